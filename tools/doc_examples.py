@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Run the examples of the pages in docs/ and of README.md, and keep what they print up to date.
 
-A block of `python` or `sh` that is followed by a block of `text` prints exactly that; one that is
-not must run. The Python blocks of a page share their names. Each page has a process of its own,
-because examples add ops and rules. Places in this checkout are shown relative to its root. Examples
-are compiled for AVX2, so that pages say the same on every machine that has it.
+A block of `python`, `sh` or `bash` that is followed by a block of `text` prints exactly that; a
+Python block that is not must run. The Python blocks of a page share their names. Each page has a
+process of its own, because examples add ops and rules. Places in this checkout are shown relative
+to its root. Examples are compiled for AVX2, so that pages say the same on every machine that has
+it.
 
 Example:
     .venv/bin/python tools/doc_examples.py             # writes what is behind
@@ -20,9 +22,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-os.environ["INGOT_CPU_LEVEL"] = "avx2"
 _BLOCK = re.compile(
-    r"^```(?P<kind>python|sh)\n(?P<code>.*?)^```\n(?:\n?^```text\n(?P<printed>.*?)^```\n)?",
+    r"^```(?P<kind>python|sh|bash)\n(?P<code>.*?)^```\n(?:\n?^```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
 _TRACE_NUMBER = re.compile(r"(__inference_\w+?_)\d+")
@@ -45,10 +46,13 @@ def run_python(code: str, names: dict[str, object], page: Path) -> str:
     return printed.getvalue()
 
 
-def run_shell(code: str) -> str:
-    """Run the commands of a block with this Python; return what they printed."""
+def run_shell(code: str, kind: str = "sh") -> str:
+    """Run the commands of a block with this Python; return what they printed.
+
+    Each line of `sh` is a command; a block of `bash` is one script.
+    """
     output = ""
-    for line in code.strip().splitlines():
+    for line in code.strip().splitlines() if kind == "sh" else [shlex.join(["bash", "-c", code])]:
         words = shlex.split(line)
         settings: dict[str, str] = {}
         while "=" in words[0]:
@@ -81,7 +85,7 @@ def refreshed(page: Path) -> str:
         is_python = block["kind"] == "python"
         if not is_python and block["printed"] is None:
             return whole  # commands for a reader, such as `make demo`
-        printed = run_python(code, names, page) if is_python else run_shell(code)
+        printed = run_python(code, names, page) if is_python else run_shell(code, block["kind"])
         if block["printed"] is None:
             return whole
         start = block.start("printed") - block.start()
@@ -116,4 +120,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Here, and not where the file is imported: a test imports it into the process of other tests.
+    os.environ["INGOT_CPU_LEVEL"] = "avx2"
     sys.exit(main(sys.argv[1:]))
