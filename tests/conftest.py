@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every test shares: a quiet and repeatable environment, and how GPU tests are skipped.
 
 The environment is set here, before any test imports a framework, because TensorFlow and Ingot
@@ -8,10 +9,11 @@ import os
 import shutil
 import signal
 import sys
-from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -33,47 +35,6 @@ settings.register_profile(
 )
 settings.load_profile("ingot")
 
-
-FAST_SHARE = {
-    "accuracy/test_accuracy.py": 8,
-    "cpu/contraction/test_contraction.py": 4,
-    "cpu/contraction/test_product.py": 4,
-    "cpu/test_complex_moves.py": 4,
-    "cpu/test_convolution.py": 4,
-    "cpu/test_element_types.py": 8,
-    "cpu/test_fft.py": 4,
-    "cpu/test_indices.py": 4,
-    "cpu/test_narrow_types.py": 2,
-    "cpu/test_ops.py": 2,
-    "cpu/test_plain_reductions.py": 4,
-    "cpu/test_random_modules.py": 8,
-    "cpu/test_sort.py": 4,
-    "cpu/test_staged_updates.py": 4,
-    "cpu/test_topk.py": 4,
-    "cpu/test_window.py": 4,
-    "evaluator/test_cpu_agrees.py": 4,
-    "evaluator/test_random_modules.py": 8,
-    "formats/test_hlo_proto.py": 4,
-    "formats/test_hlo_text_fuzz.py": 4,
-    "formats/test_hlo_text_literals.py": 4,
-    "kernel/test_unroll.py": 4,
-    "llvm/test_math.py": 16,
-    "ops/test_ops.py": 16,
-    "passes/buffers/test_assignment.py": 8,
-    "passes/expand/test_complex_expander.py": 16,
-    "passes/expand/test_custom_call_expander.py": 4,
-    "passes/expand/test_linalg.py": 8,
-    "passes/test_algsimp_rules.py": 16,
-    "passes/test_meaning.py": 8,
-    "passes/test_rng_bits.py": 8,
-    "project/test_coverage.py": 16,
-    "runtime/foreign/collectives/test_collectives.py": 4,
-    "runtime/foreign/test_lapack.py": 64,
-    "runtime/foreign/test_other_targets.py": 8,
-    "runtime/foreign/test_random_state.py": 4,
-    "runtime/test_program.py": 4,
-}
-"""Files with many cases of one kind: one test in so many belongs to the fast suite."""
 
 TEST_SHARE = {
     "accuracy/test_accuracy.py": 2,
@@ -128,6 +89,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_fast and collection_path in {_HERE / name for name in WHOLLY_SLOW} else None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare `fast_share(n)`, the mark of files with many cases of one kind."""
+    line = "fast_share(n): one test of the file in n belongs to the fast suite, the others are slow"
+    config.addinivalue_line("markers", line)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take `--all`: every case of the generated tables."""
     parser.addoption("--all", action="store_true", help="every case of the generated tables")
@@ -137,6 +104,18 @@ def _is_left_out(item: pytest.Item) -> bool:
     """Whether a case of a generated table is left to `make test-all`, by its name's checksum."""
     share = TEST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
     return "[" in item.name and crc32(item.name.encode()) % share != 0
+
+
+def _is_left_to_slow(item: pytest.Item) -> bool:
+    """Whether the fast suite leaves out a test of a file that it runs one test in so many of.
+
+    The name decides, so that a new test changes nothing for the others.
+    """
+    marker = item.get_closest_marker("fast_share")
+    if marker is None:
+        return False
+    digest = sha256(item.name.encode()).digest()
+    return int.from_bytes(digest[:4], "big") % marker.args[0] != 0
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -154,18 +133,21 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave shares of large tables to slower suites; skip `gpu` without an NVIDIA driver."""
     _leave_out(config, items)
-    seen: Counter[Path] = Counter()
     for item in items:
-        share = FAST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
-        if item.get_closest_marker("slow") is None and seen[item.path] % share:
+        if item.get_closest_marker("slow") is None and _is_left_to_slow(item):
             item.add_marker(pytest.mark.slow)
-        seen[item.path] += 1
     if shutil.which("nvidia-smi") is not None:
         return
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU")
     for item in items:
         if item.get_closest_marker("gpu") is not None:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    """Random numbers for one test: the same whichever tests ran before it."""
+    return np.random.default_rng(0)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A part of `make accuracy`: no function is worse than its recorded figure; where NaN is sorted."""
 
 import numpy as np
@@ -13,6 +14,8 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.llvm.math import MATH
 from ingot.llvm.target import TargetSpec
+
+pytestmark = pytest.mark.fast_share(8)
 
 STRIDE = 65_537
 RECORDS = report.load()

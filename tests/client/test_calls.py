@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that stay: programs that would unfold to too many instructions call functions instead.
 
 Each program is executed and held against the evaluator, which calls too. `_doubling` makes chains
@@ -9,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 from tests.support.deep_programs import PROGRAMS
 
 import ingot
@@ -90,17 +92,7 @@ def _compiled(text):
 
 def _check(text, *arguments):
     module, executable = _compiled(text)
-    arguments = arguments or (VECTOR,)
-    found, want = executable(*arguments), evaluate(module, arguments)
-    for one, other in zip(_leaves(found), _leaves(want), strict=True):
-        np.testing.assert_array_equal(np.asarray(one), other)
-    return executable
-
-
-def _leaves(value):
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return [value]
+    return agrees(module, arguments or (VECTOR,), executable=executable).executable
 
 
 @pytest.mark.parametrize("twice", [_calls, _fusions, _branches])

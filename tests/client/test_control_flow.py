@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops and branches as one native call: carried values, updates in place, long loops, symbols."""
 
 from __future__ import annotations
@@ -6,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 
 REDUCERS = """
@@ -51,13 +52,8 @@ ENTRY e {{ {given}
   {result} }}"""
 
 
-def _check(text: str, *inputs: Any) -> Any:
-    module = parse(text)
-    got, want = ingot.compile(module)(*inputs), evaluate(module, inputs)
-    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
-    for value, other in pairs:
-        np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-6)
-    return got
+def _check(text: str, *inputs: Any) -> None:
+    agrees(parse(text), inputs, rtol=1e-5, atol=1e-6)
 
 
 def _random(*dims: int) -> Any:

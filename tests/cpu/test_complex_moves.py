@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex numbers in kernels: moved whole, taken apart, put together, at every vector width."""
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.llvm.target import TargetSpec, host_levels
+
+pytestmark = pytest.mark.fast_share(4)
 
 MOVES = {
     "conjugate": """ a = {r}[{n},5] real(x)

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions on the CPU: random windows, layouts, groups and types against the evaluator."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
@@ -12,6 +14,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify import convolution_phases
+
+pytestmark = pytest.mark.fast_share(4)
 
 LAYOUTS = (
     ("b01f", "01io", "b01f"),
@@ -80,27 +84,20 @@ def _case(seed: int, element: str = "f32", wide: bool = False) -> tuple[Module, 
     return module, [_random(rng, x.shape), _random(rng, k.shape)]
 
 
-def _check(module: Module, inputs: list[np.ndarray], tolerance: float) -> None:
-    wanted = np.asarray(evaluate(module, inputs)).astype(np.float64)
-    found = np.asarray(ingot.compile(module)(*inputs)).astype(np.float64)
-    scale = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
-    np.testing.assert_allclose(found, wanted, atol=tolerance * scale, rtol=0)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_small(seed: int) -> None:
-    _check(*_case(seed), TOLERANCE["f32"])
+    agrees(*_case(seed), of_largest=TOLERANCE["f32"])
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_wide(seed: int) -> None:
-    _check(*_case(seed, wide=True), TOLERANCE["f32"])
+    agrees(*_case(seed, wide=True), of_largest=TOLERANCE["f32"])
 
 
 @pytest.mark.parametrize("seed", range(40, 64))
 def test_spread_inputs_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_phases, "MIN_PRODUCTS", 0)
-    _check(*_case(seed), TOLERANCE["f32"])
+    agrees(*_case(seed), of_largest=TOLERANCE["f32"])
 
 
 @pytest.mark.parametrize("labels", ["b01f_01io->b01f", "f01b_i01o->01bf"])
@@ -119,7 +116,7 @@ def test_long_sums(labels: str) -> None:
     root = build.convolution(x, k, window=window, dim_labels=labels)
     rng = np.random.default_rng(0)
     inputs = [_random(rng, x.shape), _random(rng, k.shape)]
-    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE["f32"])
+    agrees(Module.of("convolution", build.build(root)), inputs, of_largest=TOLERANCE["f32"])
 
 
 def test_epilogue_is_fused_for_any_batch() -> None:
@@ -143,7 +140,7 @@ def test_epilogue_is_fused_for_any_batch() -> None:
 @pytest.mark.parametrize("element", ["f64", "bf16", "f16", "s32"])
 @pytest.mark.parametrize("seed", [0, 2])
 def test_types(seed: int, element: str) -> None:
-    _check(*_case(seed, element), TOLERANCE[element])
+    agrees(*_case(seed, element), of_largest=TOLERANCE[element])
 
 
 @pytest.mark.parametrize("features", [1, 2, 3, 4, 8])
@@ -157,7 +154,7 @@ def test_few_features_of_long_sums(features: int, element: str) -> None:
     root = build.convolution(x, k, window=window, dim_labels="b01f_01io->b01f")
     rng = np.random.default_rng(0)
     inputs = [_random(rng, x.shape), _random(rng, k.shape)]
-    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE[element])
+    agrees(Module.of("convolution", build.build(root)), inputs, of_largest=TOLERANCE[element])
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -173,7 +170,7 @@ def test_filter_gradient_with_padding(stride: int, reversal: bool) -> None:
     root = build.convolution(x, g, window=window, dim_labels="f01b_i01o->01bf")
     rng = np.random.default_rng(0)
     inputs = [_random(rng, x.shape), _random(rng, g.shape)]
-    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE["f32"])
+    agrees(Module.of("convolution", build.build(root)), inputs, of_largest=TOLERANCE["f32"])
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])

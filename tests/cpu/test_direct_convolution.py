@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Direct convolutions in shared code: dimensions, windows, groups, borders, epilogues."""
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.against_evaluator import agrees
+from tests.support.against_evaluator import agrees_on_normal_numbers
 
 import ingot
 from ingot.analysis.convolution_phases import runs_whole
@@ -99,19 +100,19 @@ def test_windows(case: Case, epilogue: bool) -> None:
     # What follows narrow groups is computed in code of their own.
     has_own_code = epilogue and case.groups > 1 and case.features < 24 * case.groups
     assert (_plan(module) is None) == has_own_code
-    agrees(module, 3e-6)
+    agrees_on_normal_numbers(module, 3e-6)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[-2]])
 def test_some_windows(case: Case) -> None:
-    agrees(case.module(), 3e-6)
+    agrees_on_normal_numbers(case.module(), 3e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("features", "groups"), [(52, 1), (24, 24)])
 def test_f64(features: int, groups: int) -> None:
     window = (W(3, 2, 1, 1), W(3, 2, 1, 1))
-    agrees(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
+    agrees_on_normal_numbers(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
 
 
 @pytest.mark.slow
@@ -125,7 +126,7 @@ def test_f64(features: int, groups: int) -> None:
     ],
 )
 def test_narrower_vectors(level: str, case: Case) -> None:
-    agrees(case.module(), 3e-6, level)
+    agrees_on_normal_numbers(case.module(), 3e-6, level)
 
 
 SPREAD = (
@@ -152,12 +153,12 @@ def test_spread_inputs(case: Case, element: str, epilogue: bool, level: str) -> 
         plan = _plan(module)
         assert plan is not None
         assert len(plan.parts) > 1
-    agrees(module, 3e-6 if element == "f32" else 1e-14, level)
+    agrees_on_normal_numbers(module, 3e-6 if element == "f32" else 1e-14, level)
 
 
 @pytest.mark.parametrize("case", SPREAD[:2])
 def test_some_spread_inputs(case: Case) -> None:
-    agrees(case.module(epilogue=True), 3e-6)
+    agrees_on_normal_numbers(case.module(epilogue=True), 3e-6)
 
 
 @pytest.mark.parametrize("element", ["bf16", "f16"])
@@ -165,7 +166,7 @@ def test_spread_inputs_of_narrow_floats_run_in_f32(element: str) -> None:
     image = (2, 9, 7, 32)
     case = Case(image, (W(3, 1, 1, 1, 2), W(3, 1, 1, 1, 2)), 32, 1, element)
     module = case.module()
-    agrees(module, 1e-2)
+    agrees_on_normal_numbers(module, 1e-2)
     kernels = ingot.compile(module)._compiled.kernels.compiled.values()
     assert any(part.name.startswith("direct_f32") for kernel in kernels for part in kernel.shared)
 

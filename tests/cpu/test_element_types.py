@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops and conversions in every element type, bit for bit as the evaluator has them."""
 
 from __future__ import annotations
@@ -6,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import dtype
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.llvm.target import TargetSpec, host_levels
+from ingot.llvm.target import host_levels
+
+pytestmark = pytest.mark.fast_share(8)
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 SIGNED = ("s8", "s16", "s32", "s64")
@@ -73,23 +75,9 @@ def _values(name: str, seed: int) -> Any:
     return generator.permutation(values)
 
 
-def _agree(got: Any, want: Any, what: str) -> None:
-    assert got.dtype == want.dtype, what
-    both_nan = (got != got) & (want != want)
-    same = (got == want) & (np.signbit(got) == np.signbit(want)) if _signed(want) else got == want
-    assert np.all(same | both_nan), f"{what}: {got[~(same | both_nan)]} {want[~(same | both_nan)]}"
-
-
-def _signed(value: Any) -> bool:
-    return np.issubdtype(value.dtype, np.floating) or value.dtype.name == "bfloat16"
-
-
 def _run(builder: Builder, roots: dict[str, Any], inputs: list[Any], level: str) -> None:
     module = Module.of("types", builder.build(builder.tuple(*roots.values())))
-    got = ingot.compile(module, target=TargetSpec.host(level))(*inputs)
-    want = evaluate(module, inputs)
-    for name, value, other in zip(roots, got, want, strict=True):
-        _agree(value, other, f"{name} at {level}")
+    agrees(module, inputs, exact="signs", level=level, names=[*roots])
 
 
 @pytest.mark.parametrize(("name", "level"), RUNS)

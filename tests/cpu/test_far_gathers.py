@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers of single numbers: clamped places, tables larger than caches, every width of element."""
 
 from __future__ import annotations
@@ -5,9 +6,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
 
@@ -31,11 +31,6 @@ ENTRY main {{
 """)
 
 
-def _check(module: Module, inputs: list[np.ndarray]) -> None:
-    found = np.asarray(ingot.compile(module)(*inputs))
-    np.testing.assert_array_equal(found, np.asarray(evaluate(module, inputs)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [7, FAR])
 @pytest.mark.parametrize("element", TYPES)
@@ -44,7 +39,7 @@ def test_types(element: str, size: int) -> None:
     table = random.integers(0, 100, size).astype(TYPES[element])
     for count in (1, 31, 130):
         indices = random.integers(-5, size + 5, (count, 1)).astype(np.int32)
-        _check(_gather(element, size, count), [table, indices])
+        agrees(_gather(element, size, count), [table, indices])
 
 
 @pytest.mark.parametrize("index", ["s8", "u8", "s16", "s32", "u32", "s64", "u64"])
@@ -56,7 +51,7 @@ def test_types_of_places(index: str, size: int) -> None:
     given = [limits.min, limits.max, 0, 1, 99, min(size - 1, limits.max), min(size, limits.max)]
     indices = np.array(given * 6, element)[:, None]
     table = np.arange(size, dtype=np.float32)
-    _check(_gather("f32", size, len(indices), index), [table, indices])
+    agrees(_gather("f32", size, len(indices), index), [table, indices])
 
 
 def test_places_that_are_computed() -> None:
@@ -81,4 +76,4 @@ ENTRY main {{
         random.integers(-9, FAR, (1000, 1)).astype(np.int32),
         random.integers(0, 1000, (500, 1)).astype(np.int32),
     ]
-    _check(module, inputs)
+    agrees(module, inputs)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fourier transforms of every kind against NumPy: each algorithm, dimensions, batches."""
 
 import weakref
@@ -11,6 +12,8 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.llvm.target import TargetSpec
+
+pytestmark = pytest.mark.fast_share(4)
 
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
 REAL = {"c64": "f32", "c128": "f64"}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of a program that differ in sizes alone share a function, with the same bits."""
 
 import numpy as np
@@ -7,8 +8,6 @@ import ingot
 from ingot.client import clear_caches
 from ingot.cpu import forms, kernels
 from ingot.llvm.target import TargetSpec, host_levels
-
-RANDOM = np.random.default_rng(0)
 
 HEAD = """\
 HloModule layers
@@ -78,8 +77,8 @@ def symbols(executable):
 
 @pytest.mark.parametrize("shapes", [WHOLE, RAGGED], ids=["whole", "ragged"])
 @pytest.mark.parametrize("kind", RESULTS)
-def test_one_function_with_the_same_bits(kind, shapes, monkeypatch):
-    inputs = [RANDOM.standard_normal(shape, np.float32) for shape in shapes]
+def test_one_function_with_the_same_bits(kind, shapes, monkeypatch, generator):
+    inputs = [generator.standard_normal(shape, np.float32) for shape in shapes]
     clear_caches()
     shared = ingot.compile(program(kind, shapes))
     found = shared(*inputs)
@@ -94,12 +93,12 @@ def test_one_function_with_the_same_bits(kind, shapes, monkeypatch):
 
 
 @pytest.mark.parametrize("level", host_levels())
-def test_large_sums_share_both_phases(level):
+def test_large_sums_share_both_phases(level, generator):
     shapes = [(512, 4096), (1024, 4096)]
     clear_caches()
     shared = ingot.compile(program("everything", shapes), target=TargetSpec.host(level))
     assert len(symbols(shared)) == 2
-    inputs = [RANDOM.standard_normal(shape, np.float32) for shape in shapes]
+    inputs = [generator.standard_normal(shape, np.float32) for shape in shapes]
     for found, x in zip(shared(*inputs), inputs, strict=True):
         np.testing.assert_allclose(found, np.sum(np.cos(x.astype(np.float64))), rtol=1e-5)
 

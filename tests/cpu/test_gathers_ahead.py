@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers whose places are computed ahead: blocks, what is left over, tables of every type."""
 
 from __future__ import annotations
@@ -5,12 +6,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
-from ingot.hlo.module import Module
-from ingot.llvm.target import TargetSpec, host_levels
+from ingot.llvm.target import host_levels
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -70,13 +69,7 @@ def _check(
     i = random.integers(low, high, places(count), endpoint=True).astype(kind)
     i.flat[0] = limits.max
     i.flat[-1] = limits.min
-    _compare(parse_hlo(text), [x, i], level)
-
-
-def _compare(module: Module, inputs: list[np.ndarray], level: str | None = None) -> None:
-    target = TargetSpec.host(level) if level else TargetSpec.host()
-    found = np.asarray(ingot.compile(module, target=target)(*inputs))
-    np.testing.assert_array_equal(found, np.asarray(evaluate(module, inputs)))
+    agrees(parse_hlo(text), [x, i], level=level)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -132,7 +125,7 @@ def _check_short(name: str, element: str, length: int) -> None:
     random = np.random.default_rng(length)
     x = random.integers(0, 100, (300, 11)).astype(TYPES[element])
     places = (300, length, 1) if name == "rows" else (length, 1)
-    _compare(parse_hlo(text), [x, random.integers(-5, 15, places).astype(np.int32)])
+    agrees(parse_hlo(text), [x, random.integers(-5, 15, places).astype(np.int32)])
 
 
 CHAIN = """HloModule chain
@@ -175,4 +168,4 @@ def test_places_that_are_gathered(end: str, count: int) -> None:
         random.integers(-9, 600, (300, 1)).astype(np.int32),
         random.integers(-9, 400, (4, count, 1)).astype(np.int32),
     ]
-    _compare(parse_hlo(text.replace("COUNT", str(count))), inputs)
+    agrees(parse_hlo(text.replace("COUNT", str(count))), inputs)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run-time indices of every integer type: clamped by slices and gathers, dropped by scatters."""
 
 from __future__ import annotations
@@ -6,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dtype import dtype
 from ingot.llvm.target import TargetSpec, host_levels
+
+pytestmark = pytest.mark.fast_share(4)
 
 INDICES = {
     "s8": (-128, 127, 3),
@@ -52,9 +56,7 @@ PROGRAMS = {
 
 
 def _check(text: str, inputs: list[Any], level: str) -> None:
-    module = parse(f"HloModule m\n{text}")
-    got = ingot.compile(module, target=TargetSpec.host(level))(*inputs)
-    np.testing.assert_allclose(got, evaluate(module, inputs), rtol=1e-6)
+    agrees(parse(f"HloModule m\n{text}"), inputs, rtol=1e-6, level=level)
 
 
 @pytest.mark.parametrize("element", INDICES)

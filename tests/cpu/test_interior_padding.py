@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Padding between elements, moved and cropped at both ends: pieces count from their beginnings."""
 
 from __future__ import annotations
@@ -5,11 +6,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
-from ingot.llvm.target import TargetSpec, host_levels
+from ingot.llvm.target import host_levels
 
 TYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "u8": np.uint8}
 
@@ -31,9 +31,7 @@ ENTRY main {{
 }}
 """)
     x = (np.arange(np.prod(shape)).reshape(shape) % 100).astype(TYPES[element])
-    target = TargetSpec.host(level) if level else TargetSpec.host()
-    found = ingot.compile(module, target=target)(x)
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(evaluate(module, [x])))
+    agrees(module, [x], level=level)
 
 
 def test_moved_rows() -> None:

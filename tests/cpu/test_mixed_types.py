@@ -1,25 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of another element type than the operands', and reductions of one byte per element.
 
 Sums of products may be asked for in a wider type (preferred_element_type): every pass on the way
 has to keep that. Split reductions keep their parts in memory, where a pred and an s8 look alike.
 """
 
-import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.tools.inputs import random_inputs
 
 
-def assert_agrees(text: str, relative: float = 0) -> None:
+def _check(text: str, relative: float = 0) -> None:
     module = parse(text)
-    inputs = random_inputs(module, 5)
-    want = np.asarray(evaluate(module, inputs))
-    got = np.asarray(ingot.compile(module)(*inputs))
-    assert got.dtype == want.dtype
-    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=relative)
+    agrees(module, random_inputs(module, 5), rtol=relative)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +26,7 @@ def test_a_convolution_sums_in_the_type_of_its_result(operand: str, result: str,
     lhs = "2,3,5,5" if features_first else "2,5,5,3"
     rhs = "4,3,3,3" if features_first else "3,3,3,4"
     out = "2,4,5,5" if features_first else "2,5,5,4"
-    assert_agrees(
+    _check(
         f"HloModule m ENTRY e {{ i = {operand}[{lhs}] parameter(0) k = {operand}[{rhs}] "
         f"parameter(1) ROOT c = {result}[{out}] convolution(i, k), "
         f"window={{size=3x3 pad=1_1x1_1}}, dim_labels={labels} }}",
@@ -40,7 +35,7 @@ def test_a_convolution_sums_in_the_type_of_its_result(operand: str, result: str,
 
 
 def test_phases_of_a_dilated_convolution_sum_in_the_type_of_the_result():
-    assert_agrees(
+    _check(
         "HloModule m ENTRY e { i = s8[4,16,16,32] parameter(0) k = s8[32,3,3,32] parameter(1)\n"
         "ROOT c = s32[4,32,32,32] convolution(i, k), window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2}, "
         "dim_labels=b01f_i01o->b01f }"
@@ -49,7 +44,7 @@ def test_phases_of_a_dilated_convolution_sum_in_the_type_of_the_result():
 
 @pytest.mark.parametrize("element", ["s8", "u8", "u4"])
 def test_a_large_sum_of_bytes_is_split(element: str):
-    assert_agrees(
+    _check(
         f"HloModule m add {{ a = {element}[] parameter(0) b = {element}[] parameter(1) "
         f"ROOT s = {element}[] add(a, b) }}\n"
         f"ENTRY e {{ x = {element}[1048576] parameter(0) z = {element}[] constant(0)\n"
@@ -58,7 +53,7 @@ def test_a_large_sum_of_bytes_is_split(element: str):
 
 
 def test_values_that_must_run_before_others_are_fused():
-    assert_agrees(
+    _check(
         "HloModule m ENTRY e { x = f32[8] parameter(0) a = f32[8] multiply(x, x) "
         "b = f32[8] add(a, x)\n c = f32[8] negate(x), control-predecessors={a}\n"
         "ROOT d = f32[8] add(b, c), control-predecessors={a, b} }",
@@ -67,7 +62,7 @@ def test_values_that_must_run_before_others_are_fused():
 
 
 def test_a_call_may_stand_in_an_order():
-    assert_agrees(
+    _check(
         "HloModule m f { p = f32[8] parameter(0) ROOT a = f32[8] add(p, p) }\n"
         "ENTRY e { x = f32[8] parameter(0) n = f32[8] negate(x)\n"
         "y = f32[8] call(x), to_apply=f, control-predecessors={n}\n"

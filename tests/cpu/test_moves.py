@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that only copy and fill are library code that goes through a table of boxes."""
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.evaluator import evaluate
 from ingot.llvm.target import TargetSpec
 
 ELEMENTS = ("pred", "s8", "u16", "bf16", "f16", "f32", "s32", "f64", "u64", "c64", "c128")
@@ -66,13 +67,8 @@ def is_shared(executable):
     return [part.name for kernel in compiled for part in kernel.shared] == ["move_boxes"]
 
 
-def check(module, inputs, target=None):
-    executable = ingot.compile(module, target=target)
-    found = np.asarray(executable.call(*inputs))
-    wanted = np.asarray(evaluate(module, inputs))
-    assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
-    return executable
+def check(module, level=""):
+    return agrees(module, inputs_of(module), exact="bits", level=level).executable
 
 
 @pytest.mark.slow
@@ -80,7 +76,7 @@ def check(module, inputs, target=None):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_elements(name, element):
     module = module_of(name, element, 785)
-    executable = check(module, inputs_of(module))
+    executable = check(module)
     if TargetSpec.host().vector_bits >= 512:
         assert is_shared(executable)
 
@@ -90,7 +86,7 @@ def test_elements(name, element):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lengths_of_runs(name, width):
     module = module_of(name, "u8", width)
-    check(module, inputs_of(module))
+    check(module)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +117,7 @@ ENTRY main {{
   ROOT out = {shape} {body}
 }}
 """)
-    check(module, inputs_of(module))
+    check(module)
 
 
 @wide
@@ -145,8 +141,7 @@ ENTRY main {{
   ROOT out = {result_of(shape, body)} {body}
 }}
 """)
-    target = TargetSpec.host("avx512")
-    assert is_shared(check(module, inputs_of(module), target)) == shared
+    assert is_shared(check(module, "avx512")) == shared
 
 
 def result_of(shape, body):
@@ -166,4 +161,4 @@ ENTRY main {
   ROOT out = c128[90,70] pad(x, one), padding=0_0x0_20
 }
 """)
-    assert not is_shared(check(module, inputs_of(module)))
+    assert not is_shared(check(module))

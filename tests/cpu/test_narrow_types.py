@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floats of 8 and 4 bits, integers under a byte: every op on every value, checked three ways."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 from tests.support.real_xla import run_hlo_text
 
 import ingot
@@ -18,6 +20,8 @@ from ingot.hlo.dtype import DTYPES, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+
+pytestmark = pytest.mark.fast_share(2)
 
 FLOATS = tuple(e.name for e in DTYPES.values() if e.is_float and e.bits <= 8)
 INTEGERS = tuple(e.name for e in DTYPES.values() if e.is_integer and e.bits < 8)
@@ -208,10 +212,7 @@ def test_reductions_contractions_and_movement(name: str) -> None:
 
 
 def run_both(text: str, *inputs: np.ndarray) -> list[Any]:
-    wanted = leaves(evaluate(parse(text), list(inputs)))[0].tolist()
-    got = leaves(ingot.compile(parse(text))(*inputs))[0].tolist()
-    assert got == wanted
-    return got
+    return agrees(parse(text), inputs).results[0].tolist()
 
 
 BITCAST = """HloModule bits

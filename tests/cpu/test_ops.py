@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tests/ops/*.hlo` at the CPU's lower levels.
 
 `tests/ops/test_ops.py` runs the cases at this machine's own level. Here they run without AVX-512
@@ -17,6 +18,8 @@ import ingot
 from ingot.formats.hlo_text import parse
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.support.diagnostics import UnsupportedError
+
+pytestmark = pytest.mark.fast_share(2)
 
 OPS = Path(__file__).resolve().parents[1] / "ops"
 CASES = [case for path in sorted(OPS.glob("*.hlo")) for case in read_cases(path)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers and scatters of elements or short rows as they lie run in library code of every size."""
 
 from __future__ import annotations
@@ -5,9 +6,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.llvm.target import TargetSpec
 
@@ -80,7 +81,7 @@ def _parts(executable):
 def _check(module, inputs, *, is_plain=True):
     executable = ingot.compile(module)
     assert len(_parts(executable)) == is_plain
-    np.testing.assert_array_equal(np.asarray(executable(*inputs)), evaluate(module, inputs))
+    agrees(module, inputs, executable=executable)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain reductions run in code of the library, the same for every size, with the same bits."""
 
 import math
@@ -10,8 +11,9 @@ from ingot.client import clear_caches
 from ingot.cpu import kernels
 from ingot.llvm.target import TargetSpec, host_levels
 
+pytestmark = pytest.mark.fast_share(4)
+
 FOLDS = {"add": (np.sum, "0"), "maximum": (np.max, "-inf"), "minimum": (np.min, "inf")}
-RANDOM = np.random.default_rng(0)
 
 
 def module(dims, reduced, opcode, element="f32"):
@@ -60,11 +62,11 @@ CASES = [
 
 @pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize(("dims", "reduced"), CASES, ids=str)
-def test_every_form(dims, reduced, level, monkeypatch):
+def test_every_form(dims, reduced, level, monkeypatch, generator):
     target = TargetSpec.host(level)
     shared = ingot.compile(module(dims, reduced, "add"), target=target)
     assert len(library_parts(shared)) == 1
-    x = RANDOM.random(dims, np.float32)
+    x = generator.random(dims, np.float32)
     found = shared(x)
     np.testing.assert_allclose(found, np.sum(x, axis=reduced, dtype=np.float64), rtol=1e-5)
     monkeypatch.setattr(kernels, "library_kernel", lambda *_: None)
@@ -74,23 +76,23 @@ def test_every_form(dims, reduced, level, monkeypatch):
     np.testing.assert_array_equal(found, own(x))
 
 
-def test_sizes_share_the_code():
+def test_sizes_share_the_code(generator):
     first = ingot.compile(module((4096, 1024), (1,), "maximum"))
     second = ingot.compile(module((300, 5000), (1,), "maximum"))
     assert library_parts(first) == library_parts(second) != []
-    x = RANDOM.random((300, 5000), np.float32)
+    x = generator.random((300, 5000), np.float32)
     np.testing.assert_array_equal(second(x), x.max(axis=1))
 
 
 @pytest.mark.parametrize("opcode", ["maximum", "minimum"])
-def test_other_folds(opcode):
+def test_other_folds(opcode, generator):
     executable = ingot.compile(module((512, 300), (0,), opcode, "f64"))
-    x = RANDOM.standard_normal((512, 300))
+    x = generator.standard_normal((512, 300))
     np.testing.assert_array_equal(executable(x), FOLDS[opcode][0](x, axis=0))
 
 
 @pytest.mark.parametrize("direction", ["GT", "LT"])
-def test_places_of_extremes_share_the_code(direction):
+def test_places_of_extremes_share_the_code(direction, generator):
     parts = set()
     for dims, dim in (((700, 300), 1), ((300, 1030), 1)):
         left = f"[{dims[0]}]"
@@ -127,7 +129,7 @@ ENTRY main {{
 """)
         )
         parts.update(library_parts(executable))
-        x = RANDOM.integers(0, 50, dims).astype(np.float32)
+        x = generator.integers(0, 50, dims).astype(np.float32)
         x[5, 17:] = np.nan
         choose = np.argmax if direction == "GT" else np.argmin
         values, places = executable(x)
@@ -167,7 +169,7 @@ PRODUCTS = [
 @pytest.mark.parametrize("level", [level for level in host_levels() if level != "plain"])
 @pytest.mark.parametrize(("lhs", "rhs", "summed"), PRODUCTS, ids=str)
 @pytest.mark.parametrize("element", ["f32", "s32"])
-def test_products_with_vectors(lhs, rhs, summed, element, level):
+def test_products_with_vectors(lhs, rhs, summed, element, level, generator):
     (place,) = summed
     left = [size for number, size in enumerate(lhs) if number != place]
     program = ingot.parse_hlo(f"""\
@@ -184,11 +186,11 @@ lhs_contracting_dims={{{place}}}, rhs_contracting_dims={{0}}
     (kernel,) = executable._compiled.kernels.compiled.values()
     assert kernel.code is None, kernel.kernel
     if element == "f32":
-        x, y = RANDOM.random(lhs, np.float32), RANDOM.random(rhs, np.float32)
+        x, y = generator.random(lhs, np.float32), generator.random(rhs, np.float32)
         expected = np.tensordot(x.astype(np.float64), y, (summed, (0,)))
         np.testing.assert_allclose(executable(x, y), expected, rtol=1e-5)
     else:
-        x, y = (RANDOM.integers(-(2**31), 2**31, dims, np.int32) for dims in (lhs, rhs))
+        x, y = (generator.integers(-(2**31), 2**31, dims, np.int32) for dims in (lhs, rhs))
         np.testing.assert_array_equal(executable(x, y), np.tensordot(x, y, (summed, (0,))))
 
 
@@ -211,7 +213,9 @@ TREES = {
 @pytest.mark.parametrize(
     ("element", "opcode"), [("f32", "add"), ("s32", "add"), ("f64", "maximum")]
 )
-def test_little_arithmetic_on_the_way(tree, dims, small, folded, element, opcode, monkeypatch):
+def test_little_arithmetic_on_the_way(
+    tree, dims, small, folded, element, opcode, monkeypatch, generator
+):
     """`z` has the dimensions `small` of `x`; `y` all."""
     text, meaning = TREES[tree]
     whole = f"{element}[{','.join(map(str, dims))}]"
@@ -240,8 +244,8 @@ ENTRY main {{
     shared = ingot.compile(program)
     assert len(library_parts(shared)) == 1
     dtype = {"f32": np.float32, "f64": np.float64, "s32": np.int32}[element]
-    x, y = (RANDOM.integers(-50, 50, dims).astype(dtype) for _ in range(2))
-    p = RANDOM.integers(-50, 50, part).astype(dtype)
+    x, y = (generator.integers(-50, 50, dims).astype(dtype) for _ in range(2))
+    p = generator.integers(-50, 50, part).astype(dtype)
     values = meaning(x, y, np.expand_dims(p, folded) if small else p).astype(np.float64)
     # Higham's bound of a sum in any order, half a unit in the last place for each addition.
     unit = np.finfo(np.float32).eps / 2 * math.prod(values.shape[axis] for axis in folded)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules on the CPU are as on the evaluator: at every pipeline, target, size, thread count.
 
 The module with symbolic sizes is compiled once and run at many sizes. Results are compared with a
@@ -29,6 +30,8 @@ from ingot.hlo.module import Module
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.passes.fusion import legality
 from ingot.runtime.native import num_threads, set_num_threads
+
+pytestmark = pytest.mark.fast_share(8)
 
 # Pipeline levels: how many rewrite rules may fire, instructions that a kernel may have.
 PIPELINES: dict[str, tuple[int | None, int]] = {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reducers, combiners and comparators that no kernel has a form for, and padded windows.
 
 XLA runs those with reductions inside, and is asked; loops and arrays in them end its process.
@@ -7,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 from tests.support.real_xla import run_hlo_text
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 
 COMPUTATIONS = """HloModule m
@@ -175,14 +175,7 @@ def _run(body: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
         random.integers(0, 9, one.shape.static_dims).astype(np.int32)
         for one in module.entry.parameters
     ]
-    results = _arrays(ingot.compile(module)(*inputs))
-    for found, wanted in zip(results, _arrays(evaluate(module, inputs)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    return text, inputs, results
-
-
-def _arrays(value) -> list[np.ndarray]:
-    return [np.asarray(one) for one in (value if isinstance(value, tuple) else (value,))]
+    return text, inputs, agrees(module, inputs).results
 
 
 @pytest.mark.parametrize("name", WITH_LOOPS)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that are folded together give what each gives alone: any length and fold, rows left over."""
 
 import numpy as np
@@ -7,7 +8,6 @@ import ingot
 from ingot.hlo.dtype import dtype
 from ingot.llvm.target import TargetSpec, host_levels
 
-RANDOM = np.random.default_rng(0)
 FOLDS = {
     "add": ("0", np.sum), "maximum": ("-inf", np.max), "minimum": ("inf", np.min),
     "multiply": ("1", np.prod),
@@ -38,18 +38,18 @@ ENTRY main {{
 @pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize("opcode", FOLDS)
 @pytest.mark.parametrize(("rows", "length"), [(7001, 7), (2003, 33), (512, 64), (401, 300)])
-def test_folds_of_rows(rows, length, opcode, level):
-    x = RANDOM.uniform(0.9, 1.1, (rows, length)).astype(np.float32)
-    w = RANDOM.random(rows, np.float32)
+def test_folds_of_rows(rows, length, opcode, level, generator):
+    x = generator.uniform(0.9, 1.1, (rows, length)).astype(np.float32)
+    w = generator.random(rows, np.float32)
     module = program(rows, length, opcode, "f32")
     found = ingot.compile(module, target=TargetSpec.host(level))(x, w)
     np.testing.assert_allclose(found, FOLDS[opcode][1](np.abs(x), axis=1) * w, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["f64", "bf16", "f16"])
-def test_extremes_of_other_floats(name):
+def test_extremes_of_other_floats(name, generator):
     for opcode, worst in (("maximum", np.nan), ("minimum", -np.nan)):
-        x = RANDOM.uniform(0.5, 2, (3001, 21))
+        x = generator.uniform(0.5, 2, (3001, 21))
         x[::7, 3] = worst
         x[5::11, 20] = np.inf
         executable = ingot.compile(program(3001, 21, opcode, name))

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions of signals are padded first, then products in library code."""
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
@@ -41,10 +43,7 @@ def check(module):
         random.integers(-4, 5, parameter.shape.dims).astype(parameter.shape.dtype.numpy)
         for parameter in module.entry.parameters
     ]
-    executable = ingot.compile(module)
-    found, wanted = executable.call(*inputs), evaluate(module, inputs)
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
-    return executable
+    return agrees(module, inputs).executable
 
 
 @pytest.mark.parametrize("window", WINDOWS)

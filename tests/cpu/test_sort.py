@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorts on the CPU: stable, by any comparator, along any dimension, against NumPy."""
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+
+pytestmark = pytest.mark.fast_share(4)
 
 SIZES = (0, 1, 2, 7, 8, 9, 16, 17, 100, 1000)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatters that combine, update by update, elements and rows: sums by segment."""
 
 from __future__ import annotations
@@ -5,11 +6,14 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
+
+pytestmark = pytest.mark.fast_share(4)
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "s8": np.int8,
@@ -44,23 +48,18 @@ def _inputs(element: str, count: int, low: int, high: int) -> list[np.ndarray]:
     return [np.arange(5).astype(TYPES[element]), indices, numbers.astype(TYPES[element])]
 
 
-def _check(module: Module, inputs: list[np.ndarray]) -> None:
-    found = np.asarray(ingot.compile(module)(*inputs))
-    np.testing.assert_array_equal(found, np.asarray(evaluate(module, inputs)))
-
-
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 31, 32, 33, 100, 1000])
 @pytest.mark.parametrize("high", [5, 8])
 def test_sizes(count: int, high: int) -> None:
     """Up to 5 every index is inside; beyond some updates are dropped."""
     low = 0 if high == 5 else -2
-    _check(_scatter("f32", str(count), "add"), _inputs("f32", count, low, high))
+    agrees(_scatter("f32", str(count), "add"), _inputs("f32", count, low, high))
 
 
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("combiner", ["add", "maximum", "multiply", "subtract"])
 def test_types_and_combiners(element: str, combiner: str) -> None:
-    _check(_scatter(element, "77", combiner), _inputs(element, 77, -1, 6))
+    agrees(_scatter(element, "77", combiner), _inputs(element, 77, -1, 6))
 
 
 @pytest.mark.parametrize("combiner", ["or", "xor", "and"])
@@ -68,7 +67,7 @@ def test_predicates(combiner: str) -> None:
     random = np.random.default_rng(0)
     start, updates = random.random(5) < 0.5, random.random(90) < 0.1
     indices = random.integers(-1, 6, (90, 1)).astype(np.int32)
-    _check(_scatter("pred", "90", combiner), [start, indices, updates])
+    agrees(_scatter("pred", "90", combiner), [start, indices, updates])
 
 
 def test_order_of_updates() -> None:
@@ -76,7 +75,7 @@ def test_order_of_updates() -> None:
     random = np.random.default_rng(1)
     updates = (random.normal(size=500) * 10.0 ** random.integers(-6, 6, 500)).astype(np.float32)
     indices = random.integers(0, 2, (500, 1)).astype(np.int32)
-    _check(_scatter("f32", "500", "add"), [np.zeros(5, np.float32), indices, updates])
+    agrees(_scatter("f32", "500", "add"), [np.zeros(5, np.float32), indices, updates])
 
 
 def test_any_size_by_one_compilation() -> None:
@@ -149,7 +148,7 @@ def test_rows(order: str, width: int) -> None:
         updates = random.normal(size=(count, width)) * 10.0 ** random.integers(-6, 6, (count, 1))
         indices = ORDERS[order](random, count).astype(np.int32)[:, None]
         start = random.normal(size=(9, width)).astype(np.float32)
-        _check(_rows("f32", count, width), [start, indices, updates.astype(np.float32)])
+        agrees(_rows("f32", count, width), [start, indices, updates.astype(np.float32)])
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -157,7 +156,7 @@ def test_orders_of_elements(order: str) -> None:
     random = np.random.default_rng(3)
     updates = (random.normal(size=999) * 10.0 ** random.integers(-6, 6, 999)).astype(np.float32)
     indices = (ORDERS[order](random, 999) - 2).astype(np.int32)[:, None]
-    _check(_scatter("f32", "999", "add"), [np.ones(5, np.float32), indices, updates])
+    agrees(_scatter("f32", "999", "add"), [np.ones(5, np.float32), indices, updates])
 
 
 @pytest.mark.slow
@@ -168,7 +167,7 @@ def test_types_of_rows(element: str, combiner: str) -> None:
     indices = np.sort(random.integers(-1, 10, (77, 1)), axis=0).astype(np.int32)
     start = random.integers(0, 9, (9, 7)).astype(TYPES[element])
     updates = random.integers(0, 9, (77, 7)).astype(TYPES[element])
-    _check(_rows(element, 77, 7, combiner), [start, indices, updates])
+    agrees(_rows(element, 77, 7, combiner), [start, indices, updates])
 
 
 def test_rows_from_narrow_floats_that_round() -> None:
@@ -176,7 +175,7 @@ def test_rows_from_narrow_floats_that_round() -> None:
     random = np.random.default_rng(6)
     updates = random.normal(size=(200, 16)).astype(ml_dtypes.bfloat16)
     indices = np.sort(random.integers(0, 9, (200, 1)), axis=0).astype(np.int32)
-    _check(_rows("bf16", 200, 16), [np.zeros((9, 16), ml_dtypes.bfloat16), indices, updates])
+    agrees(_rows("bf16", 200, 16), [np.zeros((9, 16), ml_dtypes.bfloat16), indices, updates])
 
 
 def test_rows_of_computed_values_and_places() -> None:

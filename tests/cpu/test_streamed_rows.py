@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folds of columns of large arrays: some rows of all columns are folded before the next rows."""
 
 import numpy as np
@@ -12,8 +13,6 @@ from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
-
-RANDOM = np.random.default_rng(0)
 
 
 def _program(rows, columns, body, *, element="f32", fold="add", start="0", after="negate(r)"):
@@ -34,9 +33,9 @@ def _program(rows, columns, body, *, element="f32", fold="add", start="0", after
     }}""")
 
 
-def _inputs(rows, columns, element="f32"):
-    x = RANDOM.uniform(0.99, 1.01, (rows, columns))
-    return [x.astype(dtype(element).numpy), RANDOM.standard_normal(columns).astype(np.float32)]
+def _inputs(generator, rows, columns, element="f32"):
+    x = generator.uniform(0.99, 1.01, (rows, columns))
+    return [x.astype(dtype(element).numpy), generator.standard_normal(columns).astype(np.float32)]
 
 
 PROGRAMS = [
@@ -52,11 +51,11 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("rows", "columns", "options"), PROGRAMS, ids=lambda item: str(item)[:9])
-def test_columns_are_folded_as_by_the_evaluator(rows, columns, options):
+def test_columns_are_folded_as_by_the_evaluator(rows, columns, options, generator):
     module = _program(rows, columns, **options)
     program = ingot.compile(module)
     for count in (0, 1, 7, 400) if rows == "?n" else (rows,):
-        values = _inputs(count, columns, options.get("element", "f32"))
+        values = _inputs(generator, count, columns, options.get("element", "f32"))
         np.testing.assert_allclose(program(*values), evaluate(module, values), rtol=2e-4, atol=2e-4)
 
 
@@ -82,9 +81,9 @@ def test_large_arrays_of_long_rows_are_read_row_after_row():
     assert _streamed(128, 1 << 20) == 0  # sums do not stay in the L2 cache
 
 
-def test_any_number_of_threads_gives_the_same_bits():
+def test_any_number_of_threads_gives_the_same_bits(generator):
     program = ingot.compile(_program(1000, 777, "multiply(x, w)"))
-    values = _inputs(1000, 777)
+    values = _inputs(generator, 1000, 777)
     runtime = native_runtime()
     before, found = runtime.num_threads, set()
     try:

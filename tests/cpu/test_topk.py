@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections on the CPU against the evaluator: ties, NaN, signed zeros, any size and type."""
 
 from __future__ import annotations
@@ -5,11 +6,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
+
+pytestmark = pytest.mark.fast_share(4)
 
 TYPES = {
     "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64,
@@ -28,11 +31,7 @@ def _topk(shape: str, k: int, *, largest: bool = True) -> Module:
 
 
 def _check(module: Module, values: np.ndarray) -> None:
-    found = ingot.compile(module)(values)
-    expected = evaluate(module, [values])
-    for got, wanted in zip(found, expected, strict=True):
-        got, wanted = np.asarray(got), np.asarray(wanted)
-        np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
+    agrees(module, [values], exact="bits")
 
 
 @pytest.mark.parametrize("largest", [True, False])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows turned around in registers: every length and type, rows left over, ends of memory."""
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ import mmap
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
 from ingot.kernel.schedule.turned_rows import LEAST_ELEMENTS
-from ingot.llvm.target import TargetSpec, host_levels
+from ingot.llvm.target import host_levels
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
@@ -50,15 +50,7 @@ def _some(element: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _check(module: Module, x: np.ndarray, level: str = "") -> None:
-    target = TargetSpec.host(level) if level else TargetSpec.host()
-    found = ingot.compile(module, target=target)(x)
-    wanted = evaluate(module, [x])
-    for one, other in zip(_leaves(found), _leaves(wanted), strict=True):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-
-
-def _leaves(value: object) -> list[object]:
-    return list(value) if isinstance(value, tuple | list) else [value]
+    agrees(module, [x], level=level)
 
 
 def _rows(length: int, more: int) -> int:

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows on the CPU: reductions and max-pool gradients against the evaluator."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
@@ -12,6 +14,8 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
+
+pytestmark = pytest.mark.fast_share(4)
 
 START = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf, "multiply": 1.0}
 
@@ -33,10 +37,7 @@ def _window(rng: np.random.Generator, sizes: tuple[int, ...], spread: bool) -> W
 
 
 def _compare(module: Module, *inputs: np.ndarray, tolerance: float = 1e-5) -> None:
-    wanted, found = evaluate(module, inputs), ingot.compile(module)(*inputs)
-    pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
-    for one, other in pairs:
-        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+    agrees(module, inputs, rtol=tolerance, atol=tolerance)
 
 
 WIDE = [

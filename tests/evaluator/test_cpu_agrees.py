@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules give on the CPU backend what they give on the evaluator."""
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from tests.support.random_modules import random_module
 
 import ingot
 from ingot.evaluator import evaluate
+
+pytestmark = pytest.mark.fast_share(4)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules give on the evaluator what they give on real XLA, and survive printing."""
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from tests.support.real_xla import run_hlo_text
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
+
+pytestmark = pytest.mark.fast_share(8)
 
 
 def _assert_same(got: np.ndarray, want: np.ndarray) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO text: any text gives a module or a diagnostic; sizes, shapes and strings read back."""
 
 import re
@@ -16,6 +17,8 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Layout, Shape
 from ingot.support.diagnostics import IngotError
+
+pytestmark = pytest.mark.fast_share(4)
 
 DATA = Path(__file__).parent / "data"
 TEXTS = [

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO text: literals of every element type and rank, the same bits back, the text of real XLA."""
 
 import numpy as np
@@ -13,6 +14,8 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ParseError
+
+pytestmark = pytest.mark.fast_share(4)
 
 ARRAYS = [row for row in DTYPES.values() if row.storage is not None]
 SMALL_FLOATS = [row for row in ARRAYS if row.kind is Kind.FLOAT and row.bits <= 16]

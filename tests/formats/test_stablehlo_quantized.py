@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantized types of StableHLO, its asynchronous ops, scans, and other forms that tests of it have.
 
 What a program gives is held against NumPy's own dequantize, compute, quantize.
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.formats.mlir_text import function
+from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.formats.stablehlo.quantized import parse_quantized
 from ingot.support.diagnostics import UnsupportedError
@@ -27,12 +28,7 @@ SCALES, ZEROS = np.float32([0.5, 0.125, 2.0]), np.float32([0, 2, -1])
 
 def both(signature: str, body: str, *inputs: Array) -> list[Array]:
     """Return what evaluator and CPU both give."""
-    module = function(signature, body)
-    results = [evaluate(module, inputs), ingot.compile(module)(*inputs)]
-    want, got = ([*r] if isinstance(r, tuple) else [r] for r in results)
-    for a, b in zip(got, want, strict=True):
-        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-    return [np.asarray(value) for value in want]
+    return agrees(function(signature, body), inputs).results
 
 
 def quantize(numbers: Array, scale: Any, zero: Any, least: int = -128, most: int = 127) -> Array:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smaller programs than a given one, for `reduce`: fewer results, parameters for computed values.
 
 A value that becomes a parameter keeps the number that the evaluator gives for it, so what comes
@@ -24,10 +25,13 @@ _LARGEST = 1 << 13
 
 
 def smaller_modules(data: bytes) -> Iterator[bytes]:
-    """Yield smaller cases, the most daring first; nothing if `data` holds no case."""
+    """Yield smaller cases, the most daring first; nothing if `data` holds no case.
+
+    Any error of the reader means that: it may be the very finding that is being reduced.
+    """
     try:
         case = read_case(data)
-    except (IngotError, ValueError):
+    except Exception:
         return
     if case.module.entry.root.opcode == "tuple":
         for root in _results(case.module.entry):

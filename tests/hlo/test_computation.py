@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edits of the graph: users stay true, order stays a topological order, clones are copies."""
 
 from __future__ import annotations
@@ -118,6 +119,21 @@ def test_order_follows_edits() -> None:
     b.computation.remove(y)
     _assert_order(b.computation)
     assert z.operands == (late, late)
+
+
+def test_order_follows_control_predecessors() -> None:
+    b = Builder("f")
+    x = b.parameter(0, "f32[2]")
+    first, then = b.negate(x), b.sine(x)
+    b.build(b.tuple(first, then))
+    order = b.computation.post_order()
+    assert order.index(first) < order.index(then)
+    first.run_after((then,))
+    order = b.computation.post_order()
+    assert order.index(then) < order.index(first)
+    version = b.computation.version
+    first.run_after((then,))
+    assert b.computation.version == version
 
 
 def test_a_cycle_is_refused() -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every constraint of an op: a bad instruction is refused with the label of what it breaks.
 
 The instructions are those of `constraint_cases`, which docs/constraints.md shows.
@@ -58,6 +59,13 @@ def test_every_label_in_the_op_table_has_a_bad_instruction() -> None:
     prefixes = {opdef.label_prefix(row.spec) for row in opdef.table().values()} | {"if"}
     labels = {text for text in written if _is_label(text, prefixes)}
     assert len(labels) > 100
+    assert sorted(labels - LABELS) == []
+
+
+def test_every_enumeration_of_the_op_table_has_a_bad_instruction() -> None:
+    rows = opdef.table().values()
+    labels = {f"{opdef.label_prefix(r.spec)}_{name}" for r in rows for name, _ in r.enumerations}
+    assert len(labels) > 8
     assert sorted(labels - LABELS) == []
 
 

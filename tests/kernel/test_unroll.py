@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows and windows written out: same results, no loops, every element loaded once."""
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
+
+pytestmark = pytest.mark.fast_share(4)
 
 
 def _softmax(rows: str, classes: int, element: str = "f32") -> Module:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The builder's ops do what their names say, on scalars and on vectors."""
 
 import ctypes
@@ -12,7 +13,6 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type, vector
 from ingot.support.diagnostics import InternalError
 
-rng = np.random.default_rng(1)
 NUMPY = {I8: np.int8, I16: np.int16, I32: np.int32, I64: np.int64, F32: np.float32, F64: np.float64}
 
 
@@ -33,12 +33,14 @@ def run(emit, result: Type, *arrays: np.ndarray, types: list[Type]) -> np.ndarra
     return out
 
 
-def integers(type: Type, low: int = -100, high: int = 100) -> np.ndarray:
-    return rng.integers(low, high, type.lanes).astype(NUMPY[type.element])
+def integers(
+    generator: np.random.Generator, type: Type, low: int = -100, high: int = 100
+) -> np.ndarray:
+    return generator.integers(low, high, type.lanes).astype(NUMPY[type.element])
 
 
-def floats(type: Type) -> np.ndarray:
-    return rng.uniform(-100, 100, type.lanes).astype(NUMPY[type.element])
+def floats(generator: np.random.Generator, type: Type) -> np.ndarray:
+    return generator.uniform(-100, 100, type.lanes).astype(NUMPY[type.element])
 
 
 @pytest.mark.parametrize("lanes", [1, 8, 16])
@@ -55,9 +57,11 @@ def floats(type: Type) -> np.ndarray:
         ("srem", np.fmod),
     ],
 )
-def test_integer_ops(name: str, meaning, element: Type, lanes: int) -> None:
+def test_integer_ops(
+    name: str, meaning, element: Type, lanes: int, generator: np.random.Generator
+) -> None:
     type = vector(element, lanes)
-    a, b = integers(type), integers(type, 1)
+    a, b = integers(generator, type), integers(generator, type, 1)
     out = run(lambda f, x, y: getattr(f, name)(x, y), type, a, b, types=[type, type])
     np.testing.assert_array_equal(out, meaning(a, b))
 
@@ -75,16 +79,18 @@ def test_integer_overflow_wraps() -> None:
     ("name", "meaning"),
     [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide)],
 )
-def test_float_ops(name: str, meaning, element: Type, lanes: int) -> None:
+def test_float_ops(
+    name: str, meaning, element: Type, lanes: int, generator: np.random.Generator
+) -> None:
     type = vector(element, lanes)
-    a, b = floats(type), floats(type)
+    a, b = floats(generator, type), floats(generator, type)
     out = run(lambda f, x, y: getattr(f, name)(x, y), type, a, b, types=[type, type])
     np.testing.assert_array_equal(out, meaning(a, b))
 
 
-def test_shifts_and_complement() -> None:
+def test_shifts_and_complement(generator: np.random.Generator) -> None:
     type = vector(I32, 16)
-    a, b = integers(type), integers(type, 0, 31)
+    a, b = integers(generator, type), integers(generator, type, 0, 31)
     unsigned = a.view(np.uint32)
     for name, wanted in (
         ("shl", unsigned << b.view(np.uint32)),
@@ -96,9 +102,9 @@ def test_shifts_and_complement() -> None:
     np.testing.assert_array_equal(run(lambda f, x: f.not_(x), type, a, types=[type]), ~a)
 
 
-def test_neg_and_abs() -> None:
+def test_neg_and_abs(generator: np.random.Generator) -> None:
     whole, real = vector(I32, 4), vector(F32, 4)
-    a, b = integers(whole), np.array([0.0, -0.0, -3.5, np.inf], np.float32)
+    a, b = integers(generator, whole), np.array([0.0, -0.0, -3.5, np.inf], np.float32)
     np.testing.assert_array_equal(run(lambda f, x: f.neg(x), whole, a, types=[whole]), -a)
     np.testing.assert_array_equal(run(lambda f, x: f.abs(x), whole, a, types=[whole]), abs(a))
     out = run(lambda f, x: f.neg(x), real, b, types=[real])
@@ -106,9 +112,9 @@ def test_neg_and_abs() -> None:
     np.testing.assert_array_equal(run(lambda f, x: f.abs(x), real, b, types=[real]), abs(b))
 
 
-def test_comparisons_and_select() -> None:
+def test_comparisons_and_select(generator: np.random.Generator) -> None:
     type = vector(F32, 8)
-    a, b = floats(type), floats(type)
+    a, b = floats(generator, type), floats(generator, type)
     a[0] = np.nan
     out = run(lambda f, x, y: f.fcmp("ult", x, y), vector(I8, 8), a, b, types=[type, type])
     np.testing.assert_array_equal(out.astype(bool), ~(a >= b))
@@ -127,9 +133,9 @@ def test_comparisons_and_select() -> None:
         ("fptosi", F32, I32),
     ],
 )
-def test_casts(name: str, source: Type, target: Type) -> None:
+def test_casts(name: str, source: Type, target: Type, generator: np.random.Generator) -> None:
     given, wanted = vector(source, 8), vector(target, 8)
-    a = floats(given) if source.is_float else integers(given)
+    a = floats(generator, given) if source.is_float else integers(generator, given)
     out = run(lambda f, x: getattr(f, name)(x, wanted), wanted, a, types=[given])
     np.testing.assert_array_equal(out, a.astype(NUMPY[target]))
 
@@ -166,9 +172,9 @@ def test_lane_movement_of_one_lane_is_the_scalar() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 16, 64])
-def test_reductions(lanes: int) -> None:
+def test_reductions(lanes: int, generator: np.random.Generator) -> None:
     whole, real = vector(I64, lanes), vector(F32, lanes)
-    a, b = integers(whole), floats(real)
+    a, b = integers(generator, whole), floats(generator, real)
     for kind, meaning in (
         ("add", np.sum),
         ("smax", np.max),
@@ -186,9 +192,9 @@ def test_reductions(lanes: int) -> None:
     assert out[0] == tree[0], "the order of a float sum is fixed"
 
 
-def test_the_maximum_of_a_nan_is_nan() -> None:
+def test_the_maximum_of_a_nan_is_nan(generator: np.random.Generator) -> None:
     type = vector(F32, 8)
-    a = floats(type)
+    a = floats(generator, type)
     a[5] = np.nan
     assert np.isnan(run(lambda f, x: f.reduce("maximum", x), F32, a, types=[type])[0])
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The math functions against wider arithmetic: ulps, special values, equal bits at every width."""
 
 import math
@@ -13,6 +14,8 @@ from ingot.llvm.math import MATH, circle
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, F64, I32, VOID, vector
 from ingot.support.diagnostics import InternalError
+
+pytestmark = pytest.mark.fast_share(16)
 
 SPECIALS = [
     *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 0.25, 1.5, 20.0, 40.0),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One file per op, `<op>.hlo`: its meaning as programs, held on the evaluator, backends and XLA."""
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from ingot.evaluator import evaluate, evaluated_opcodes
 from ingot.formats.hlo_text import parse
 from ingot.hlo.opdef import table
 from ingot.support.diagnostics import UnsupportedError
+
+pytestmark = pytest.mark.fast_share(16)
 
 FILES = sorted(Path(__file__).parent.glob("*.hlo"))
 CASES = [case for path in FILES for case in read_cases(path)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every algebraic rule, on random programs that it fires on: meaning kept, nothing dearer."""
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.rule import Rule
 from ingot.passes.simplify.algsimp.rules import RULES
+
+pytestmark = pytest.mark.fast_share(16)
 
 
 @pytest.mark.parametrize("entry", RULES.rules, ids=lambda entry: entry.name)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every pass, and the whole pipeline, keeps the evaluator's meaning on random modules."""
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
+
+pytestmark = pytest.mark.fast_share(8)
 
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in passes_of(SIMPLIFICATION)}
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random bits as integer arithmetic: the bits and next states of the evaluator, which are XLA's."""
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.support.diagnostics import UnsupportedError
+
+pytestmark = pytest.mark.fast_share(8)
 
 _TEXT = """HloModule m
 ENTRY e {{

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/coverage.md says what is so: which op runs on which element type."""
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def test_every_hole_has_a_reason() -> None:
     assert "NOT EXPLAINED" not in PAGE.read_text()
 
 
+@pytest.mark.fast_share(8)
 @pytest.mark.parametrize(
     "opcode",
     [

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No table of a process grows with the programs that it compiles: each is named, with its bound.
 
 What bounds itself (`lru_cache` with a size, `RecentTable`) or is weak (`InternTable`,
@@ -24,6 +25,7 @@ REASONS = {
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
+    "client/threads.py": {"_pool": "a row for each number of threads, which is at most 4096"},
     "client/shared.py": {"_latest": "the last 32 small programs"},
     "cpu/vectors.py": {"vectors_of": OF_TARGET},
     "evaluator/registry.py": {"_RULES": IMPORTED},

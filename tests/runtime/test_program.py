@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calling programs: results, ownership, donation, errors, the GIL, threads."""
 
 import ctypes
@@ -16,6 +17,8 @@ from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.runtime import program as program_module
 from ingot.runtime.native import allocator_statistics, native_runtime, num_threads, set_num_threads
 from ingot.support.diagnostics import ExecutionError, ResourceError
+
+pytestmark = pytest.mark.fast_share(4)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log lines: levels, form, and that what is not asked for is not computed."""
+
+import logging
 
 import pytest
 
@@ -39,3 +42,16 @@ def test_fields_and_texts_are_computed_only_when_asked_for(capsys):
         log_text(Level.PROGRAM, "module", text)
     assert capsys.readouterr().err.endswith("module\nHloModule m\n")
     assert calls == [1]
+
+
+def test_lines_are_records_of_the_logger(caplog, capsys):
+    caplog.set_level(logging.DEBUG, logger="ingot")
+    log(Level.COMPILATION, "compiled", module="m")
+    log_text(Level.PASS, "pass.run", lambda: "text")
+    log(Level.REWRITE, "rewrite")
+    found = [(row.name, row.levelname, row.getMessage()) for row in caplog.records]
+    assert found == [
+        ("ingot.compiler", "INFO", "compiled module=m"),
+        ("ingot.compiler", "DEBUG", "pass.run\ntext"),
+    ]
+    assert capsys.readouterr().err == ""

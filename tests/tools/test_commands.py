@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `ingot` command: what it prints, its exit statuses, its flags in both spellings."""
 
 from __future__ import annotations
@@ -199,11 +200,11 @@ def test_opt_runs_passes(module: str, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("stage", "text"),
     [
-        ("hlo-before", "multiply("),
+        ("hlo_before", "multiply("),
         ("hlo", "fusion("),
         ("kernel", "f32"),
         ("llvm", "define"),
-        ("asm", ".globl"),
+        ("assembly", ".globl"),
         ("buffers", "BufferAssignment"),
         ("fusions", "fused into"),
         ("rewrites", "=>"),
@@ -292,7 +293,7 @@ ENTRY main {
 """
 
 
-@pytest.mark.parametrize("stage", ["hlo-before", "hlo", None])
+@pytest.mark.parametrize("stage", ["hlo_before", "hlo", None])
 def test_opt_leaves_metadata_out(
     stage: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

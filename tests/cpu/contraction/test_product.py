@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain products run in the library's drivers: every form and size, and only if they are plain."""
 
 import numpy as np
@@ -14,10 +15,10 @@ from ingot.kernel.contraction.product import plain_product
 from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.target import TargetSpec, host_levels
 
+pytestmark = pytest.mark.fast_share(4)
+
 LEVELS = [level for level in host_levels() if level != "plain"]
 """Without masked vectors there is no driver."""
-
-RANDOM = np.random.default_rng(0)
 
 
 def module(lhs, rhs, result, dtype="f32", batch=False, lhs_k=1, rhs_k=0):
@@ -69,14 +70,14 @@ CASES = [
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("m", "n", "k", "batch", "left", "right"), CASES)
-def test_products_of_every_form(m, n, k, batch, left, right, level):
+def test_products_of_every_form(m, n, k, batch, left, right, level, generator):
     outer = (batch,) if batch else ()
     lhs = (*outer, k, m) if left else (*outer, m, k)
     rhs = (*outer, n, k) if right else (*outer, k, n)
     program = module(lhs, rhs, (*outer, m, n), "f32", bool(batch), 1 - left, int(right))
     executable = compile(program, target=TargetSpec.host(level))
-    x = RANDOM.standard_normal(lhs, np.float32)
-    y = RANDOM.standard_normal(rhs, np.float32)
+    x = generator.standard_normal(lhs, np.float32)
+    y = generator.standard_normal(rhs, np.float32)
     wide = [np.swapaxes(a, -1, -2) if turn else a for a, turn in ((x, left), (y, right))]
     expected = np.matmul(wide[0].astype(np.float64), wide[1])
     np.testing.assert_allclose(executable(x, y), expected, atol=2e-5 * k**0.5)
@@ -107,7 +108,7 @@ EPILOGUES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("m", "n", "k", "batch", "left", "right"), EPILOGUES)
-def test_epilogues_of_every_form(m, n, k, batch, left, right, level):
+def test_epilogues_of_every_form(m, n, k, batch, left, right, level, generator):
     """Only the epilogue is compiled: a bias and a residual."""
     outer = (batch,) if batch else ()
     lhs = (*outer, k, m) if left else (*outer, m, k)
@@ -135,7 +136,7 @@ def test_epilogues_of_every_form(m, n, k, batch, left, right, level):
     assert kernel.code is not None
     assert kernel.code.text.count("\ndefine") == 1
     assert any(item.name.startswith("product_") for item in kernel.shared)
-    values = [RANDOM.standard_normal(dims, np.float32) for dims in (lhs, rhs, result, (n,))]
+    values = [generator.standard_normal(dims, np.float32) for dims in (lhs, rhs, result, (n,))]
     wide = [
         np.swapaxes(a, -1, -2) if turn else a
         for a, turn in zip(values[:2], (left, right), strict=True)
@@ -145,14 +146,14 @@ def test_epilogues_of_every_form(m, n, k, batch, left, right, level):
     np.testing.assert_allclose(executable(*values), expected, atol=2e-5 * k**0.5)
 
 
-def test_doubles():
+def test_doubles(generator):
     executable = compile(module((40, 50), (50, 64), (40, 64), "f64"))
     assert library_names(executable)
-    x, y = RANDOM.standard_normal((40, 50)), RANDOM.standard_normal((50, 64))
+    x, y = generator.standard_normal((40, 50)), generator.standard_normal((50, 64))
     np.testing.assert_allclose(executable(x, y), x @ y, atol=1e-13)
 
 
-def test_one_buffer_as_both_operands():
+def test_one_buffer_as_both_operands(generator):
     text = """\
 HloModule square
 
@@ -162,12 +163,12 @@ ENTRY main {
 }
 """
     executable = compile(ingot.parse_hlo(text))
-    x = RANDOM.standard_normal((64, 64), np.float32)
+    x = generator.standard_normal((64, 64), np.float32)
     np.testing.assert_allclose(executable(x), x @ x, atol=1e-4)
 
 
 @pytest.mark.parametrize("k", [100, 1100])
-def test_sums_are_the_same_to_the_bit_with_an_epilogue(k):
+def test_sums_are_the_same_to_the_bit_with_an_epilogue(k, generator):
     shapes = (256, k), (k, 96), (256, 96)
     driver = compile(module(*shapes))
     own = compile(
@@ -184,8 +185,8 @@ ENTRY main {{
     )
     assert library_names(driver)
     assert not library_names(own)
-    x = RANDOM.standard_normal((256, k), np.float32)
-    y = RANDOM.standard_normal((k, 96), np.float32)
+    x = generator.standard_normal((256, k), np.float32)
+    y = generator.standard_normal((k, 96), np.float32)
     np.testing.assert_array_equal(driver(x, y), -own(x, y))
 
 

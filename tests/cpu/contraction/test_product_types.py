@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of every element type run in drivers: integers wrap, narrow operands are converted."""
 
 import ml_dtypes
@@ -39,14 +40,13 @@ CASES = [
     (5, 3, 7, 11, True, False),
     (12, 20, 30, 5, False, False),
 ]
-RANDOM = np.random.default_rng(0)
 
 
-def _values(name, shape):
+def _values(generator, name, shape):
     if name in ("f16", "bf16", "f32"):
-        return RANDOM.uniform(-1, 1, shape).astype(NUMPY[name])
+        return generator.uniform(-1, 1, shape).astype(NUMPY[name])
     limits = np.iinfo(NUMPY[name])
-    found = RANDOM.integers(limits.min, limits.max, shape, NUMPY[name], endpoint=True)
+    found = generator.integers(limits.min, limits.max, shape, NUMPY[name], endpoint=True)
     found.flat[:3] = limits.min
     return found
 
@@ -72,7 +72,7 @@ rhs_contracting_dims={{{first + right}}}
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("types", TYPES, ids="_".join)
-def test_sums_of_every_type(types, level):
+def test_sums_of_every_type(types, level, generator):
     runs_in_drivers = level == "avx512" or NUMPY[types[2]]().itemsize >= 4
     for m, n, k, batch, left, right in CASES:
         outer = (batch,) if batch else ()
@@ -82,7 +82,7 @@ def test_sums_of_every_type(types, level):
         executable = compile(program, target=TargetSpec.host(level))
         (kernel,) = executable._compiled.kernels.compiled.values()
         assert (kernel.code is None) == runs_in_drivers
-        x, y = _values(types[0], lhs), _values(types[1], rhs)
+        x, y = _values(generator, types[0], lhs), _values(generator, types[1], rhs)
         a, b = np.swapaxes(x, -1, -2) if left else x, np.swapaxes(y, -1, -2) if right else y
         if types[2] == "f32":
             expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
@@ -93,7 +93,7 @@ def test_sums_of_every_type(types, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_conversions_before_a_product_are_packed_away(level):
+def test_conversions_before_a_product_are_packed_away(level, generator):
     program = ingot.parse_hlo("""\
 HloModule quantized
 
@@ -112,5 +112,5 @@ ENTRY main {
         for part in kernel.shared
     ]
     assert any(name.endswith("_s8_u8_pairs") for name in names)
-    x, y = _values("s8", (20, 31)), _values("u8", (31, 50))
+    x, y = _values(generator, "s8", (20, 31)), _values(generator, "u8", (31, 50))
     np.testing.assert_array_equal(executable(x, y), x.astype(np.int32) @ y.astype(np.int32))

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of `exact_programs` on real XLA: what the evaluator says is what XLA says.
 
 XLA demands that a fold begins with its neutral value, and makes a reshape of one over dimensions of
-one element whatever it begins with; of a `dynamic-slice` of a `dynamic-slice` it adds the starts
-and forgets that each is clamped. Programs with either are not compared.
+one element whatever it begins with; of a `dynamic-slice` or `gather` of a `dynamic-slice` it adds
+the starts and forgets that each is clamped. Programs with either are not compared.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def _forgets_start(op: Instruction) -> bool:
 
 
 def _adds_starts(op: Instruction) -> bool:
-    """Whether a dynamic slice is cut, however far on, from what another one gave."""
-    if op.opcode != "dynamic-slice":
+    """Whether a dynamic slice or a gather reads, however far back, from a dynamic slice."""
+    if op.opcode not in ("dynamic-slice", "gather"):
         return False
     stack, seen = [op.operands[0]], set[Instruction]()
     while stack:
         item = stack.pop()
-        if item.opcode == op.opcode:
+        if item.opcode in ("dynamic-slice", "gather"):
             return True
         if item not in seen:
             seen.add(item)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner: order, fixed points, verification, dumps, fuel, properties, honesty of passes."""
 
 from __future__ import annotations
@@ -149,10 +150,17 @@ def test_fingerprint_sees_structure_and_not_names() -> None:
 
 def test_a_wrong_order_is_found_with_its_reason() -> None:
     group = Pipeline("p", (PeelOne(), FixedPoint("q", (Liar(),))))
-    check_order(group, (Order("peel-one", "liar", "so"), Order("absent", "liar", "so")))
+    check_order(group, (Order("peel-one", "liar", "so"),))
     with pytest.raises(InternalError, match="because it is") as raised:
         check_order(group, (Order("liar", "peel-one", "because it is"),))
     assert raised.value.diagnostic.code == "INGOT0916"
+
+
+@pytest.mark.parametrize("order", [("absent", "liar"), ("liar", "absent")])
+def test_an_order_of_a_pass_that_is_not_there_is_found(order: tuple[str, str]) -> None:
+    group = Pipeline("p", (PeelOne(), Liar()))
+    with pytest.raises(InternalError, match="names absent, which is no pass of it"):
+        check_order(group, (Order(*order, "so"),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assignment: what goes where; symbolic sizes; the check; executions on byte memory."""
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ingot.passes.buffers.assignment import Constant, Output, Slice, Temp, assig
 from ingot.passes.buffers.packing import Item, pack, provably_at_most
 from ingot.passes.buffers.verify import verify_assignment
 from ingot.support.diagnostics import InternalError
+
+pytestmark = pytest.mark.fast_share(8)
 
 X = np.arange(8, dtype=np.float32)
 VECTOR = array_shape(8)

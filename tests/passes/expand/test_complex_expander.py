@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex numbers on the CPU: every op against the evaluator, and against real XLA.
 
 Real XLA flushes denormals, loses signs of zeros and some infinities of complex functions; at
@@ -23,6 +24,8 @@ from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.complex_expander.functions import BINARY, UNARY
 from ingot.passes.expand.complex_expander.rules import MOVES
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
+
+pytestmark = pytest.mark.fast_share(16)
 
 NAMES = {"c64": "c128", "c128": "c64", "f32": "f64"}
 WIDTHS = pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.slow)])

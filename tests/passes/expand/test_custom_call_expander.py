@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's own custom calls on Ingot: factors put together again, against NumPy and the evaluator."""
 
 from __future__ import annotations
@@ -8,28 +9,25 @@ import numpy as np
 import pytest
 from tests.runtime.foreign.calls import (
     ELEMENTS,
+    TOLERANCE,
     adjoint,
     close,
     dtype_name,
     matrices,
     real_of,
 )
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.evaluator import evaluate
 
+pytestmark = pytest.mark.fast_share(4)
+
 
 def run(text: str, *inputs: Any) -> Any:
     """Return what the CPU gives, which is what the evaluator gives."""
-    module = ingot.parse_hlo(text)
-    got, want = ingot.compile(module)(*inputs), evaluate(module, inputs)
-    for mine, other in zip(got, want, strict=True):
-        assert mine.dtype == other.dtype
-        if mine.dtype.kind in "iu":
-            np.testing.assert_array_equal(mine, other)
-        else:
-            close(dtype_name(mine), mine, other)
-    return got
+    tolerance = TOLERANCE[dtype_name(inputs[0])]
+    return agrees(ingot.parse_hlo(text), inputs, rtol=tolerance, atol=tolerance).results
 
 
 @pytest.mark.parametrize("element", ELEMENTS)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cholesky` and `triangular-solve` compiled: against NumPy, with open sizes, on many threads."""
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from tests.runtime.foreign.calls import ELEMENTS, adjoint, close, matrices
 
 import ingot
 from ingot.evaluator import evaluate
+
+pytestmark = pytest.mark.fast_share(8)
 
 
 def positive(element: str, *dims: int) -> Any:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs for the fusion tests: from HLO text, fused, and run against the evaluator."""
 
 from __future__ import annotations
@@ -6,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tests.support.against_evaluator import agrees
 
-import ingot
-from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -87,10 +87,5 @@ def random_inputs(module: Module) -> list[Any]:
 def kernels_of(body: str) -> list[tuple[str, ...]]:
     """Compile and run the program, compare with the evaluator; return the kernels' opcodes."""
     module = program(body)
-    inputs = random_inputs(module)
-    executable = ingot.compile(module)
-    got, want = executable(*inputs), evaluate(module, inputs)
-    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
-    for value, other in pairs:
-        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
+    executable = agrees(module, random_inputs(module), rtol=1e-4, atol=1e-5).executable
     return [kernel.opcodes for kernel in executable.kernels]

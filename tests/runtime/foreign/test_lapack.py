@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every LAPACK target, in four element types: what it computes gives back what it was given."""
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from ingot.runtime.foreign.lapack.targets import target_name
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError
+
+pytestmark = pytest.mark.fast_share(24)
 
 BATCHES = ((3,), *(pytest.param(b, marks=pytest.mark.slow) for b in ((), (2, 0), (2, 2))))
 each_element = pytest.mark.parametrize("element", ELEMENTS)

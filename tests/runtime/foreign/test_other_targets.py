@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Targets beside LAPACK's that JAX emits on CPU: perturbed tridiagonal systems, CSR products."""
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import ingot.client
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite
 from ingot.support.diagnostics import UnsupportedError
+
+pytestmark = pytest.mark.fast_share(8)
 
 
 def evaluate(name: str, operands: tuple[Any, ...], result: Any, columns: int = 0) -> Any:

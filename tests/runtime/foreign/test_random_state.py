@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs' own random generator: deterministic, moving on, apart per op, seeded by a flag."""
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.support.flags import RANDOM_SEED, override
+
+pytestmark = pytest.mark.fast_share(4)
 
 PAIR = """HloModule pair
 ENTRY main { l = {element}[] constant({low}) h = {element}[] constant({high})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native collectives against the evaluator: devices, groups, element types, sizes, failures."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runtime.foreign.collectives.programs import one_each, program, values
+from tests.support.against_evaluator import assert_same
 
 import ingot
 from ingot.client.replicated import device_record
@@ -24,6 +26,8 @@ from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError, VerifyError
 from ingot.support.flags import COLLECTIVE_TIMEOUT, override
 
+pytestmark = pytest.mark.fast_share(4)
+
 
 def flat(value: Any) -> list[Any]:
     if isinstance(value, tuple):
@@ -36,10 +40,9 @@ def check(text: str, inputs: list[Any]) -> None:
     module = ingot.parse_hlo(text)
     wanted = evaluate_replicated(module, inputs)
     given = ingot.compile(module).execute_replicated(inputs)
+    assert len(given) == len(wanted)
     for got, want in zip(given, wanted, strict=True):
-        for left, right in zip(flat(got), flat(want), strict=True):
-            assert left.dtype == right.dtype
-            np.testing.assert_array_equal(left, right)
+        assert_same(got, want)
 
 
 def run(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:
