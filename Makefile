@@ -9,6 +9,9 @@ JAX_DEVICES ?= 1
 MINUTES ?= 10
 HOURS ?= 1
 TENSORFLOW ?= 2.20
+JAX ?= 0.10
+# What `make wheel-test` passes on: --python python3.13 --extras cli,jax
+WHEEL_FLAGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,20 +21,24 @@ DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 # Another series of TensorFlow has an environment of its own.
 SERIES := .venv-tensorflow-$(TENSORFLOW)
+JAX_SERIES := .venv-jax-$(JAX)
 LIBRARIES := .venv-tensorflow-libraries
 
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the test suite, with a share of its largest tables"
 	@echo "make test-all   every case"
 	@echo "make test-tensorflow TENSORFLOW=2.20   its tests on another series of TensorFlow"
+	@echo "make test-jax JAX=0.10   its tests on a series of JAX"
 	@echo "make test-tensorflow-libraries   Keras 2 and TensorFlow Probability, each class"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
+	@echo "make wheel-test  build the wheel and the sdist, install and use them in an empty environment"
+	@echo "make doctor  check this installation"
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
@@ -41,7 +48,7 @@ help:
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
-	@echo "make docs    write the generated reference pages"
+	@echo "make docs    write the generated pages, then the documentation site into build/site"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
 	@echo "make format  format the code and mend what ruff can mend"
@@ -56,6 +63,10 @@ $(BENCH): pyproject.toml tools/make_venv.py
 
 $(SERIES)/.installed-test: pyproject.toml tools/make_venv.py
 	$(PYTHON) tools/make_venv.py $(SERIES) test "tensorflow==$(TENSORFLOW).*"
+	@touch $@
+
+$(JAX_SERIES)/.installed-test: pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(JAX_SERIES) test "jax==$(JAX).*" "jaxlib==$(JAX).*"
 	@touch $@
 
 $(LIBRARIES)/.installed: pyproject.toml tools/make_venv.py
@@ -74,6 +85,15 @@ test-all: $(DEV)
 test-tensorflow: $(SERIES)/.installed-test
 	$(SERIES)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS) tests/frontends/tensorflow
 
+test-jax: $(JAX_SERIES)/.installed-test
+	$(JAX_SERIES)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS) tests/frontends/jax
+
+wheel-test: $(DEV)
+	$(BIN)/python tools/wheel_test.py $(WHEEL_FLAGS)
+
+doctor: $(DEV)
+	$(BIN)/ingot doctor
+
 # Both run, and either may fail.
 test-tensorflow-libraries: $(LIBRARIES)/.installed
 	TF_USE_LEGACY_KERAS=1 $(LIBRARIES)/bin/python -m tests.frontends.tensorflow.keras.sweep; \
@@ -84,6 +104,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/file_size.py
+	$(BIN)/python tools/licence_headers.py
 	$(MAKE) --jobs 2 --output-sync=target types fast-tests
 
 # Side by side: pyright is one thread, and most of the time of `make check`.
@@ -126,6 +147,7 @@ docs: $(DEV)
 	$(BIN)/python tools/op_coverage.py
 	$(BIN)/python tools/doc_examples.py
 	$(BIN)/python tools/fusion_picture.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 conformance-jax: $(DEV)
 	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests
@@ -136,8 +158,9 @@ conformance-tensorflow: $(BENCH)
 	$(BIN)/python tools/conformance_tensorflow.py $(TENSORFLOW_TESTS) $(TENSORFLOW_FILES) --write
 
 format: $(DEV)
+	$(BIN)/python tools/licence_headers.py --write
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .venv-tensorflow-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-tensorflow-* .venv-jax-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draw what fusion did to the training step: `docs/images/fusion.svg`, from a real executable.
 
 Left: the HLO of `examples/training_step.py` before any pass, one dot per instruction. Right: the
@@ -16,6 +17,8 @@ from html import escape
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
+
+from ingot.viz import layout
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "fusion.svg"
@@ -85,26 +88,13 @@ def graph(text: str, describe: Any) -> list[Node]:
 
 
 def layers(nodes: list[Node]) -> list[list[int]]:
-    """Return the nodes by depth, each layer ordered by where its needs stand."""
-    depth: list[int] = []
-    for node in nodes:
-        depth.append(1 + max((depth[need] for need in node.needs), default=-1))
-    rows: list[list[int]] = [[] for _ in range(max(depth) + 1)]
-    place: dict[int, float] = {}
-    for number, level in enumerate(depth):
-        rows[level].append(number)
-    for row in rows:
-        row.sort(key=lambda n: sum(place[m] for m in nodes[n].needs) / max(1, len(nodes[n].needs)))
-        for at, number in enumerate(row):
-            place[number] = (at + 0.5) / len(row)
-    return rows
+    """Return the nodes by depth."""
+    return layout.layers([node.needs for node in nodes])
 
 
 def curve(start: tuple[float, float], end: tuple[float, float], colour: str, width: float) -> str:
     """Return a line that leaves downwards and arrives from above."""
-    (x0, y0), (x1, y1) = start, end
-    middle = (y0 + y1) / 2
-    path = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+    path = layout.curve(start, end)
     return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"/>'
 
 

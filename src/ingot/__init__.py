@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ingot: an optimizing compiler for machine learning programs, an open and readable XLA in Python.
 
-The public names are `parse_hlo(text) -> Module`, `parse_stablehlo(text or bytes) -> Module`,
-`compile(module) -> Executable`, `register_custom_call_target(name, function)`, the errors, and the
-front ends (`ingot.tensorflow.enable()`). They are loaded on first use: `import ingot` itself loads
-nothing, and so no layer imports another one through this package.
+`compile(program) -> Executable`, `evaluate(program, *args)`, `load` and `parse_hlo`, `config`, the
+errors, and the front ends (`ingot.tensorflow.enable()`): docs/api.md has them all. They are loaded
+on first use: `import ingot` itself loads nothing, and so no layer imports another one through this
+package.
 
 Example:
     >>> import ingot
@@ -14,47 +15,152 @@ Example:
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 from typing import TYPE_CHECKING
 
+from ingot.support.platforms import require_supported_platform
+from ingot.support.versions import VERSION
+
 if TYPE_CHECKING:
-    from ingot.client import Executable, compile
+    from ingot import jax as jax
+    from ingot import tensorflow as tensorflow
+    from ingot.client import Executable, clear_caches, compile, config, evaluate
+    from ingot.client.analyses import Aval, MemoryAnalysis
+    from ingot.client.options import FpMode, ProgramLike, Settings, Stage
+    from ingot.client.staged import StagedExecutable
     from ingot.formats.hlo_text import parse_hlo
     from ingot.formats.load import dump, load
     from ingot.formats.stablehlo import parse_stablehlo
     from ingot.hlo.module import Module
+    from ingot.runtime.cancellation import Cancellation
     from ingot.runtime.foreign import register_custom_call_target
-    from ingot.support.diagnostics import IngotError, UnsupportedError
+    from ingot.runtime.load import AotExecutable
+    from ingot.support.diagnostics import (
+        ArgumentError,
+        Diagnostic,
+        ExecutionError,
+        FlagError,
+        IngotError,
+        InternalError,
+        ParseError,
+        ResourceError,
+        UnsupportedError,
+        VerifyError,
+    )
+    from ingot.support.flags import IngotWarning
+    from ingot.support.versions import show_versions
+    from ingot.tools.explaining import explain
+    from ingot.viz.report import Report
 
-__version__ = "0.1.0"
+require_supported_platform()
+
+__version__ = VERSION
 __all__ = [
+    "AotExecutable",
+    "ArgumentError",
+    "Aval",
+    "Cancellation",
+    "Diagnostic",
     "Executable",
+    "ExecutionError",
+    "FlagError",
+    "FpMode",
     "IngotError",
+    "IngotWarning",
+    "InternalError",
+    "MemoryAnalysis",
     "Module",
+    "ParseError",
+    "ProgramLike",
+    "Report",
+    "ResourceError",
+    "Settings",
+    "Stage",
+    "StagedExecutable",
     "UnsupportedError",
+    "VerifyError",
+    "clear_caches",
     "compile",
+    "config",
     "dump",
+    "evaluate",
+    "explain",
     "load",
+    "load_executable",
     "parse_hlo",
     "parse_stablehlo",
     "register_custom_call_target",
+    "show_versions",
 ]
 
 # Public name -> the module that defines it.
 _HOMES = {
+    "AotExecutable": "ingot.runtime.load",
+    "ArgumentError": "ingot.support.diagnostics",
+    "Aval": "ingot.client.analyses",
+    "Cancellation": "ingot.runtime.cancellation",
+    "Diagnostic": "ingot.support.diagnostics",
     "Executable": "ingot.client",
+    "ExecutionError": "ingot.support.diagnostics",
+    "FlagError": "ingot.support.diagnostics",
+    "FpMode": "ingot.client.options",
     "IngotError": "ingot.support.diagnostics",
+    "IngotWarning": "ingot.support.flags",
+    "InternalError": "ingot.support.diagnostics",
+    "MemoryAnalysis": "ingot.client.analyses",
     "Module": "ingot.hlo.module",
+    "ParseError": "ingot.support.diagnostics",
+    "ProgramLike": "ingot.client.options",
+    "Report": "ingot.viz.report",
+    "ResourceError": "ingot.support.diagnostics",
+    "Settings": "ingot.client.options",
+    "Stage": "ingot.client.options",
+    "StagedExecutable": "ingot.client.staged",
     "UnsupportedError": "ingot.support.diagnostics",
+    "VerifyError": "ingot.support.diagnostics",
+    "clear_caches": "ingot.client",
     "compile": "ingot.client",
+    "config": "ingot.client",
     "dump": "ingot.formats.load",
+    "evaluate": "ingot.client",
+    "explain": "ingot.tools.explaining",
     "load": "ingot.formats.load",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
     "register_custom_call_target": "ingot.runtime.foreign",
+    "show_versions": "ingot.support.versions",
 }
+
+# Front ends: modules of their own, which import their framework.
+_FRONT_ENDS = ("jax", "tensorflow")
+
+# Who wants to see what Ingot logs adds handlers, as for any library.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def load_executable(
+    source: bytes | str | os.PathLike[str],
+) -> Executable | StagedExecutable | AotExecutable:
+    """Return a program that was compiled before.
+
+    Args:
+        source: the bytes of `Executable.serialize()`, which are compiled for this machine; or the
+            path of a shared library that `ingot aot` wrote, for which no compiler is imported.
+
+    Raises:
+        ArgumentError: INGOT0513, it is neither bytes nor a path.
+        ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+        UnsupportedError: the library is for another machine or another version of Ingot.
+    """
+    is_path = isinstance(source, (str, os.PathLike))
+    home = "ingot.runtime.load" if is_path else "ingot.client.load_executable"
+    return importlib.import_module(home).load_executable(source)
 
 
 def __getattr__(name: str) -> object:
+    if name in _FRONT_ENDS:
+        return importlib.import_module(f"ingot.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'ingot' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -63,4 +169,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_FRONT_ENDS])

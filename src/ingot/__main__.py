@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m ingot train.py ...`: run an unmodified program with Ingot behind `jit_compile=True`.
 
 `ingot COMMAND ...` and `python -m ingot COMMAND ...` are the command line tools (`ingot.tools`).
@@ -22,11 +23,13 @@ import sys
 import types
 from collections.abc import Sequence
 
+from ingot import __version__
 from ingot.tools import COMMANDS
 
 USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
        python -m ingot -m MODULE [ARGUMENT...]
        python -m ingot COMMAND [OPTION...] [ARGUMENT...]
+       python -m ingot --version
 
 Run a Python program; Ingot compiles what it marks with jit_compile=True.
 Or work on HLO modules; `ingot COMMAND --help` says how:"""
@@ -68,15 +71,25 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
 
         Where nothing but Ingot may compile (`INGOT_STRICT=1`), that is an error.
         """
-        from ingot.support.diagnostics import UnsupportedError
+        from ingot.support.diagnostics import IngotError, UnsupportedError
         from ingot.support.flags import STRICT
 
         try:
             importlib.import_module(self._front_end).enable()
-        except UnsupportedError as error:
-            if STRICT.value():
+        except Exception as error:
+            is_known = isinstance(error, UnsupportedError)
+            if STRICT.value() or (isinstance(error, IngotError) and not is_known):
                 raise
-            print(f"ingot: the program runs without Ingot: {error}", file=sys.stderr)
+            text = str(error) if is_known else self._strange(error)
+            print(f"ingot: the program runs without Ingot: {text}", file=sys.stderr)
+
+    def _strange(self, error: Exception) -> str:
+        """Return what to say of a framework that the front end failed at in no foreseen way."""
+        version = getattr(sys.modules.get(self._framework), "__version__", "of no known version")
+        return (
+            f"{self._framework} {version} is not as Ingot knows it: {type(error).__name__}: "
+            f"{error}\n  hint: `ingot doctor` says which series are tested"
+        )
 
 
 def run_file(file: str) -> None:
@@ -104,6 +117,27 @@ def _set_first_path(directory: str) -> None:
         sys.path[0] = directory
 
 
+def run_command(arguments: list[str]) -> int:
+    """Run a command line tool, which needs what the extra `cli` installs; return the status."""
+    missing = [name for name in ("click", "rich") if not _is_installed(name)]
+    if missing:
+        print(
+            f"ingot: `ingot {arguments[0]}` needs {' and '.join(missing)}: "
+            "pip install 'ingot-compiler[cli]'",
+            file=sys.stderr,
+        )
+        return 2
+    return importlib.import_module("ingot.tools.cli").main(arguments)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def usage() -> str:
     """Return how to call: programs, then commands."""
     return "\n".join([USAGE, *(f"  {name:10} {text}" for name, text in COMMANDS.items())])
@@ -117,8 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(usage(), file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
+    if not is_module and given[0] == "--version":
+        print(f"ingot {__version__}")
+        return 0
     if not is_module and given[0] in COMMANDS:
-        return importlib.import_module("ingot.tools.cli").main(given)
+        return run_command(given)
     if not is_module and not os.path.isfile(given[0]):
         print(f"ingot: there is no file or command '{given[0]}'\n{usage()}", file=sys.stderr)
         return 2

@@ -1,12 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot.compile`: a module in, an `Executable` out. Every front end enters here."""
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
+
 from ingot.client import shared
 from ingot.client.dump import Dump
 from ingot.client.executable import Executable
+from ingot.client.options import FpMode, ProgramLike, Settings, Stage, checked, module_of
 from ingot.client.reproducer import reproducible
 from ingot.client.staged import StagedExecutable, compile_staged
+from ingot.client.threads import require_threads
 from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
@@ -18,38 +24,85 @@ from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
 from ingot.support.arguments import require_type
 from ingot.support.collector import collector_paused
+from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log
 
 
-@defers_fork
 def compile(
-    module: Module,
+    program: ProgramLike,
     *,
+    threads: int | None = None,
+    fp: FpMode | None = None,
+    dump_to: str | os.PathLike[str] | None = None,
     context: PassContext | None = None,
     target: TargetSpec | None = None,
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
 ) -> Executable | StagedExecutable:
-    """Compile a module for this machine's CPU. The module itself is not changed.
+    """Compile a program for this machine's CPU. A module that is given is not changed.
 
     A program that was compiled before, is alive and has no state is returned again.
 
     Args:
-        module: the program; its shapes may have symbolic sizes.
+        program: a module; HLO or StableHLO as text; StableHLO bytecode or a proto as bytes; or a
+            path. Its shapes may have symbolic sizes.
+        threads: how many threads run it, the caller included; default: those of the process
+            (`INGOT_NUM_THREADS`).
+        fp: the floating-point licence; default: what `ingot.config` and `INGOT_FP` say.
+        dump_to: a folder for the program at each stage, `-` for standard output; default: what
+            `ingot.config`, `INGOT_DUMP_TO` and `XLA_FLAGS` say.
         context: options of the passes, and their records; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
         switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
         is_final: whether nobody changes the module any more: the executable keeps it, no copy.
 
     Raises:
+        ArgumentError: INGOT0513, an argument is of the wrong type.
+        FlagError: INGOT0600, `fp` is not a mode.
+        ParseError: the text or data is no program.
         VerifyError: the module is not valid HLO.
         UnsupportedError: an op or element type that the CPU backend cannot run, or a target that
             it makes no code for.
         InternalError: something failed inside; a note says where the module is kept.
     """
-    require_type(module, Module, "the program", "ingot.load and ingot.parse_hlo make a module")
+    if threads is not None:
+        require_threads(threads)
+    module = module_of(program)
+    settings = _settings(fp, dump_to, context, switches)
+    with flags.override_values(checked(settings)) if settings else nullcontext():
+        executable = _compile(module, context, target, switches, is_final)
+    return executable if threads is None else executable.with_threads(threads)
+
+
+def _settings(
+    fp: FpMode | None,
+    dump_to: str | os.PathLike[str] | None,
+    context: PassContext | None,
+    switches: xla_flags.XlaFlags | None,
+) -> Settings:
+    """Return the settings that a call of `compile` gives beside those in force."""
+    settings = Settings()
+    if fp is not None:
+        settings["fp"] = fp
+    if dump_to is not None:
+        settings["dump_to"] = os.fspath(dump_to)
+    for given, other, name in ((fp, context, "context"), (dump_to, switches, "switches")):
+        if given is not None and other is not None:
+            raise ArgumentError(f"{name} says that already; leave one of the two out")
+    return settings
+
+
+@defers_fork
+def _compile(
+    module: Module,
+    context: PassContext | None,
+    target: TargetSpec | None,
+    switches: xla_flags.XlaFlags | None,
+    is_final: bool,
+) -> Executable | StagedExecutable:
+    """Compile a module with the settings in force; see `compile`."""
     if context is not None:
         require_type(context, (PassContext, type(None)), "context")
     if target is not None:
@@ -92,13 +145,14 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
     """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
     if dump.active:
         after = "cpu_after_optimizations"
-        for suffix, stage in (
-            ("before_optimizations.txt", "hlo_before"),
-            (f"{after}.txt", "hlo"),
-            (f"{after}-buffer-assignment.txt", "buffers"),
-            ("kernels.txt", "kernel"),
-            ("ir-no-opt.ll", "llvm"),
-        ):
+        texts: dict[str, Stage] = {
+            "before_optimizations.txt": "hlo_before",
+            f"{after}.txt": "hlo",
+            f"{after}-buffer-assignment.txt": "buffers",
+            "kernels.txt": "kernel",
+            "ir-no-opt.ll": "llvm",
+        }
+        for suffix, stage in texts.items():
             dump.text(suffix, lambda stage=stage: executable.as_text(stage))
         dump.proto("before_optimizations", module)
         dump.proto(after, executable.module)

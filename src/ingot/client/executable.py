@@ -1,17 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executables: compiled programs that can be called and looked into."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.artifact.steps import Steps
+from ingot.client import analyses
 from ingot.client.dynamic_sizes import DynamicSizes
+from ingot.client.options import STAGES, Stage
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
+from ingot.client.serialize import write_saved
+from ingot.client.threads import require_threads, run_with
 from ingot.cpu.compiler import CpuProgram
+from ingot.cpu.kernels import KernelSet
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
@@ -19,12 +26,13 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
+from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.support.arguments import require_type
-from ingot.support.diagnostics import ExecutionError
+from ingot.support.diagnostics import ExecutionError, UnsupportedError
 from ingot.support.timing import PhaseTimer
 
 
@@ -45,6 +53,7 @@ class Executable:
         "_program",
         "_sizes",
         "_target",
+        "_threads",
         "call",
         "timer",
     )  # fmt: skip
@@ -63,6 +72,7 @@ class Executable:
         self._context = context
         self._target = target
         self.timer = timer
+        self._threads: int | None = None
         self._sizes = DynamicSizes.of(before)
         # Code for another machine is only looked at: to run it would end the process.
         self._program = None if target.lacking else _linked(compiled)
@@ -102,6 +112,8 @@ class Executable:
         if (donate.__class__ is tuple or donate.__class__ is list) and not donate:
             return self.call(*args)
         if self._sizes is None:
+            if self._threads is not None:
+                return run_with(self._threads, self.program, *args, donate=donate)
             return self.program(*args, donate=donate)
         # What is of dynamic size is copied to its bound, and nothing of it donated.
         donated_indices(len(args), donate)
@@ -114,6 +126,7 @@ class Executable:
             ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
             ResourceError: out of memory.
         """
+        self._require_shared_pool("with a Cancellation")
         runtime, sizes = cancellation.runtime, self._sizes
         if sizes is None:
             return self.program.run_on(runtime, *args, donate=donate)
@@ -126,6 +139,7 @@ class Executable:
         Returns what each device gives, by its number `replica * num_partitions + partition`.
         """
         require_type(arguments, Sequence, "the arguments")
+        self._require_shared_pool("on several devices")
         for row in arguments:
             require_type(row, Sequence, "the arguments of a device")
         grid, sizes = grid_of(self._compiled.module), self._sizes
@@ -133,6 +147,62 @@ class Executable:
             return run_replicated(self.program, arguments, grid)
         padded = [sizes.arguments(row) for row in arguments]
         return [sizes.results(found) for found in run_replicated(self.program, padded, grid)]
+
+    def with_threads(self, threads: int) -> Executable:
+        """Return the same program, run on `threads` threads, the caller included.
+
+        Its results are the same. A call takes a few microseconds more than on the process's pool.
+
+        Raises:
+            ArgumentError: INGOT0513, it is not a number of threads.
+        """
+        require_threads(threads)
+        program, other = self.program, copy.copy(self)
+        other._threads = threads
+        run = partial(run_with, threads, program)
+        other.call = run if self._sizes is None else partial(_sized_call, run, self._sizes)
+        return other
+
+    @property
+    def threads(self) -> int | None:
+        """The number of threads that it was compiled for; None: those of the process."""
+        return self._threads
+
+    def _require_shared_pool(self, how: str) -> None:
+        if self._threads is not None:
+            raise UnsupportedError(
+                f"{self.module.name} was compiled with threads={self._threads}, "
+                f"and cannot run {how}",
+                code="INGOT0362",
+                hint="compile it without threads=, and set num_threads for the process",
+            )
+
+    @property
+    def in_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened argument."""
+        return analyses.avals(self.source.parameter_shapes)
+
+    @property
+    def out_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened result."""
+        return analyses.avals((self.source.result_shape,))
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """Return what one execution costs, by XLA's names; each kernel is counted once.
+
+        `flops` (operations), `bytes accessed` and `bytes accessed output` (bytes) are floats, or
+        expressions (`Dim`) of a program with symbolic sizes.
+        """
+        return analyses.cost_analysis(self.kernels)
+
+    def memory_analysis(self) -> analyses.MemoryAnalysis:
+        """Return the bytes of code, arguments, results and temporaries, by XLA's names."""
+        return analyses.memory_analysis(self.module, self.artifact)
+
+    def serialize(self) -> bytes:
+        """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
+        context = self._context
+        return write_saved(self.source, context.fp, context.disabled, self._threads)
 
     def profile(self, *args: Any, runs: int = 1) -> Profile:
         """Run the program on arguments, `runs` times, and return when each kernel ran.
@@ -180,6 +250,21 @@ class Executable:
         return self._compiled.artifact.kernels
 
     @property
+    def notes(self) -> PassContext:
+        """What the passes wrote down: decisions, rewrites, times. Not to be changed."""
+        return self._context
+
+    @property
+    def assignment(self) -> BufferAssignment:
+        """Where each value lives."""
+        return self._compiled.assignment
+
+    @property
+    def kernel_set(self) -> KernelSet:
+        """The kernels with their code."""
+        return self._compiled.kernels
+
+    @property
     def fusion_log(self) -> tuple[str, ...]:
         """For each edge between instructions: fused or not, and why."""
         return tuple(map(str, self._context.remarks))
@@ -189,11 +274,11 @@ class Executable:
         """Every simplification that fired: rule, file:line of the rule, what it replaced."""
         return tuple(str(firing) for firing in self._context.log)
 
-    def as_text(self, stage: str = "hlo", *, operand_shapes: bool = False) -> str:
+    def as_text(self, stage: Stage = "hlo", *, operand_shapes: bool = False) -> str:
         """Return the program at a stage.
 
         Args:
-            stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes),
+            stage: one of `STAGES`: "hlo_before" and "hlo" (before and after the passes),
                 "kernel", "llvm" and "llvm_optimized" (kernels, then the host program), "assembly",
                 "buffers".
             operand_shapes: print HLO with the shape of each operand before its name.
@@ -209,11 +294,11 @@ class Executable:
             )
         return maker()
 
-    def stages(self) -> tuple[str, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Return the names that `as_text` takes."""
-        return tuple(self._stages())
+        return STAGES
 
-    def _stages(self, operand_shapes: bool = False) -> dict[str, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> dict[Stage, Callable[[], str]]:
         compiled = self._compiled
         hlo = partial(print_module, with_operand_shapes=operand_shapes)
         return {
@@ -238,7 +323,7 @@ class Executable:
         return [f"; {line}" for line in str(host).splitlines()] if isinstance(host, Steps) else []
 
 
-def _sized_call(program: Program, sizes: DynamicSizes, *args: Any) -> Any:
+def _sized_call(program: Callable[..., Any], sizes: DynamicSizes, *args: Any) -> Any:
     """Run a program with arguments or results of dynamic size."""
     return sizes.results(program(*sizes.arguments(args)))
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles: which kernel ran when, by the names of the program.
 
 `Profiler` joins the runtime's recording with the executables of this process; `Executable.profile`
@@ -17,6 +18,8 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +50,19 @@ def remember(executable: Executable) -> None:
         _executables[key] = executable
         for kept in _recording:
             kept[key] = executable
+
+
+@contextmanager
+def kept_executables() -> Generator[dict[Key, Executable], None, None]:
+    """Keep every executable that is made inside the `with`, whichever front end makes it."""
+    kept: dict[Key, Executable] = {}
+    with _lock:
+        _recording.append(kept)
+    try:
+        yield kept
+    finally:
+        with _lock:
+            _recording[:] = [other for other in _recording if other is not kept]
 
 
 @dataclass(frozen=True, slots=True)

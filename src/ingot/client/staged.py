@@ -1,12 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
 """Staged executables: programs that compute sizes, compiled stage by stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ingot.artifact.artifact import KernelInfo
+from ingot.client import analyses
 from ingot.client.executable import Executable
+from ingot.client.options import STAGES, Stage
+from ingot.client.serialize import write_saved
 from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
@@ -33,7 +37,7 @@ class StagedExecutable:
         timer: where compile time went.
     """
 
-    __slots__ = ("__weakref__", "executables", "program", "source", "timer")
+    __slots__ = ("__weakref__", "_context", "executables", "program", "source", "timer")
 
     def __init__(
         self,
@@ -41,8 +45,10 @@ class StagedExecutable:
         executables: tuple[Executable, ...],
         source: Module,
         timer: PhaseTimer,
+        context: PassContext,
     ) -> None:
         """Hold what `compile_staged` made."""
+        self._context = context
         self.program = program
         self.executables = executables
         self.source = source
@@ -79,6 +85,42 @@ class StagedExecutable:
         """
         raise stages_refused(self.source, "on several devices", "use one device")
 
+    def with_threads(self, threads: int) -> StagedExecutable:
+        """Refuse: stages run on the threads of the process.
+
+        Raises:
+            UnsupportedError: INGOT0361
+        """
+        where, hint = f"on {threads} threads of its own", "set num_threads for the process"
+        raise stages_refused(self.source, where, hint)
+
+    @property
+    def in_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened argument."""
+        return analyses.avals(self.source.parameter_shapes)
+
+    @property
+    def out_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened result; computed sizes are symbolic."""
+        return analyses.avals((self.source.result_shape,))
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """Return what one execution of every stage costs: see `Executable.cost_analysis`."""
+        return analyses.cost_analysis(self.kernels)
+
+    def memory_analysis(self) -> analyses.MemoryAnalysis:
+        """Refuse: what stages hand on is known only when the program runs.
+
+        Raises:
+            UnsupportedError: INGOT0361
+        """
+        hint = "ask each of `executables`"
+        raise stages_refused(self.source, "with a known amount of memory", hint)
+
+    def serialize(self) -> bytes:
+        """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
+        return write_saved(self.source, self._context.fp, self._context.disabled, None)
+
     @property
     def fusion_log(self) -> tuple[str, ...]:
         """For each edge between instructions of a stage: fused or not, and why."""
@@ -99,7 +141,9 @@ class StagedExecutable:
         """Whether the program may repeat something an unknown number of times."""
         return True
 
-    def as_text(self, stage: str = "hlo", *, operand_shapes: bool = False) -> str:
+    def as_text(
+        self, stage: Stage | Literal["stages"] = "hlo", *, operand_shapes: bool = False
+    ) -> str:
         """Return the program at a stage of compilation: `Executable.as_text`, one by one.
 
         "hlo_before" is the whole module, "stages" what runs between the programs.
@@ -112,9 +156,9 @@ class StagedExecutable:
         parts = (item.as_text(stage, operand_shapes=operand_shapes) for item in self.executables)
         return "\n\n".join(parts)
 
-    def stages(self) -> tuple[str, ...]:
+    def stages(self) -> tuple[Stage | Literal["stages"], ...]:
         """Return the names that `as_text` takes."""
-        return ("stages", *self.executables[0].stages()) if self.executables else ("stages",)
+        return ("stages", *STAGES) if self.executables else ("stages",)
 
     def __repr__(self) -> str:
         return f"StagedExecutable({self.source.name!r}, {len(self.executables)} stages)"
@@ -154,4 +198,4 @@ def compile_staged(
         executables.append(Executable(compiled, source, context, target, timer))
         report(executables[-1])
     program = StagedProgram(module.name, split.code, [one.program for one in executables])
-    return StagedExecutable(program, tuple(executables), before, timer)
+    return StagedExecutable(program, tuple(executables), before, timer, context)

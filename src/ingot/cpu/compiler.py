@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU compiler: a module in, an artifact out.
 
 Passes, then kernels, then the host program. What each stage made stays at hand in `CpuProgram` for
@@ -115,7 +116,7 @@ def _link_up(
         emit_register_loops(module, assignment, kernels, plan)
         text, host = "", host_steps(module, assignment, kernels, info)
         if host is None:
-            text, info = _host_code(module, assignment, kernels, target, plan, info)
+            text, info = host_code(module, assignment, kernels, target, plan, info)
             host = compile_object(text, target, HOST_PROGRAM)
     with timer.phase("machine code"):
         kernels.finish()
@@ -132,7 +133,7 @@ def _link_up(
     return CpuProgram(artifact, module, kernels, assignment, text)
 
 
-def _host_code(
+def host_code(
     module: Module,
     assignment: BufferAssignment,
     kernels: KernelSet,

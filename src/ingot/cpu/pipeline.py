@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU pipeline: a literal tuple of passes, in the order in which they run.
 
 Simplification sees the program as written; fusion then decides the kernels; after fusion only
@@ -7,6 +8,7 @@ the passes' `requires` and `ensures`.
 
 from __future__ import annotations
 
+from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
@@ -14,3 +16,14 @@ from ingot.passes.fusion.wide_concatenates import WideConcatenates
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
 PIPELINE = Pipeline("cpu", (SIMPLIFICATION, WideConcatenates(), Fusion(), BUFFER_PASSES))
+
+ORDER = (
+    Order("constant-folding", "wide-concatenates", "what is folded needs no parts"),
+    Order("wide-concatenates", "fusion", "each part becomes a kernel of its own"),
+    Order("dot-canonicalizer", "fusion", "kernels take products with one batch and one sum"),
+    Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
+    Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
+    Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),
+    Order("fusion", "split-updates", "it is the updates inside of fusions that are split"),
+)
+check_order(PIPELINE, ORDER)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions: the nodes of the graph.
 
 An instruction has identity. Its shape, attributes and metadata are immutable values; its place in
@@ -102,6 +103,8 @@ class Instruction:
 
     def run_after(self, before: tuple[Instruction, ...]) -> None:
         """Make `before` what must run before this."""
+        if self.parent is not None and before != self.control_predecessors:
+            self.parent.version += 1
         self.control_predecessors = before
         for instruction in before:
             instruction.is_awaited = True

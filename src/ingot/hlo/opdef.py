@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The op table: one declaration per opcode, everything else follows from it.
 
 An `OpDef` says name, arity, attribute dataclass, traits and shape inference. Parser, printer,
@@ -85,9 +86,18 @@ class Codec(Enum):
     INLINE = auto()  # inside the parentheses: constant(…), parameter(0)
 
 
-def attribute(codec: Codec, default: Any = MISSING, *, text: str = "") -> Any:
-    """Declare an attribute field; `text` is its name in HLO text when it is a Python keyword."""
-    metadata = {"codec": codec, "text": text}
+def attribute(
+    codec: Codec, default: Any = MISSING, *, text: str = "", names: tuple[str, ...] = ()
+) -> Any:
+    """Declare an attribute field.
+
+    Args:
+        codec: how its value is written in HLO text.
+        default: its value where the text leaves it out; without one it is required.
+        text: its name in HLO text when it is a Python keyword.
+        names: the names that a `Codec.NAME` or `Codec.NAMES` field may hold; () for any.
+    """
+    metadata = {"codec": codec, "text": text, "names": names}
     if default is MISSING:
         return field(metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -135,6 +145,7 @@ class OpDef:
         results: labels of what the result's dimensions and its element type must be.
         counts: label of how many operands there must be.
         takes_arrays: whether every operand is an array, not a tuple or token.
+        enumerations: (name, the names that it may hold) of each attribute that is one of a list.
         callees: (name, whether it holds several) of each attribute that refers to computations.
         may_act: whether an instruction may have a side effect, its own or of what it calls.
     """
@@ -152,6 +163,7 @@ class OpDef:
     results: tuple[str, str]
     counts: str
     takes_arrays: bool
+    enumerations: tuple[tuple[str, frozenset[str]], ...]
 
     def has(self, trait: Trait) -> bool:
         """Whether the op has `trait`."""
@@ -182,6 +194,8 @@ class OpDef:
                 if operand.dtype.storage is None:
                     label = f"{label_prefix(self.spec)}_i1"
                     require(False, label, f"{self.name} takes arrays, got {operand}")
+        for field_name, names in self.enumerations:
+            self._require_known(field_name, getattr(attributes, field_name), names)
         if declared is not None:
             size = declared.bytes
             if isinstance(size, int) and size > MAX_SHAPE_BYTES:
@@ -192,6 +206,15 @@ class OpDef:
             if isinstance(size, int) and size < 0:
                 raise VerifyError(f"{result} has a negative size", code="INGOT0218")
         return result
+
+    def _require_known(
+        self, field_name: str, given: str | tuple[str, ...], names: frozenset[str]
+    ) -> None:
+        for name in (given,) if isinstance(given, str) else given:
+            if name not in names and name:
+                label = f"{label_prefix(self.spec)}_{field_name}"
+                listed = ", ".join(sorted(names))
+                require(False, label, f"{field_name} {name} is not known; it may be {listed}")
 
     def refuse_result(self, inferred: Shape, declared: Shape) -> None:
         """Raise VerifyError: a result is declared of another shape than the inferred one."""
@@ -222,6 +245,11 @@ def _callees(attributes: type[Any]) -> tuple[tuple[str, bool], ...]:
     codecs = {Codec.COMPUTATION: False, Codec.COMPUTATIONS: True}
     rows = ((row.name, row.metadata.get("codec")) for row in _fields(attributes))
     return tuple((name, codecs[codec]) for name, codec in rows if codec in codecs)
+
+
+def _enumerations(attributes: type[Any]) -> tuple[tuple[str, frozenset[str]], ...]:
+    rows = ((row.name, row.metadata.get("names", ())) for row in _fields(attributes))
+    return tuple((name, frozenset(names)) for name, names in rows if names)
 
 
 _TABLE: dict[str, OpDef] = {}
@@ -257,7 +285,7 @@ def define(
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
         name, family, both, attributes, infer, kept, place, doc, callees, may_act,
-        labels, f"{prefix}_{counts}", takes_arrays,
+        labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
     return entry

@@ -1,8 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one registry of switches: every `INGOT_*` environment variable, typed and documented.
 
 A `Flag` is declared once, below; its variable, help text and checks follow from the declaration,
-and `docs/flags.md` is written from `ALL_FLAGS`. Values are read from the environment at each
-`value()`, so a test or a user changes them at any time; a hot path reads once and keeps the value.
+and `docs/switches.md` is written from `ALL_FLAGS`. A value comes from an `override` of this thread
+or task, else from what code set for the process (`set_process_values`), else from the environment,
+else it is the default. It is looked up at each `value()`, so a test or a user changes it at any
+time; a hot path reads once and keeps the value.
 
 Invariant: nothing else in Ingot reads an `INGOT_*` variable.
 
@@ -25,6 +28,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ingot.support.diagnostics import FlagError
+from ingot.support.forking import ForkLock
 from ingot.support.text import did_you_mean
 
 T = TypeVar("T")
@@ -35,6 +39,11 @@ _overrides: ContextVar[Mapping[str, Any]] = ContextVar(
     "ingot_flag_overrides", default=MappingProxyType({})
 )
 
+
+# What code has set for the whole process. It is replaced as a whole, never changed, so that readers
+# need no lock; `_lock` is for writers.
+_process: Mapping[str, Any] = MappingProxyType({})
+_lock = ForkLock()
 
 # What `os.environ` reads. Itself it raises and catches an error for each variable that is not set,
 # which takes ten times as long, and a compilation asks for thirty.
@@ -71,7 +80,7 @@ class Flag(Generic[T]):
         return PREFIX + self.name.upper()
 
     def value(self) -> T:
-        """Return the value in force: an `override`, else the environment's, else the default.
+        """Return the value in force: an `override`, the process's, the environment's, the default.
 
         Raises:
             FlagError: INGOT0600, the variable holds something that is not a value of this flag.
@@ -79,15 +88,31 @@ class Flag(Generic[T]):
         overrides = _overrides.get()
         if self.name in overrides:
             return overrides[self.name]
+        if self.name in _process:
+            return _process[self.name]
         text = _environment(self.variable)
         if text is None:
             return self.default
+        return self._parsed(text, f"{self.variable}={text!r}", self.variable)
+
+    def accept(self, value: object) -> T:
+        """Return a value that code gives for this flag: what its text in the environment would be.
+
+        Raises:
+            FlagError: INGOT0600, it is not a value of this flag.
+        """
+        if value is None and self.default is None:
+            return self.default
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        return self._parsed(text, f"{self.name}={value!r}", self.name)
+
+    def _parsed(self, text: str, given: str, called: str) -> T:
         try:
             return self.parse(text)
         except ValueError as error:
             raise FlagError(
-                f"{self.variable}={text!r} is not a value of this switch",
-                notes=(f"{self.variable}: {self.doc}",),
+                f"{given} is not a value of this switch",
+                notes=(f"{called}: {self.doc}",),
                 hint=f"it takes {self.values}",
             ) from error
 
@@ -95,17 +120,40 @@ class Flag(Generic[T]):
 def state() -> tuple[object, ...]:
     """Return what the values of all flags follow from: overrides, and the environment's texts."""
     texts = map(os.environ.get, _names()) if _VARIABLES is None else map(_VARIABLES.get, _keys())
-    return (*_overrides.get().items(), *texts)
+    return (*_overrides.get().items(), *_process.items(), *texts)
 
 
 @contextmanager
 def override(flag: Flag[T], value: T) -> Generator[None]:
     """Give `flag` a value for the extent of a `with` block, in this thread or task only."""
-    token = _overrides.set({**_overrides.get(), flag.name: value})
+    with override_values({flag.name: value}):
+        yield
+
+
+@contextmanager
+def override_values(values: Mapping[str, Any]) -> Generator[None]:
+    """Give flags values by name for the extent of a `with` block, in this thread or task only."""
+    token = _overrides.set({**_overrides.get(), **values})
     try:
         yield
     finally:
         _overrides.reset(token)
+
+
+def set_process_values(values: Mapping[str, Any]) -> None:
+    """Give flags values by name in all threads, from now on; they win over the environment."""
+    global _process
+    with _lock:
+        _process = MappingProxyType({**_process, **values})
+
+
+def reset_process_values() -> tuple[str, ...]:
+    """Forget what `set_process_values` set; return the names."""
+    global _process
+    with _lock:
+        names = tuple(_process)
+        _process = MappingProxyType(dict[str, Any]())
+    return names
 
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
@@ -233,7 +281,8 @@ PROGRESS = Flag(
     "auto",
     _choice("auto", "off"),
     "auto or off",
-    "Whether a compilation that takes more than a second shows a progress line on a terminal.",
+    "Whether a compilation that takes more than a second shows a progress line on a terminal. "
+    "It needs the extra `cli`.",
 )
 COLLECTIVE_TIMEOUT = Flag(
     "collective_timeout",
@@ -320,12 +369,20 @@ def markdown() -> str:
     lines = [
         "# Switches",
         "",
-        "Environment variables that Ingot reads. XLA's own `XLA_FLAGS` are read too, see below.",
+        "Each row is one setting. There are three ways to set it; the first of them wins:",
         "",
-        "| variable | takes | meaning |",
-        "|---|---|---|",
+        '* `with ingot.config(fp="exact"):` for a block, in one thread or task;',
+        '* `ingot.config.update(fp="exact")` for the process;',
+        "* `INGOT_FP=exact` in the environment.",
+        "",
+        "[api.md](api.md#settings) shows them. XLA's own `XLA_FLAGS` are read too, see below.",
+        "",
+        "| in code | variable | takes | meaning |",
+        "|---|---|---|---|",
     ]
-    lines += [f"| `{flag.variable}` | {flag.values} | {flag.doc} |" for flag in ALL_FLAGS]
+    lines += [
+        f"| `{flag.name}` | `{flag.variable}` | {flag.values} | {flag.doc} |" for flag in ALL_FLAGS
+    ]
     return "\n".join(lines) + "\n"
 
 

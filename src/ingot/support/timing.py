@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where compile time goes: nested phases, and a live line on a terminal when it takes long.
 
 One `PhaseTimer` belongs to one compilation and is handed down in its context. Each `phase` becomes
 a node of a tree; phases of one name under one parent are added up. On a terminal, a line with the
 current phase appears when the outermost phase has run for a second, and goes when it ends;
-otherwise nothing is ever printed.
+otherwise nothing is ever printed. `rich` draws the line and is imported for it alone: where it is
+not installed (the extra `cli`), there is no line.
 
 Example:
     >>> timer = PhaseTimer()
@@ -20,13 +22,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from ingot.support import flags
 from ingot.support.text import format_seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PATIENCE_SECONDS = 1.0
 
@@ -63,6 +65,9 @@ class _ProgressLine:
     """The live line: waits for `PATIENCE_SECONDS` in a thread of its own, then shows `describe`."""
 
     def __init__(self, timer: PhaseTimer, console: Console) -> None:
+        from rich.live import Live
+        from rich.text import Text
+
         self._timer = timer
         self._live = Live(
             get_renderable=lambda: Text(timer.describe(), style="dim"),
@@ -143,5 +148,16 @@ class PhaseTimer:
         if self._console is None:
             if not sys.stderr.isatty():
                 return None
-            self._console = Console(stderr=True)
+            self._console = _terminal()
+            if self._console is None:
+                return None
         return _ProgressLine(self, self._console) if self._console.is_terminal else None
+
+
+def _terminal() -> Console | None:
+    """Return standard error as `rich` writes to it; None where `rich` is not installed."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
+    return Console(stderr=True)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot opt`: runs passes, or the pipeline up to a stage, on a module and prints the result.
 
 What hlo-opt does. `--passes` runs exactly these passes, in order; `--stage` compiles for a platform
@@ -7,6 +8,7 @@ and prints the program at a stage of the way; without either, the module after a
 from __future__ import annotations
 
 import sys
+from typing import cast
 
 import click
 from rich.console import Console
@@ -14,6 +16,7 @@ from rich.table import Table
 
 from ingot.client.compile import compile, default_context
 from ingot.client.executable import Executable
+from ingot.client.options import STAGES, Stage
 from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
@@ -25,18 +28,7 @@ from ingot.tools import loading
 from ingot.tools.options import switch
 from ingot.tools.passes import make, option_text, options_of, registry, split_list, summary
 
-STAGES: dict[str, str] = {
-    "hlo-before": "hlo_before",
-    "hlo": "hlo",
-    "kernel": "kernel",
-    "llvm": "llvm",
-    "llvm-optimized": "llvm_optimized",
-    "asm": "assembly",
-    "buffers": "buffers",
-}
-"""Name of a stage -> what `Executable.as_text` calls it."""
-
-XLA_STAGES = {
+XLA_STAGES: dict[str, Stage] = {
     "hlo-backend": "hlo",
     "llvm-before-optimizations": "llvm",
     "buffer-assignment": "buffers",
@@ -89,7 +81,7 @@ def command(
         context.fail("--passes and --stage exclude each other")
     stage = XLA_STAGES.get(stage or "", stage)
     for flag, given in (("--emit-proto", emit_proto), ("--no-metadata", no_metadata)):
-        if given and stage not in (None, "hlo", "hlo-before"):
+        if given and stage not in (None, "hlo", "hlo_before"):
             context.fail(f"{flag} is for HLO, not for the stage {stage}")
     if emit_proto and split_input_file:
         context.fail("--emit-proto and --split-input-file exclude each other")
@@ -132,7 +124,7 @@ def at_stage(executable: Executable | StagedExecutable, stage: str) -> str:
     """Return the text of a stage."""
     if stage in LOGS:
         return "".join(f"{line}\n" for line in getattr(executable, LOGS[stage]))
-    return executable.as_text(STAGES[stage])
+    return executable.as_text(cast("Stage", stage))
 
 
 def show_passes() -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Platforms: what a module can run on, each as a function from a module to a program.
 
 `cpu` is Ingot's native code, `evaluator` the meaning of every op in NumPy, `xla` real XLA's CPU
@@ -58,7 +59,7 @@ def _xla(module: Module) -> Program:
         raise UnsupportedError(
             f"real XLA is run by {missing[0]}, which is not installed",
             code="INGOT0302",
-            hint="pip install 'ingot[jax]', or leave --platform=xla out",
+            hint="pip install 'ingot-compiler[jax]', or leave --platform=xla out",
         )
     grid = grid_of(module)
     _ask_for_devices(grid.devices)

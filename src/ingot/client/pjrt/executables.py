@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executables behind PJRT handles: an `ingot.client.Executable` with what hosts ask of it.
 
 Invariant: the record says all that an execution needs (sizes, bytes, donations, outputs), so the
@@ -10,7 +11,7 @@ import ctypes
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
@@ -139,14 +140,7 @@ class LoadedExecutable(Handle):
     @cached_property
     def cost_properties(self) -> dict[str, float]:
         """The work of one execution, by XLA's names."""
-        kernels = self.executable.kernels
-        read = sum(_static(row.bytes_read) for row in kernels)
-        written = sum(_static(row.bytes_written) for row in kernels)
-        return {
-            "flops": float(sum(_static(row.flops) for row in kernels)),
-            "bytes accessed": float(read + written),
-            "bytes accessed output": float(written),
-        }
+        return self.executable.cost_analysis()
 
     def _mode(self) -> int:
         if self.source.options.count > 1:
@@ -224,19 +218,7 @@ class LoadedExecutable(Handle):
 
     def memory_statistics(self) -> dict[str, int]:
         """Return the bytes of code, arguments, outputs, aliases and temporaries."""
-        info = self.executable.artifact.info
-        outputs = sum(map(_bytes, info.outputs))
-        arguments = sum(map(_bytes, info.params))
-        alias = sum(_bytes(output) for output in info.outputs if output.alias_param is not None)
-        temporary = _static(self.executable.artifact.arena_bytes)
-        return {
-            "generated_code_size_in_bytes": self.code_bytes,
-            "argument_size_in_bytes": arguments,
-            "output_size_in_bytes": outputs,
-            "alias_size_in_bytes": alias,
-            "temp_size_in_bytes": temporary,
-            "peak_memory_in_bytes": arguments + outputs - alias + temporary,
-        }
+        return asdict(self.executable.memory_analysis())
 
 
 @cache

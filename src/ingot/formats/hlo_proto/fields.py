@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attribute fields of the op table in the proto: one table row per field that is not plain.
 
 A field of the op table whose name and type are the proto's needs no row: `plan` gives it one by its
@@ -22,6 +23,8 @@ from ingot.formats.hlo_proto.shapes import read_literal, write_literal
 from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpDef
+from ingot.hlo.opset.contraction import DOT_ALGORITHMS
+from ingot.hlo.opset.structural import API_VERSIONS
 
 Read = Callable[[Message], Any]
 Write = Callable[[Message, Any], None]
@@ -184,18 +187,9 @@ _RANDOM = {"rng_default": 0, "rng_three_fry": 1, "rng_philox": 2}
 _DISTRIBUTIONS = {"rng_uniform": 1, "rng_normal": 2}
 _TRANSPOSE = {"NO_TRANSPOSE": 1, "TRANSPOSE": 2, "ADJOINT": 3}
 _TRI_STATE = {"": 0, "true": 1, "false": 2}
-_API = {
-    "API_VERSION_UNSPECIFIED": 0, "API_VERSION_ORIGINAL": 1, "": 1,
-    "API_VERSION_STATUS_RETURNING": 2, "API_VERSION_STATUS_RETURNING_UNIFIED": 3,
-    "API_VERSION_TYPED_FFI": 4,
-}  # fmt: skip
-ALGORITHMS = {
-    "": 0, "dot_any_f8_any_f8_f32": 1, "dot_any_f8_any_f8_f32_fast_accum": 2, "dot_f16_f16_f16": 3,
-    "dot_f16_f16_f32": 4, "dot_bf16_bf16_bf16": 5, "dot_bf16_bf16_f32": 6,
-    "dot_bf16_bf16_f32_x3": 7, "dot_bf16_bf16_f32_x6": 8, "dot_tf32_tf32_f32": 9,
-    "dot_tf32_tf32_f32_x3": 10, "dot_f32_f32_f32": 11, "dot_f64_f64_f64": 12,
-    "dot_bf16_bf16_f32_x9": 13,
-}  # fmt: skip
+# What is not written is the original version.
+_API = {**{name: number for number, name in enumerate(API_VERSIONS)}, "": 1}
+_DOT_ALGORITHMS = {"": 0, **{name: number for number, name in enumerate(DOT_ALGORITHMS, 1)}}
 
 # Field, or (opcode, field): row.
 ROWS: dict[str | tuple[str, str], Row] = {
@@ -213,9 +207,9 @@ ROWS: dict[str | tuple[str, str], Row] = {
         "convolution_dimension_numbers", structure.read_labels, structure.write_labels, ""
     ),
     "operand_precision": _whole(structure.read_precision, structure.write_precision),
-    ("dot", "algorithm"): _one_of("precision_config.algorithm", ALGORITHMS, ""),
-    ("scaled-dot", "algorithm"): _one_of("precision_config.algorithm", ALGORITHMS, ""),
-    ("ragged-dot", "algorithm"): _one_of("precision_config.algorithm", ALGORITHMS, ""),
+    ("dot", "algorithm"): _one_of("precision_config.algorithm", _DOT_ALGORITHMS, ""),
+    ("scaled-dot", "algorithm"): _one_of("precision_config.algorithm", _DOT_ALGORITHMS, ""),
+    ("ragged-dot", "algorithm"): _one_of("precision_config.algorithm", _DOT_ALGORITHMS, ""),
     ("rng-bit-generator", "algorithm"): _one_of("rng_algorithm", _RANDOM, "rng_default"),
     "distribution": _one_of("distribution", _DISTRIBUTIONS, ""),
     "result_accuracy": _converted(

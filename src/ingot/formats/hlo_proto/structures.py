@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured attributes of the proto: windows, paddings, dimension labels, groups, both ways.
 
 Each pair of functions reads a field of an instruction's message and writes it back; where the op
@@ -18,12 +19,11 @@ from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.formats.hlo_text.reader import Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo.device_groups import MOST_DEVICES
-from ingot.hlo.opset.contraction import ConvolutionLabels
+from ingot.hlo.opset.contraction import PRECISIONS, ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 
 Groups = tuple[tuple[int, ...], ...]
-_PRECISIONS = ("default", "high", "highest", "packed_nibble")
 _ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}")
 _ACCURACY = re.compile(r"(\w+)=([\w.+\-]+)")
 _MODES = {"default": 0, "highest": 1}
@@ -140,12 +140,12 @@ def read_precision(message: Message) -> tuple[str, ...]:
     if not any(found):
         return ()
     numbers: list[int] = list(found)
-    return tuple(listed(_PRECISIONS, number, "operand precision") for number in numbers)
+    return tuple(listed(PRECISIONS, number, "operand precision") for number in numbers)
 
 
 def write_precision(precisions: tuple[str, ...]) -> Message:
     """Return the PrecisionConfig in its field; the algorithm is written after it."""
-    numbers = [_PRECISIONS.index(name) for name in precisions] or [0, 0]
+    numbers = [PRECISIONS.index(name) for name in precisions] or [0, 0]
     return {"precision_config": {"operand_precision": numbers}}
 
 

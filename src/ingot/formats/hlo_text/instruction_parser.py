@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parser of one instruction: `ROOT %name = shape opcode(operands), attribute=value, …`.
 
 Which attributes an op has, which must be there and how each looks comes from the op table. The
@@ -55,7 +56,7 @@ _MOST_LITERALS = 4096
 # What XLA takes an attribute for that the op table demands and the text leaves out.
 _ABSENT: dict[tuple[str, str], Callable[[tuple[Instruction, ...]], Any]] = {
     ("broadcast", "dimensions"): lambda operands: (),
-    ("map", "dimensions"): lambda operands: tuple(range(operands[0].shape.rank)),
+    ("map", "dimensions"): lambda operands: tuple(range(operands[0].shape.rank if operands else 0)),
     ("reduce-window", "window"): lambda operands: (),
     ("select-and-scatter", "window"): lambda operands: (),
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border to jaxlib's MLIR: bytes or text in, an MLIR module out.
 
 jaxlib ships MLIR with the StableHLO, CHLO, func and Shardy dialects; Ingot has no MLIR parser of
@@ -60,7 +61,7 @@ def mlir() -> Mlir:
         raise UnsupportedError(
             f"StableHLO is read with jaxlib's MLIR, which cannot be loaded: {error}",
             code="INGOT0350",
-            hint="install it: pip install 'ingot[stablehlo]'",
+            hint="install it: pip install 'ingot-compiler[stablehlo]'",
         ) from error
 
 

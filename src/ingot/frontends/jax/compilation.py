@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs for one device go from JAX to Ingot as they are, not as a portable artifact.
 
 For a backend behind the PJRT C API jaxlib legalizes each program to VHLO, so that a plugin of
@@ -118,7 +119,9 @@ def install_compilation() -> None:
 
     module.backend_compile_and_load = compile_and_load
     traceback_util.register_exclusion(__file__)
-    cross_compile = module._get_cross_compile_backend
+    cross_compile = getattr(module, "_get_cross_compile_backend", None)
+    if cross_compile is None:  # Before 0.10 JAX compiles for its devices only.
+        return
 
     def real_backend(backend: Any) -> Any:
         """Never compile for a topology through the real client: jaxlib holds the GIL then."""

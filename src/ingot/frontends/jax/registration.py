@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ingot as a platform of JAX: the backend factory, and the names under which it is known.
 
 The backend is registered as `ingot` and its devices call themselves `cpu`, because they are: so
@@ -16,6 +17,7 @@ from typing import Any
 
 from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
+from ingot.frontends.jax import series
 from ingot.frontends.jax.callbacks import install_callbacks
 from ingot.frontends.jax.compilation import install_compilation
 from ingot.frontends.jax.costs import install_costs
@@ -60,7 +62,13 @@ def device_options() -> dict[str, int | bool]:
 
 
 def register() -> None:
-    """Register the backend."""
+    """Register the backend.
+
+    Raises:
+        UnsupportedError: INGOT0314, this JAX lacks something that Ingot replaces or calls. JAX is
+            then as it was.
+    """
+    series.check()
     client: Any = importlib.import_module("jax._src.lib").xla_client
     bridge, capsule = _bridge(), _capsule()
     # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.

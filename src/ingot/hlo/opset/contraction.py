@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contractions: `dot` with batch and contracting dimensions, `convolution`.
 
 Source: StableHLO specification `dot_general`, `convolution` (labels as there); XLA's text names.
@@ -17,6 +18,14 @@ from ingot.support.diagnostics import VerifyError
 from ingot.support.records import record
 
 FAMILY = "contraction"
+# In the order of XLA's numbers in the proto, from 0 and from 1.
+PRECISIONS = ("default", "high", "highest", "packed_nibble")
+DOT_ALGORITHMS = (
+    "dot_any_f8_any_f8_f32", "dot_any_f8_any_f8_f32_fast_accum", "dot_f16_f16_f16",
+    "dot_f16_f16_f32", "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3",
+    "dot_bf16_bf16_f32_x6", "dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32",
+    "dot_f64_f64_f64", "dot_bf16_bf16_f32_x9",
+)  # fmt: skip
 _LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
 
 
@@ -28,8 +37,8 @@ class DotAttributes:
     lhs_contracting_dims: tuple[int, ...] = attribute(Codec.INTS, ())
     rhs_batch_dims: tuple[int, ...] = attribute(Codec.INTS, ())
     rhs_contracting_dims: tuple[int, ...] = attribute(Codec.INTS, ())
-    operand_precision: tuple[str, ...] = attribute(Codec.NAMES, ())
-    algorithm: str = attribute(Codec.NAME, "")
+    operand_precision: tuple[str, ...] = attribute(Codec.NAMES, (), names=PRECISIONS)
+    algorithm: str = attribute(Codec.NAME, "", names=DOT_ALGORITHMS)
 
     def lhs_free_dims(self, rank: int) -> tuple[int, ...]:
         """Return the lhs dimensions that go to the result, of an operand of `rank`."""
@@ -78,7 +87,7 @@ class ConvolutionAttributes:
     dim_labels: str = attribute(Codec.DIM_LABELS)
     feature_group_count: int = attribute(Codec.INT, 1)
     batch_group_count: int = attribute(Codec.INT, 1)
-    operand_precision: tuple[str, ...] = attribute(Codec.NAMES, ())
+    operand_precision: tuple[str, ...] = attribute(Codec.NAMES, (), names=PRECISIONS)
 
     @property
     def labels(self) -> ConvolutionLabels:

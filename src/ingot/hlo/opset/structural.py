@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structural ops: parameters, constants, tuples, fusions, tokens, custom calls.
 
 Source: XLA operation semantics; xla/hlo/ir/hlo_instructions.h.
@@ -19,6 +20,12 @@ from ingot.support.records import record
 FAMILY = "structural"
 _SHAPE = Trait.NEEDS_SHAPE
 _ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+FUSION_KINDS = ("kLoop", "kInput", "kOutput", "kCustom")
+# In the order of XLA's numbers in the proto.
+API_VERSIONS = (
+    "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
+    "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI",
+)  # fmt: skip
 Path = tuple[int, ...]
 
 
@@ -47,7 +54,7 @@ class IndexAttributes:
 class FusionAttributes:
     """Attributes of `fusion`: kind kLoop kInput kOutput kCustom, and the fused computation."""
 
-    kind: str = attribute(Codec.NAME)
+    kind: str = attribute(Codec.NAME, names=FUSION_KINDS)
     calls: Computation = attribute(Codec.COMPUTATION)
 
 
@@ -59,7 +66,7 @@ class CustomCallAttributes:
     operand_layout_constraints: str = attribute(Codec.SHAPES, "")
     custom_call_has_side_effect: bool = attribute(Codec.BOOL, False)
     output_to_operand_aliasing: str = attribute(Codec.ALIASING, "")
-    api_version: str = attribute(Codec.NAME, "")
+    api_version: str = attribute(Codec.NAME, "", names=API_VERSIONS)
     called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
     window: Window = attribute(Codec.WINDOW, ())
     dim_labels: str = attribute(Codec.DIM_LABELS, "")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transforms of whole dimensions: `fft`, and `scan`, which carries a state along a dimension.
 
 Source: StableHLO specification `fft` (labels as there); xla/hlo/ir/hlo_instructions.cc (scan).
@@ -36,7 +37,7 @@ class ScanAttributes:
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
     num_carries: int = attribute(Codec.INT, 0)
     is_reverse: bool = attribute(Codec.BOOL, False)
-    is_associative: str = attribute(Codec.NAME, "")
+    is_associative: str = attribute(Codec.NAME, "", names=("true", "false"))
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ordering constraints of pipelines: which pass comes before which, with the reason, checked.
 
 A pipeline is a literal tuple; the table beside it says why it is in this order, so that whoever
@@ -5,7 +6,7 @@ moves a pass learns at import what would break.
 
 Example:
     >>> from ingot.hlo.rewrite.pass_base import Pipeline
-    >>> check_order(Pipeline("p", ()), (Order("algsimp", "cse", "canonical forms are equal"),))
+    >>> check_order(Pipeline("p", ()), ())
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ingot.support.diagnostics import InternalError
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Pass `first` runs before pass `then` where both are in a pipeline, because of `why`."""
+    """Pass `first` runs before pass `then`, because of `why`."""
 
     first: str
     then: str
@@ -29,12 +30,19 @@ def check_order(step: Step, orders: tuple[Order, ...]) -> None:
     """Check that the first run of each pass obeys `orders`.
 
     Raises:
-        InternalError: INGOT0916 a pass stands before one that must precede it.
+        InternalError: INGOT0916 a pass stands before one that must precede it, or an order names
+            a pass that `step` does not have: a constraint that nothing checks is none.
     """
     names = [entry.name for entry in passes_of(step)]
     for order in orders:
-        both = order.first in names and order.then in names
-        if both and names.index(order.first) > names.index(order.then):
+        for name in (order.first, order.then):
+            if name not in names:
+                raise InternalError(
+                    f"an order of {step.name} names {name}, which is no pass of it",
+                    code="INGOT0916",
+                    notes=(order.why,),
+                )
+        if names.index(order.first) > names.index(order.then):
             raise InternalError(
                 f"{order.then} runs before {order.first} in {step.name}",
                 code="INGOT0916",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls: `call`, `map` and `conditional` with a known branch, inlined.
 
 Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
@@ -90,7 +91,8 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
             shape = Shape.array(instruction.shape.dtype, dims)
             made = wide[instruction] = build.like(instruction, *operands, shape=shape)
             if made.opcode == "map":
-                made.attributes = replace(made.attributes, dimensions=tuple(range(len(dims))))
+                every = replace(made.attributes, dimensions=tuple(range(len(dims))))
+                made.computation.set_attributes(made, every)
                 maps.append(made)
     return wide[mapped.root], maps
 

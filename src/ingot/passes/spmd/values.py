@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Divided values of one computation: what each device has of them, and ops on them.
 
 `divided` holds the sharding of every instruction whose users see a global value; an instruction
@@ -91,7 +92,7 @@ class Values:
         made = self.computation.copy_of(op, operands)
         made.extra.pop("sharding", None)
         self.computation.set_shape(made, local_shapes(op.shape, division.results))
-        made.attributes = local_attributes(op, made, division)
+        self.computation.set_attributes(made, local_attributes(op, made, division))
         results = division.results
         if summands:
             results = (results[0].of_summands(summands, op.shape.rank),)

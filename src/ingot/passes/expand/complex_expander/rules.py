@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of each op when complex numbers are split into parts; one rule per opcode.
 
 A rule gets the `Site` of an instruction with complex operands or result and returns the form of the
@@ -76,8 +77,9 @@ class Site:
         source = self.instruction
         made = source.computation.copy_of(source, operands)
         made.run_after(source.control_predecessors)
-        made.shape = shape
-        made.attributes = source.attributes if attributes is None else attributes
+        made.computation.set_shape(made, shape)
+        if attributes is not None:
+            made.computation.set_attributes(made, attributes)
         return made
 
 

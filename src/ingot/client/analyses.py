@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled program takes and costs, by JAX's names.
+
+`Executable` and the PJRT client answer with these. Sizes and costs of a program with symbolic sizes
+are expressions (`Dim`), which `ingot.hlo.dim.evaluate` computes for given sizes.
+
+Source: jax/_src/stages.py (Compiled.cost_analysis, memory_analysis), XLA's CompiledMemoryStats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.support.records import record
+
+Size: TypeAlias = int | Dim
+
+
+@record
+class Aval:
+    """Shape and element type of one flattened argument or result.
+
+    Attributes:
+        shape: its dimensions; a symbolic size is a `Dim`.
+        dtype: the NumPy type of its elements (those of ml_dtypes for narrow floats).
+    """
+
+    shape: tuple[Size, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+
+@record
+class MemoryAnalysis:
+    """Bytes that one execution takes; the fields have the names of XLA's CompiledMemoryStats.
+
+    Attributes:
+        generated_code_size_in_bytes: machine code.
+        argument_size_in_bytes: all arguments.
+        output_size_in_bytes: all results.
+        alias_size_in_bytes: results that may take the memory of a donated argument.
+        temp_size_in_bytes: the arena for temporaries.
+        peak_memory_in_bytes: arguments, results and temporaries, with aliases counted once.
+    """
+
+    generated_code_size_in_bytes: int
+    argument_size_in_bytes: Size
+    output_size_in_bytes: Size
+    alias_size_in_bytes: Size
+    temp_size_in_bytes: Size
+    peak_memory_in_bytes: Size
+
+
+def avals(shapes: Sequence[Shape]) -> tuple[Aval, ...]:
+    """Return the flattened arrays of shapes; tokens are none."""
+    return tuple(Aval(tuple(leaf.dims), leaf.dtype.numpy) for leaf in _arrays(shapes))
+
+
+def cost_analysis(kernels: Iterable[KernelInfo]) -> dict[str, Any]:
+    """Return the costs of one execution of kernels, each once: loops are not multiplied out.
+
+    Returns `flops`, `bytes accessed`, `bytes accessed output`; a float, or an expression.
+    """
+    flops: Size = 0
+    read: Size = 0
+    written: Size = 0
+    for row in kernels:
+        flops, read = flops + row.flops, read + row.bytes_read
+        written = written + row.bytes_written
+    costs = {"flops": flops, "bytes accessed": read + written, "bytes accessed output": written}
+    return {name: float(cost) if isinstance(cost, int) else cost for name, cost in costs.items()}
+
+
+def memory_analysis(module: Module, artifact: Artifact) -> MemoryAnalysis:
+    """Return the memory of a program whose module after all passes is `module`."""
+    arguments = _sizes(module.parameter_shapes)
+    outputs = _sizes((module.result_shape,))
+    aliased: Size = 0
+    for row, size in zip(artifact.info.outputs, outputs, strict=True):
+        aliased = aliased + (size if row.alias_param is not None else 0)
+    given, made, temporary = _sum(arguments), _sum(outputs), artifact.arena_bytes
+    return MemoryAnalysis(
+        generated_code_size_in_bytes=len(artifact.host) + sum(map(len, artifact.objects)),
+        argument_size_in_bytes=given,
+        output_size_in_bytes=made,
+        alias_size_in_bytes=aliased,
+        temp_size_in_bytes=temporary,
+        peak_memory_in_bytes=given + made - aliased + temporary,
+    )
+
+
+def _arrays(shapes: Sequence[Shape]) -> list[Shape]:
+    return [leaf for shape in shapes for _, leaf in shape.leaves() if leaf.is_array]
+
+
+def _sizes(shapes: Sequence[Shape]) -> list[Size]:
+    """Return the bytes of each leaf, tokens included."""
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
+    return [dim.product(leaf.dims) * leaf.dtype.bytes if leaf.is_array else 0 for leaf in leaves]
+
+
+def _sum(sizes: Sequence[Size]) -> Size:
+    total: Size = 0
+    for size in sizes:
+        total = total + size
+    return total

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ingot.load_executable`: the executable that `Executable.serialize` wrote.
+
+Example:
+    >>> import ingot
+    >>> text = "HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] add(x, x) }"
+    >>> loaded = load_executable(ingot.compile(text).serialize())
+    >>> loaded([1, 2])
+    array([2., 4.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.client.compile import compile, default_context
+from ingot.client.executable import Executable
+from ingot.client.serialize import read_saved
+from ingot.client.staged import StagedExecutable
+from ingot.support import xla_flags
+from ingot.support.arguments import bytes_of
+
+
+def load_executable(data: bytes) -> Executable | StagedExecutable:
+    """Return an executable from the bytes that `serialize` gave.
+
+    The program is compiled for this machine, with the options that it was compiled with there;
+    machine code that is in the object cache is not made again.
+
+    Args:
+        data: what `Executable.serialize()` returned, in this version of Ingot.
+
+    Raises:
+        ArgumentError: INGOT0513, it is not bytes.
+        ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+    """
+    saved = read_saved(bytes_of(data, "the serialized executable"))
+    switches = replace(xla_flags.current(), disable_hlo_passes=saved.disabled)
+    context = default_context(switches)
+    context.fp = saved.fp
+    return compile(
+        saved.module, context=context, switches=switches, is_final=True, threads=saved.threads
+    )

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Executable.serialize`: a compiled program as bytes, which `ingot.load_executable` loads.
+
+The bytes hold the program before the passes and how it was compiled; loading compiles it again, and
+the machine code comes from the object cache where that has it. No machine code is inside, so the
+CPU need not be the same, and loading runs nothing.
+
+Invariant: bytes of another version of Ingot are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from ingot import __version__
+from ingot.client.container import pack, unpack
+from ingot.formats.hlo_text import parse_hlo, print_module
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
+from ingot.support.diagnostics import ParseError
+from ingot.support.records import record
+
+_MAGIC = b"INGOTEXEC1"
+
+
+@record
+class Saved:
+    """What the bytes hold.
+
+    Attributes:
+        module: the program before the passes.
+        fp: the floating-point licence that it was compiled with.
+        disabled: names of the passes that were left out.
+        threads: what was given to `ingot.compile`.
+    """
+
+    module: Module
+    fp: Fp
+    disabled: tuple[str, ...]
+    threads: int | None
+
+
+def write_saved(module: Module, fp: Fp, disabled: Iterable[str], threads: int | None) -> bytes:
+    """Return a program and how it was compiled as bytes."""
+    options = {"fp": fp.name, "disabled": sorted(disabled), "threads": threads}
+    text = print_module(module).encode("utf-8", "surrogateescape")
+    return pack(
+        _MAGIC, (__version__.encode(), json.dumps(options).encode(), zlib.compress(text, 1))
+    )
+
+
+def read_saved(data: bytes) -> Saved:
+    """Return what `write_saved` was given.
+
+    Raises:
+        ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+    """
+    try:
+        version, options, text = unpack(_MAGIC, data, 3)
+    except ValueError as error:
+        raise _refused(str(error)) from error
+    if version != __version__.encode():
+        made_by = version.decode(errors="backslashreplace")
+        raise _refused(f"was serialized by Ingot {made_by}, this is {__version__}")
+    fields: dict[str, Any] = json.loads(options)
+    module = parse_hlo(zlib.decompress(text).decode("utf-8", "surrogateescape"))
+    return Saved(module, Fp[fields["fp"]], tuple(fields["disabled"]), fields["threads"])
+
+
+def _refused(why: str) -> ParseError:
+    return ParseError(
+        f"this serialized executable {why}",
+        code="INGOT0128",
+        hint="compile the program again and serialize that",
+    )
