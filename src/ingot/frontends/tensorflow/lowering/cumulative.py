@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ingot.frontends.building.arrays import wider
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, wider
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction

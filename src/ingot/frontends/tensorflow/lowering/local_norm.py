@@ -6,8 +6,9 @@ Source: TensorFlow's `kernels/lrn_op.cc`.
 
 from __future__ import annotations
 
+from ingot.frontends.building.arrays import wider
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, wider
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import WindowDimension
@@ -18,7 +19,7 @@ def _neighbours(op: Op, x: Instruction) -> Instruction:
     radius = int(op.attribute("depth_radius", 5))
     window = (*[WindowDimension(1)] * 3, WindowDimension(2 * radius + 1, 1, radius, radius))
     element = x.shape.dtype
-    reducer = op.b.program.reducer("add", element)
+    reducer = op.b.reducer("add", element)
     return op.b.emit("reduce-window", x, op.b.constant(0, element), window=window, to_apply=reducer)
 
 

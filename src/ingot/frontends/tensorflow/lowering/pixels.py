@@ -6,7 +6,8 @@ Images are `[batch, height, width, channels]`.
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
+from ingot.frontends.building.arrays import index_type
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo.instruction import Instruction
 

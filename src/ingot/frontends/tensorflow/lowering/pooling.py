@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.frontends.building.arrays import neutral
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.tensors import neutral
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
 from ingot.frontends.tensorflow.lowering.windows import positive, whole_paddings
 from ingot.hlo import dim as dim_math
@@ -56,7 +56,7 @@ class _Pool:
 def _folded(op: Op, opcode: str, x: Instruction, window: Window) -> Instruction:
     element = x.shape.dtype
     start = op.b.constant(neutral(opcode, element), element)
-    reducer = op.b.program.reducer(opcode, element)
+    reducer = op.b.reducer(opcode, element)
     return op.b.emit("reduce-window", x, start, window=window, to_apply=reducer)
 
 
@@ -83,7 +83,7 @@ def _average_pool(op: Op) -> Value:
 def _at_least(op: Op, element: DType) -> Computation:
     """Return the scalar computation that keeps the first of the greatest elements."""
     key = ("at_least", element.name)
-    reducers = op.b.program.reducers
+    reducers = op.b.reducers
     if key not in reducers:
         b = Builder(f"at_least_{element.name}")
         left, right = (b.parameter(n, Shape.array(element, ())) for n in range(2))
@@ -102,7 +102,7 @@ def _max_pool_gradient(op: Op) -> Value:
         op.b.constant(0, element),
         window=_Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window,
         select=_at_least(op, element),
-        scatter=op.b.program.reducer("add", element),
+        scatter=op.b.reducer("add", element),
     )
 
 
@@ -131,7 +131,7 @@ def _first_greatest(op: Op, element: DType, other: DType, indexed: bool) -> Comp
     element is taken whatever it is, NaN too.
     """
     key = (f"first_greatest_{other.name}_{indexed}", element.name)
-    reducers = op.b.program.reducers
+    reducers = op.b.reducers
     if key not in reducers:
         b = Builder("_".join(key))
         shapes = (Shape.array(element, ()), Shape.array(other, ()))

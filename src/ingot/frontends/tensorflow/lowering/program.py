@@ -21,10 +21,9 @@ from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Varia
 from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
 from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, CallArguments
 from ingot.frontends.tensorflow.variables import EffectsAnalysis
-from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import S64, DType
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction, Metadata
 
 _LARGEST_RANK = 254
@@ -102,13 +101,6 @@ class Program:
     def random_place(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""
         return self.random_places.setdefault((function, node), len(self.random_places))
-
-    def reducer(self, opcode: str, element: DType) -> Computation:
-        """Return the scalar computation of a binary opcode, one per element type."""
-        key = (opcode, element.name)
-        if key not in self.reducers:
-            self.reducers[key] = scalar_computation(opcode, element)
-        return self.reducers[key]
 
     def input_dims(self, index: int, shape: tuple[int | None, ...]) -> Sizes:
         """Return the dimensions of input `index`; each unknown one is a symbol of its own."""

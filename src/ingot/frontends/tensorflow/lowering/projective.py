@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.frontends.building.arrays import index_type
 from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.pixels import (
@@ -17,7 +18,7 @@ from ingot.frontends.tensorflow.lowering.pixels import (
     row_index,
     rows_of,
 )
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction

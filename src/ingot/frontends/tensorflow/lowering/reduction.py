@@ -6,8 +6,9 @@ Sums and means of half floats are accumulated in f32, as TensorFlow's kernels do
 
 from __future__ import annotations
 
+from ingot.frontends.building.arrays import neutral, wider
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, neutral, wider
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
@@ -91,7 +92,7 @@ def arg_extreme(b: TensorBuilder, x: Instruction, axis: int, largest: bool) -> I
     element = x.shape.dtype
     direction = "GT" if largest else "LT"
     key = (f"arg{direction}", element.name)
-    reducers = b.program.reducers
+    reducers = b.reducers
     if key not in reducers:
         reducers[key] = _extreme_computation(direction, element)
     start = b.constant(neutral("maximum" if largest else "minimum", element), element)

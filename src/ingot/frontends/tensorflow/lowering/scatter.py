@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import ml_dtypes
 
+from ingot.frontends.building.arrays import neutral, wider
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
     assert_ascending,
@@ -20,7 +21,6 @@ from ingot.frontends.tensorflow.lowering.index_checks import (
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -32,9 +32,9 @@ from ingot.support.diagnostics import UnsupportedError
 
 def _combiner(op: Op, opcode: str, element: DType) -> Computation:
     if opcode != "update":
-        return op.b.program.reducer(opcode, element)
+        return op.b.reducer(opcode, element)
     key = ("update", element.name)
-    reducers = op.b.program.reducers
+    reducers = op.b.reducers
     if key not in reducers:
         b = Builder(f"update_{element.name}")
         b.parameter(0, Shape.array(element, ()), "old")

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ingot.frontends.building.arrays import index_type
 from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo import dim as dim_math

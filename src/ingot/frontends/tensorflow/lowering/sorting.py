@@ -32,7 +32,7 @@ def sort_by_first(
     """Sort along `axis` by the first operand, stably; the others are put in the same order."""
     elements = [operand.shape.dtype for operand in operands]
     name = "_".join(("descending" if descending else "ascending", *(e.name for e in elements)))
-    reducers = b.program.reducers
+    reducers = b.reducers
     if ("sort", name) not in reducers:
         reducers["sort", name] = _comparator(name, elements, "GT" if descending else "LT")
     return b.emit(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingot.frontends.building.arrays import neutral, wider
 from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd, take
 from ingot.frontends.tensorflow.lowering.index_checks import (
@@ -29,7 +30,6 @@ from ingot.frontends.tensorflow.lowering.scatter import (
     segment_sizes,
 )
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
-from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction

@@ -1,48 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`TensorBuilder`: the HLO builder with the idioms that every family of rules uses.
-
-NumPy broadcasting, constants like another value, reductions over axes with their reducer, sizes as
-run-time numbers. A rule never spells `broadcast` dimensions itself.
-
-Invariant: symbolic sizes are taken to differ from 1 unless they are the number 1 (callers
-specialise a function for a size of 1), so which dimensions are expanded is known at compile time.
-"""
+"""`TensorBuilder`: the builder of TensorFlow's rules, which learns which sizes must be equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ingot.frontends.building.arrays import ArrayBuilder, SizeSource, no_symbol
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError
-from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes
+from ingot.frontends.tensorflow.lowering.values import Known, Size
 from ingot.frontends.tensorflow.modules import config
-from ingot.hlo import dim as dim_math
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Atom, Dim
-from ingot.hlo.dtype import F32, PRED, S32, S64, DType, Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import InternalError, UnsupportedError
-
-SizeSource = Callable[[str], Instruction]
 
 _PRODUCTS = ("dot", "convolution")
 _PRECISE = ("highest", "highest")
 
 
-class TensorBuilder(Builder):
+class TensorBuilder(ArrayBuilder):
     """Builds one computation of the program."""
 
     def __init__(self, name: str, program: Program, symbol: SizeSource) -> None:
         """Build `name`; `symbol` gives a symbol's run-time value as `s64[]`."""
-        super().__init__(name)
+        super().__init__(name, symbol, program.reducers)
         self.program = program
-        self._symbol = symbol
+
+    def nested(self, name: str) -> TensorBuilder:
+        """Return the builder of a computation in which no named size is known."""
+        return TensorBuilder(name, self.program, no_symbol)
 
     def emit(
         self,
@@ -66,8 +54,6 @@ class TensorBuilder(Builder):
                     all(map(self.same, first, dims))
         return super().emit(opcode, *operands, shape=shape, name=name, **attributes)
 
-    # ---- known values and sizes
-
     def materialize(self, known: Known) -> Instruction:
         """Return a known array as an instruction; symbolic sizes are computed at run time."""
         if not known.is_symbolic:
@@ -80,54 +66,6 @@ class TensorBuilder(Builder):
         )
         return self.reshape_to(stacked, known.array.shape)
 
-    def size(self, size: Size) -> Instruction:
-        """Return a size as a run-time `s64[]`."""
-        if isinstance(size, int):
-            return self.constant(size, S64)
-        terms = [self._term(key, factor) for key, factor in size.terms]
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.add(total, term)
-        return total
-
-    def _term(self, atoms: tuple[Atom, ...], factor: int) -> Instruction:
-        factors = [self._atom(atom) for atom in atoms]
-        if factor != 1 or not factors:
-            factors.append(self.constant(factor, S64))
-        product = factors[0]
-        for other in factors[1:]:
-            product = self.multiply(product, other)
-        return product
-
-    def _atom(self, atom: Atom) -> Instruction:
-        if not atom.function:
-            return self._symbol(atom.text)
-        # Sizes are not negative, so truncating division and remainder are floor's.
-        opcode = {"floordiv": "divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
-        return self.emit(opcode[atom.function], self.size(atom.left), self.size(atom.right))
-
-    # ---- constants
-
-    def scalar(self, value: Any, element: DType) -> Instruction:
-        """Return a scalar constant, or the run-time value of a symbolic size."""
-        if isinstance(value, Dim):
-            return self.convert_to(self.size(value), element)
-        return self.constant(np.asarray(value).astype(element.numpy), element)
-
-    def like(self, value: Any, shape: Shape) -> Instruction:
-        """Return `value` in every element of an array of `shape`'s type and dimensions."""
-        return self.spread(self.scalar(value, shape.dtype), shape.dims)
-
-    def zeros(self, shape: Shape) -> Instruction:
-        """Return zeros of `shape`'s type and dimensions."""
-        return self.like(0, shape)
-
-    def iota_of(self, element: DType, dims: Sizes, axis: int) -> Instruction:
-        """Return 0, 1, 2 … along `axis`."""
-        return self.emit("iota", shape=Shape.array(element, dims), iota_dimension=axis)
-
-    # ---- broadcasting
-
     def same(self, left: Size, right: Size, *, broadcasts: bool = False) -> bool:
         """Whether two sizes are, or may be made, equal; see `Equalities.learn`.
 
@@ -139,195 +77,3 @@ class TensorBuilder(Builder):
                 return False
             raise SizesDifferError(left, right, broadcasts=broadcasts)
         return self.program.equalities.learn(left, right)
-
-    def spread(
-        self, operand: Instruction, dims: Sizes, places: tuple[int, ...] | None = None
-    ) -> Instruction:
-        """Broadcast to `dims`; `places` says where operand dimensions go (default: the last).
-
-        Operand dimensions of size 1 are expanded where the target's size is another.
-        """
-        if places is None:
-            places = tuple(range(len(dims) - operand.shape.rank, len(dims)))
-        pairs = list(zip(operand.shape.dims, places, strict=True))
-        kept = [(size, place) for size, place in pairs if size != 1 or dims[place] == 1]
-        narrowed = self.reshape_to(operand, tuple(size for size, _ in kept))
-        if narrowed.shape.dims == dims:
-            return narrowed
-        shape = operand.shape.with_dims(dims)
-        return self.emit(
-            "broadcast", narrowed, shape=shape, dimensions=tuple(place for _, place in kept)
-        )
-
-    def broadcast_dims(self, *shapes: Sizes) -> Sizes | None:
-        """Return the dimensions that NumPy broadcasting gives, or None when they do not fit."""
-        rank = max(len(dims) for dims in shapes)
-        result: list[Size] = [1] * rank
-        for dims in shapes:
-            for place, size in enumerate(dims, rank - len(dims)):
-                if size == 1:
-                    continue
-                if result[place] != 1 and not self.same(result[place], size, broadcasts=True):
-                    return None
-                result[place] = size
-        return tuple(result)
-
-    def together(self, *operands: Instruction) -> tuple[Instruction, ...]:
-        """Return the operands broadcast to their common dimensions.
-
-        Raises:
-            UnsupportedError: their shapes do not fit.
-        """
-        dims = self.broadcast_dims(*(operand.shape.dims for operand in operands))
-        if dims is None:
-            shapes = " and ".join(
-                operand.shape.to_string(with_layout=False) for operand in operands
-            )
-            raise UnsupportedError(
-                f"shapes {shapes} cannot be broadcast together",
-                code="INGOT0312",
-                hint="make the sizes equal, or 1 where one side is repeated",
-            )
-        return tuple(self.spread(operand, dims) for operand in operands)
-
-    # ---- arithmetic idioms
-
-    def binary(self, opcode: str, left: Instruction, right: Instruction | float) -> Instruction:
-        """Emit a binary opcode with broadcasting; a number becomes a constant."""
-        other = right if isinstance(right, Instruction) else self.like(right, left.shape)
-        return self.emit(opcode, *self.together(left, other))
-
-    def compared(
-        self, direction: str, left: Instruction, right: Instruction | float
-    ) -> Instruction:
-        """Emit `compare` with broadcasting; a number becomes a constant."""
-        other = right if isinstance(right, Instruction) else self.like(right, left.shape)
-        return self.emit("compare", *self.together(left, other), direction=direction)
-
-    def truth(self, operand: Instruction) -> Instruction:
-        """Return an array as pred: numbers are true unless 0."""
-        return operand if operand.shape.dtype is PRED else self.compared("NE", operand, 0)
-
-    def reduced(
-        self, opcode: str, operand: Instruction, axes: Sequence[int], *, keep: bool = False
-    ) -> Instruction:
-        """Fold `axes` with a binary opcode, starting at its neutral element."""
-        element = operand.shape.dtype
-        start = self.constant(neutral(opcode, element), element)
-        made = operand
-        if axes:
-            made = self.emit(
-                "reduce",
-                operand,
-                start,
-                dimensions=tuple(sorted(axes)),
-                to_apply=self.program.reducer(opcode, element),
-            )
-        if not keep:
-            return made
-        dims = tuple(1 if axis in axes else size for axis, size in enumerate(operand.shape.dims))
-        return self.reshape_to(made, dims)
-
-    def summed(
-        self, operand: Instruction, axes: Sequence[int], *, keep: bool = False
-    ) -> Instruction:
-        """Sum over `axes`; halves are summed in f32."""
-        element = operand.shape.dtype
-        wide = wider(element)
-        total = self.reduced("add", self.convert_to(operand, wide), axes, keep=keep)
-        return self.convert_to(total, element)
-
-    def transposed(self, operand: Instruction, order: Sequence[int]) -> Instruction:
-        """Permute dimensions; nothing for the identity."""
-        if list(order) == list(range(operand.shape.rank)):
-            return operand
-        return self.emit("transpose", operand, dimensions=tuple(order))
-
-    def sliced(
-        self, operand: Instruction, axis: int, start: Size, limit: Size, stride: int = 1
-    ) -> Instruction:
-        """Take `[start:limit:stride]` of one axis."""
-        bounds = tuple(
-            (start, limit, stride) if place == axis else (0, size, 1)
-            for place, size in enumerate(operand.shape.dims)
-        )
-        if bounds[axis] == (0, operand.shape.dims[axis], 1):
-            return operand
-        return self.emit("slice", operand, slice=bounds)
-
-    def concatenated(self, parts: Sequence[Instruction], axis: int) -> Instruction:
-        """Concatenate along `axis`."""
-        return parts[0] if len(parts) == 1 else self.emit("concatenate", *parts, dimensions=(axis,))
-
-    def padded(
-        self, operand: Instruction, axis: int, low: Size, high: Size, value: Instruction
-    ) -> Instruction:
-        """Put `value` before and after along one axis; sizes may be symbolic, not negative."""
-        if low == 0 and high == 0:
-            return operand
-        if isinstance(low, int) and isinstance(high, int):
-            padding = tuple(
-                (low, high, 0) if place == axis else (0, 0, 0)
-                for place in range(operand.shape.rank)
-            )
-            return self.emit("pad", operand, value, padding=padding)
-        dims = operand.shape.dims
-        sides = [
-            self.spread(value, (*dims[:axis], size, *dims[axis + 1 :])) for size in (low, high)
-        ]
-        return self.concatenated([sides[0], operand, sides[1]], axis)
-
-    def region(self, name: str, shapes: Sequence[Shape]) -> tuple[TensorBuilder, list[Instruction]]:
-        """Return the builder and parameters of a computation that sees nothing of this one."""
-        inner = TensorBuilder(name, self.program, _no_symbol)
-        return inner, [inner.parameter(n, shape) for n, shape in enumerate(shapes)]
-
-    def loop(
-        self,
-        state: Sequence[Instruction],
-        condition: Callable[[TensorBuilder, list[Instruction]], Instruction],
-        body: Callable[[TensorBuilder, list[Instruction]], Sequence[Instruction]],
-    ) -> list[Instruction]:
-        """Emit `while` over the values of `state`; return their last values."""
-        start = self.tuple(*state)
-        computations: list[Computation] = []
-        for name, trace in (("condition", condition), ("body", body)):
-            inner, (packed,) = self.region(name, [start.shape])
-            values = [inner.element_of(packed, n) for n in range(len(state))]
-            result = trace(inner, values)
-            root = result if isinstance(result, Instruction) else inner.tuple(*result)
-            computations.append(inner.build(root))
-        made = self.emit("while", start, condition=computations[0], body=computations[1])
-        return [self.element_of(made, n) for n in range(len(state))]
-
-
-def _no_symbol(name: str) -> Instruction:
-    raise InternalError(f"the size {name} is not known inside this computation")
-
-
-def wider(element: DType) -> DType:
-    """Return the type in which values of `element` are accumulated: f32 for narrower floats."""
-    return F32 if element.is_float and element.bits < 32 else element
-
-
-def neutral(opcode: str, element: DType) -> Any:
-    """Return the neutral element of a reducer."""
-    simple = {"add": 0, "or": 0, "xor": 0, "multiply": 1, "and": -1}
-    if opcode in simple:
-        value = simple[opcode]
-        if value == -1:
-            return True if element.kind is Kind.PRED else ~np.zeros((), element.numpy)
-        return np.asarray(value).astype(element.numpy)
-    lowest = opcode == "maximum"
-    if element.kind is Kind.PRED:
-        return not lowest
-    if element.is_float:
-        return np.asarray(-np.inf if lowest else np.inf).astype(element.numpy)
-    limits = np.iinfo(element.numpy)
-    return limits.min if lowest else limits.max
-
-
-def index_type(dims: Sizes) -> DType:
-    """Return the type for run-time indices into `dims`: s32 unless a size is larger."""
-    total = dim_math.product(dims)
-    return S64 if isinstance(total, int) and total >= 2**31 else S32

@@ -27,7 +27,7 @@ def _scalar_function(op: Op, attribute: str, elements: Sequence[DType]) -> Compu
     """Return the function that an attribute names, as a computation of scalars."""
     callee = op.scope.library[op.function(attribute)]
     key = (callee.name, ",".join(element.name for element in elements))
-    reducers = op.b.program.reducers
+    reducers = op.b.reducers
     if key not in reducers:
         if len(callee.inputs) != len(elements):
             raise op.error(f"the {attribute} takes {len(callee.inputs)} arguments")
