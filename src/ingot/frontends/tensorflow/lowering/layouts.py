@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.captured import TypeName
-from ingot.frontends.tensorflow.lowering.matmul import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import segments
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder

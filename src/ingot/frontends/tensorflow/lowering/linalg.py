@@ -10,7 +10,7 @@ Source: TensorFlow's `kernels/linalg/*.cc`.
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.matmul import conjugate
+from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value

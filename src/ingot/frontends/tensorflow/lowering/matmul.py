@@ -6,53 +6,12 @@ Each is one `dot`; transposed operands are contraction dimensions, never a `tran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ingot.frontends.building.products import conjugate, dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import F32, S32, DType
+from ingot.hlo.dtype import F32, S32
 from ingot.hlo.instruction import Instruction
-
-
-def dot(
-    b: TensorBuilder,
-    left: Instruction,
-    right: Instruction,
-    contracting: tuple[Sequence[int], Sequence[int]],
-    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
-    element: DType | None = None,
-) -> Instruction:
-    """Emit `dot`: batch dimensions, then what is left of lhs, then what is left of rhs."""
-    sides: list[list[int]] = []
-    for operand, summed, kept in (
-        (left, contracting[0], batch[0]),
-        (right, contracting[1], batch[1]),
-    ):
-        taken = {*summed, *kept}
-        sides.append([place for place in range(operand.shape.rank) if place not in taken])
-    dims = (
-        *(left.shape.dims[place] for place in batch[0]),
-        *(left.shape.dims[place] for place in sides[0]),
-        *(right.shape.dims[place] for place in sides[1]),
-    )
-    return b.emit(
-        "dot",
-        left,
-        right,
-        shape=left.shape.with_dtype(element or left.shape.dtype).with_dims(dims),
-        lhs_batch_dims=tuple(batch[0]),
-        lhs_contracting_dims=tuple(contracting[0]),
-        rhs_batch_dims=tuple(batch[1]),
-        rhs_contracting_dims=tuple(contracting[1]),
-    )
-
-
-def conjugate(b: TensorBuilder, x: Instruction) -> Instruction:
-    """Return the complex conjugate; real numbers as they are."""
-    if not x.shape.dtype.is_complex:
-        return x
-    return b.complex(b.real(x), b.negate(b.imag(x)))
 
 
 def _mat_mul(op: Op) -> Value:

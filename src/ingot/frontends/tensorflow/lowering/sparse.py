@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import neutral, wider
+from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd, take
 from ingot.frontends.tensorflow.lowering.index_checks import (
@@ -21,7 +22,6 @@ from ingot.frontends.tensorflow.lowering.index_checks import (
     row_major,
     vectors_are_inside,
 )
-from ingot.frontends.tensorflow.lowering.matmul import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import (
     checked_nd,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.formats.hlo_proto.structures import read_labels
-from ingot.frontends.tensorflow.lowering.matmul import dot
+from ingot.frontends.building.products import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value

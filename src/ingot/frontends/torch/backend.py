@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend of `torch.compile`: graphs in, functions out.
+
+TorchDynamo finds `ingot` by the package's entry point. AOTAutograd makes a forward and a backward
+graph without mutation of what Dynamo traced, and gives each to `compile_graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.launch import Launch, compile_piece
+from ingot.frontends.torch.lowering.graph import RefusedError
+from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.partition import Piece, partition
+from ingot.frontends.torch.placement import place
+from ingot.frontends.torch.wrapper import Wrapper
+
+_numbers = count()
+
+
+def ingot(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """Compile a graph of TorchDynamo; what `torch.compile(model, backend="ingot")` calls.
+
+    Raises:
+        IngotError: it cannot be compiled; PyTorch wraps it in `BackendCompilerFailed`.
+    """
+    del options
+    compile_with = aot_autograd(
+        fw_compiler=partial(compile_graph, kind="forward"),
+        bw_compiler=partial(compile_graph, kind="backward"),
+        inference_compiler=partial(compile_graph, kind="inference"),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return compile_with(graph_module, example_inputs)
+
+
+def compile_graph(
+    graph_module: Any, example_inputs: Sequence[Any], *, kind: str
+) -> Callable[[list[Any]], list[Any]]:
+    """Return the function that runs an ATen graph on a list of arguments, which it empties.
+
+    Args:
+        graph_module: a graph of AOTAutograd.
+        example_inputs: its arguments as fake tensors; the graph itself has them, too.
+        kind: "forward", "backward" or "inference", for the name of the program.
+    """
+    del example_inputs
+    name = f"torch_{kind}_{next(_numbers)}"
+    return Wrapper(graph_module, _steps(graph_module.graph, name)).function
+
+
+def _steps(graph: Any, name: str) -> list[Launch | Node]:
+    """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
+    refused: dict[Node, str] = {}
+    while True:
+        steps = partition(graph, place(graph, refused))
+        try:
+            return [
+                compile_piece(step, f"{name}_{number}") if isinstance(step, Piece) else step
+                for number, step in enumerate(steps)
+            ]
+        except RefusedError as error:
+            refused[error.node] = error.why

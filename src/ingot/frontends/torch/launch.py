@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A piece of a graph as a compiled program, with its way in: `compile_piece(piece, name)`.
+
+Invariant: `Launch.run` takes the addresses of the arrays that `inputs` and `outputs` describe, in
+that order, then the sizes `open_sizes`; it returns 0 or raises what `fail` makes of the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ingot.client
+from ingot.client.executable import Executable
+from ingot.frontends.torch.call_code import make_call
+from ingot.frontends.torch.layout import MemoryLayout
+from ingot.frontends.torch.lowering import lower
+from ingot.frontends.torch.lowering.graph import Lowered
+from ingot.frontends.torch.partition import Piece
+from ingot.frontends.torch.sizes import Size
+from ingot.hlo.dim import product
+from ingot.runtime.execution import status_error
+from ingot.support.diagnostics import IngotError, InternalError
+
+RELEASE_GIL_BYTES = 64 << 10
+"""Programs that touch at least so many bytes run without the GIL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A compiled piece.
+
+    Attributes:
+        piece: what was compiled.
+        executable: the program.
+        inputs: how each input lies in memory.
+        outputs: how each output lies in memory.
+        sizes: named sizes that have a parameter without data, after the inputs.
+        open_sizes: the dimensions that each call gives, in the order of the parameters.
+        run: the way into machine code; see `call_code`.
+    """
+
+    piece: Piece
+    executable: Executable
+    inputs: tuple[MemoryLayout, ...]
+    outputs: tuple[MemoryLayout, ...]
+    sizes: tuple[str, ...]
+    open_sizes: tuple[Size, ...]
+    run: Callable[..., int]
+
+    def fail(self, status: int) -> IngotError:
+        """Return the error for a status that is not 0."""
+        return status_error(self.executable.artifact.info, status, ())
+
+
+def compile_piece(piece: Piece, name: str) -> Launch:
+    """Lower and compile a piece.
+
+    Raises:
+        RefusedError: a rule does not take the arguments of a node.
+        IngotError: the compiler cannot compile it.
+    """
+    lowered = lower(piece, name)
+    executable = ingot.client.compile(lowered.module, is_final=True)
+    if not isinstance(executable, Executable):
+        raise InternalError(f"{name} computes sizes of its own")
+    shapes = executable.source.parameter_shapes
+    dims = [[size if isinstance(size, int) else None for size in shape.dims] for shape in shapes]
+    return Launch(
+        piece,
+        executable,
+        lowered.inputs,
+        lowered.outputs,
+        lowered.sizes,
+        tuple(size for shape in shapes for size in shape.dims if not isinstance(size, int)),
+        make_call(executable.program, dims, releases_gil=_runs_long(lowered, executable)),
+    )
+
+
+def _runs_long(lowered: Lowered, executable: Executable) -> bool:
+    """Whether a call is worth giving up the GIL; one of unknown size is."""
+    if executable.has_loop:
+        return True
+    shapes = (*lowered.module.parameter_shapes, *lowered.module.result_shape.elements)
+    bytes_touched = [product(shape.dims) * shape.dtype.bits // 8 for shape in shapes]
+    return any(
+        not isinstance(size, int) or size >= RELEASE_GIL_BYTES for size in (sum(bytes_touched, 0),)
+    )

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule: the families' tables as one."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ingot.frontends.torch.lowering import elementwise, matmul, reduction, shaping
+from ingot.frontends.torch.lowering.op import Rule
+from ingot.frontends.torch.lowering.table import merged
+
+FAMILIES = (elementwise, matmul, reduction, shaping)
+
+RULES = merged(*(family.RULES for family in FAMILIES))
+
+
+def has_rule(target: Any) -> bool:
+    """Whether an op is compiled."""
+    return target is operator.getitem or str(target) in RULES
+
+
+def find(target: Any) -> Rule:
+    """Return the rule of an op that has one."""
+    return RULES[str(target)]

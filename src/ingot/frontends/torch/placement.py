@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes of a graph are compiled, and which PyTorch's own kernels run between programs.
+
+The host runs what draws random numbers (so that they are those of PyTorch's generator, in its
+order), what has effects outside of tensors, and ops without a rule; the last with a warning once
+per op, or an error in strict mode. Sizes are neither: they are expressions of the graph's symbols.
+
+Invariant: a node that is compiled has a rule, and its values have element types that HLO has.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ingot.frontends.torch.layout import layout_of
+from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.nodes import Node, is_random, is_size, tensor_inputs, tensors_of
+from ingot.frontends.torch.sizes import sizes_of
+from ingot.frontends.torch.types import element_of
+from ingot.support.diagnostics import UnsupportedError
+from ingot.support.flags import STRICT, IngotWarning
+
+_warned: set[str] = set()
+"""The ops that were warned about in this process; as many as PyTorch has at most."""
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where the nodes of one graph run.
+
+    Attributes:
+        host: the nodes that PyTorch runs, and why; empty for those that always run there.
+        mutations: nodes that write a value into an argument, which is written in place.
+    """
+
+    host: dict[Node, str] = field(default_factory=dict[Node, str])
+    mutations: set[Node] = field(default_factory=set[Node])
+
+
+def place(graph: Any, refused: dict[Node, str]) -> Placement:
+    """Return where each node runs.
+
+    Args:
+        graph: the `fx.Graph`.
+        refused: nodes whose rule does not take their arguments, with the reason.
+
+    Raises:
+        UnsupportedError: INGOT0373, strict mode, and a node has to run on the host.
+    """
+    found = Placement()
+    for node in graph.nodes:
+        if node.op != "call_function" or is_size(node):
+            continue
+        if _is_mutation(node):
+            found.mutations.add(node)
+            continue
+        why = refused.get(node) or _why_on_host(node, found.host)
+        if why is not None:
+            found.host[node] = why
+    _report((node, why) for node, why in found.host.items() if why)
+    return found
+
+
+def _is_mutation(node: Node) -> bool:
+    """Whether a node is `copy_` into an argument that is a whole array in memory."""
+    if node.target is not torch.ops.aten.copy_.default:
+        return False
+    to = node.args[0]
+    layout = layout_of(to)
+    return to.op == "placeholder" and layout.order is not None and not layout.repeats
+
+
+def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
+    """Return why a node runs on the host, "" if it always does, None if it is compiled."""
+    if node.target is operator.getitem:
+        # An element of a result is where the result is.
+        return "" if node.args[0] in host else None
+    if is_random(node.target) or node.is_impure() or node.target is torch.ops.aten.copy_.default:
+        return ""
+    if not rules.has_rule(node.target):
+        return "Ingot has no rule for it"
+    try:
+        for item in (node, *tensor_inputs(node)):
+            for tensor in tensors_of(item):
+                _check(tensor)
+    except UnsupportedError as error:
+        return error.diagnostic.message
+    return None
+
+
+def _check(tensor: torch.Tensor) -> None:
+    """Raise UnsupportedError for a tensor that HLO cannot hold."""
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        raise UnsupportedError(f"it has a {tensor.layout} tensor on {tensor.device}")
+    element_of(tensor.dtype)
+    sizes_of(tensor.shape)
+    sizes_of(tensor.stride())
+
+
+def _report(rows: Iterable[tuple[Node, str]]) -> None:
+    """Warn once per op, or raise in strict mode."""
+    for node, why in rows:
+        name, place = str(node.target), metadata_of(node).location
+        if STRICT.value():
+            raise UnsupportedError(
+                f"{name} cannot be compiled: {why}",
+                code="INGOT0373",
+                op_type=name,
+                op_name=node.name,
+                location=place,
+                hint="unset INGOT_STRICT to let PyTorch run it between compiled programs",
+            )
+        if name not in _warned:
+            _warned.add(name)
+            where = f" ({place})" if place else ""
+            text = f"{name} is run by PyTorch between compiled programs{where}: {why}"
+            warnings.warn(text, IngotWarning, stacklevel=2)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python function that runs a compiled graph: `Wrapper(...).function`, and its `source`.
+
+It takes the graph's arguments as one list, which it empties (PyTorch's boxed convention), takes
+outputs from PyTorch's allocator, hands addresses to compiled programs, calls PyTorch's kernels for
+host nodes in their order, and drops each tensor after its last use.
+
+Invariant: everything that a call does is a line of `source`; nothing is looked up by name in it.
+
+Example of a source:
+    def call(args):
+        arg0, arg1 = args
+        args.clear()
+        out0 = empty_strided((4, 8), (8, 1), f32)
+        check(launch0, run0(arg0.data_ptr(), arg1.data_ptr(), out0.data_ptr()))
+        return (out0,)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch._C._dynamo import guards as _native
+
+from ingot.frontends.torch.launch import Launch
+from ingot.frontends.torch.layout import MemoryLayout
+from ingot.frontends.torch.nodes import Node, parts
+from ingot.frontends.torch.sizes import Size, Sizes, size_of
+
+Step = Launch | Node
+
+
+class Wrapper:
+    """The function of one graph.
+
+    Attributes:
+        function: takes a list of arguments, returns a list of results.
+        source: its text.
+    """
+
+    __slots__ = ("_constants", "_lines", "_names", "_namespace", "_uses", "function", "source")
+
+    def __init__(self, graph_module: Any, steps: Sequence[Step]) -> None:
+        """Write and compile the function that runs `steps` for the graph of `graph_module`."""
+        self._names: dict[Node, str] = {}
+        self._lines: list[str] = []
+        self._constants: dict[int, str] = {}
+        self._namespace: dict[str, Any] = {
+            "empty_strided": cast("Any", _native)._empty_strided_cpu,
+            "floordiv": _floordiv,
+            "mod": _mod,
+            "fail": _fail,
+        }
+        graph = graph_module.graph
+        results = next(node for node in graph.nodes if node.op == "output").args[0]
+        self._uses = _last_uses(steps, results)
+        self._bind(graph_module)
+        for number, step in enumerate(steps):
+            if isinstance(step, Launch):
+                self._launch(number, step)
+            else:
+                self._host(step)
+            self._drop(number)
+        self._lines.append(f"return [{', '.join(self._text(item) for item in results)}]")
+        self.source = "def call(args):\n" + "".join(f"    {line}\n" for line in self._lines)
+        exec(compile(self.source, "<ingot>", "exec"), self._namespace)
+        self.function: Callable[[list[Any]], list[Any]] = self._namespace["call"]
+        setattr(self.function, "_boxed_call", True)  # noqa: B010 - PyTorch's mark on functions
+
+    # ---- arguments
+
+    def _bind(self, graph_module: Any) -> None:
+        """Name the arguments, and the sizes that they bring."""
+        arguments: list[str] = []
+        symbols: dict[str, str] = {}
+        for node in graph_module.graph.nodes:
+            if node.op == "get_attr":
+                self._names[node] = self._constant(_attribute(graph_module, node.target))
+            elif node.op == "placeholder":
+                name = self._names[node] = f"arg{len(arguments)}"
+                arguments.append(name)
+                _note_symbols(symbols, node.meta.get("val"), name)
+        if arguments:
+            self._lines.append(f"{', '.join(arguments)}, = args")
+        self._lines.append("args.clear()")
+        self._lines.extend(f"{symbol} = {source}" for symbol, source in symbols.items())
+
+    # ---- steps
+
+    def _launch(self, number: int, launch: Launch) -> None:
+        """Write the call of a program."""
+        piece = launch.piece
+        addresses: list[str] = []
+        for node, layout in zip(piece.inputs, launch.inputs, strict=True):
+            addresses.append(f"{self._input(node, layout)}.data_ptr()")
+        addresses.extend("0" for _ in launch.sizes)
+        copies: list[str] = []
+        for node, layout in zip(piece.outputs, launch.outputs, strict=True):
+            if node in piece.mutations:
+                made = self._names[node] = self._names[node.args[0]]
+            else:
+                made = self._output(node, layout, copies)
+            addresses.append(f"{made}.data_ptr()")
+        addresses.extend(map(str, launch.open_sizes))
+        run, status = self._constant(launch.run, "run"), f"status{number}"
+        self._lines.append(f"{status} = {run}({', '.join(addresses)})")
+        self._lines.append(f"if {status}: fail({self._constant(launch, 'launch')}, {status})")
+        self._lines.extend(copies)
+
+    def _input(self, node: Node, layout: MemoryLayout) -> str:
+        """Return the expression of the tensor that is the array in memory."""
+        name, value = self._names[node], node.meta["val"]
+        if value.is_conj() or value.is_neg():
+            kept = f"resolved{len(self._lines)}"
+            self._lines.append(f"{kept} = {name}.resolve_conj().resolve_neg()")
+            name = kept
+        if layout.order is None:
+            kept = f"dense{len(self._lines)}"
+            self._lines.append(f"{kept} = {name}.contiguous()")
+            name = kept
+        return name
+
+    def _output(self, node: Node, layout: MemoryLayout, copies: list[str]) -> str:
+        """Write the allocation of an output; return the tensor that the program fills.
+
+        `copies` gets what is to be done after the call: a tensor with gaps is filled then.
+        """
+        name = self._names[node] = f"t{len(self._names)}"
+        kind = self._constant(node.meta["val"].dtype, "dtype")
+        sizes, strides = _tuple(layout.sizes), _tuple(layout.strides)
+        if layout.order is None:
+            made, dense = f"dense{len(self._lines)}", _tuple(_row_major(layout.sizes))
+            self._lines.append(f"{made} = empty_strided({sizes}, {dense}, {kind})")
+            self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
+            copies.append(f"{name}.copy_({made})")
+            return made
+        if layout.repeats:
+            ones = [1 if axis in layout.repeats else size for axis, size in enumerate(layout.sizes)]
+            made = f"empty_strided({_tuple(ones)}, {strides}, {kind})"
+            self._lines.append(f"{name} = {made}.expand({sizes})")
+        else:
+            self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
+        return name
+
+    def _host(self, node: Node) -> None:
+        """Write the call of one of PyTorch's ops."""
+        name = self._names[node] = f"t{len(self._names)}"
+        if node.target is operator.getitem:
+            self._lines.append(f"{name} = {self._text(node.args[0])}[{node.args[1]}]")
+            return
+        given = [self._text(item) for item in node.args]
+        given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())
+        self._lines.append(f"{name} = {self._constant(node.target, 'op')}({', '.join(given)})")
+
+    def _drop(self, number: int) -> None:
+        """Write the end of what is not needed after a step."""
+        gone = [self._names[node] for node in self._uses.get(number, ()) if node in self._names]
+        if gone:
+            self._lines.append(f"del {', '.join(gone)}")
+
+    # ---- values
+
+    def _text(self, item: Any) -> str:
+        """Return an argument of a node as Python text."""
+        texts = [self._leaf(part) for part in parts(item)]
+        return f"[{', '.join(texts)}]" if isinstance(item, tuple | list) else texts[0]
+
+    def _leaf(self, item: Any) -> str:
+        value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
+        if isinstance(value, torch.SymInt):
+            return str(size_of(value))
+        if isinstance(item, torch.fx.Node):
+            return self._names[item]
+        if item is None or isinstance(item, bool | int | str):
+            return repr(item)
+        return self._constant(item)
+
+    def _constant(self, value: Any, kind: str = "constant") -> str:
+        """Return the name of a value that the function holds."""
+        if id(value) not in self._constants:
+            name = f"{kind}{len(self._namespace)}"
+            self._constants[id(value)] = name
+            self._namespace[name] = value
+        return self._constants[id(value)]
+
+
+def _floordiv(left: int, right: int) -> int:
+    return left // right
+
+
+def _mod(left: int, right: int) -> int:
+    return left % right
+
+
+def _fail(launch: Launch, status: int) -> None:
+    raise launch.fail(status)
+
+
+def _attribute(graph_module: Any, target: str) -> Any:
+    return operator.attrgetter(target)(graph_module)
+
+
+def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
+    """Note where each named size comes from: an argument, or a dimension of one."""
+    if isinstance(value, torch.SymInt):
+        # Where it is a number it names nothing.
+        size = size_of(value)
+        if not isinstance(size, int) and size.is_symbol:
+            symbols[str(size)] = name
+    elif isinstance(value, torch.Tensor):
+        for axis, part in enumerate(value.shape):
+            size = size_of(part)
+            if not isinstance(size, int) and size.is_symbol:
+                symbols.setdefault(str(size), f"{name}.size({axis})")
+
+
+def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[Node]]:
+    """Return the tensors that each step is the last to use."""
+    last: dict[Node, int] = {}
+    for number, step in enumerate(steps):
+        used = step.piece.inputs if isinstance(step, Launch) else step.all_input_nodes
+        made = step.piece.outputs if isinstance(step, Launch) else (step,)
+        last.update(dict.fromkeys((*used, *made), number))
+    gone: dict[int, list[Node]] = {}
+    kept = set(results)
+    for node, number in last.items():
+        mutated = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
+        if node not in kept and not mutated and node.op != "get_attr":
+            gone.setdefault(number, []).append(node)
+    return gone
+
+
+def _row_major(sizes: Sizes) -> list[Size]:
+    strides: list[Size] = []
+    step: Size = 1
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step = step * size
+    return strides
+
+
+def _tuple(items: Sequence[Size]) -> str:
+    return f"({', '.join(map(str, items))}{',' if len(items) == 1 else ''})"
