@@ -25,6 +25,7 @@ from ingot.support.versions import VERSION
 if TYPE_CHECKING:
     from ingot import jax as jax
     from ingot import tensorflow as tensorflow
+    from ingot import torch as torch
     from ingot.client import Executable, clear_caches, compile, config, evaluate
     from ingot.client.analyses import Aval, MemoryAnalysis
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
@@ -133,7 +134,7 @@ _HOMES = {
 }
 
 # Front ends: modules of their own, which import their framework.
-_FRONT_ENDS = ("jax", "tensorflow")
+_FRONT_ENDS = ("jax", "tensorflow", "torch")
 
 # Who wants to see what Ingot logs adds handlers, as for any library.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

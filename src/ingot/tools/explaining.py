@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from ingot.client.compile import compile
@@ -29,10 +30,10 @@ def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
     Args:
         program: a module, HLO or StableHLO as text or bytes, or a path; an executable; a
             `tf.function` with `jit_compile=True`; a Keras model; a function of `jax.jit`, or what
-            its `lower` gives.
+            its `lower` gives; a module of PyTorch, or what `torch.compile` gives.
         args: of a module or an executable its flattened arguments: it is run on them to time the
             kernels. Of a function or a model what it is called with, which says the shapes; it is
-            compiled, not run.
+            compiled, not run, but for PyTorch, which compiles what it runs.
         kwargs: of a function, what it is called with.
 
     Raises:
@@ -54,6 +55,11 @@ def _of_framework(
     """Return the executables of what belongs to a framework."""
     if hasattr(program, "get_concrete_function"):
         return _of_tensorflow(program, args, kwargs)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and (
+        isinstance(program, torch.nn.Module) or hasattr(program, "_torchdynamo_orig_callable")
+    ):
+        return _of_torch(torch, program, args, kwargs)
     keras: Any = sys.modules.get("keras")
     if keras is not None and isinstance(program, keras.Model):
         return _of_model(program, args, kwargs)
@@ -64,8 +70,30 @@ def _of_framework(
         return [compile(program.as_text(debug_info=True))]
     raise ArgumentError(
         f"the program is {type(program).__name__}, which explain cannot compile",
-        hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model or jax.jit(f)",
+        hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model, jax.jit(f), "
+        "or a module of PyTorch",
     )
+
+
+def _of_torch(
+    torch: Any, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Sequence[Executable | StagedExecutable]:
+    """Return the programs of what a call of a module, or of a compiled function, compiles."""
+    from ingot.frontends.torch.backend import ingot
+    from ingot.frontends.torch.graphs import compiled_graphs
+
+    original = getattr(program, "_torchdynamo_orig_callable", program)
+    known = set(compiled_graphs())
+    # A backend of its own, so that PyTorch does not take what it has compiled before.
+    torch.compile(original, backend=partial(ingot))(*args, **kwargs)
+    found = [graph for graph in compiled_graphs() if graph not in known]
+    if not found:
+        raise UnsupportedError(
+            "nothing of the module was compiled",
+            code="INGOT0363",
+            hint="give it the arguments that it is called with",
+        )
+    return [executable for graph in found for executable in graph.executables]
 
 
 def _of_tensorflow(

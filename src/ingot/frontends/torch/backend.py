@@ -16,11 +16,12 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
 from ingot.frontends.torch.lowering.graph import RefusedError
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.partition import Piece, partition
-from ingot.frontends.torch.placement import place
+from ingot.frontends.torch.placement import Placement, place
 from ingot.frontends.torch.wrapper import Wrapper
 
 _numbers = count()
@@ -56,18 +57,31 @@ def compile_graph(
     """
     del example_inputs
     name = f"torch_{kind}_{next(_numbers)}"
-    return Wrapper(graph_module, _steps(graph_module.graph, name)).function
+    steps, placement = _steps(graph_module.graph, name)
+    wrapper = Wrapper(graph_module, steps)
+    graph = CompiledGraph(
+        name,
+        wrapper.source,
+        tuple(step.executable for step in steps if isinstance(step, Launch)),
+        tuple((str(node.target), why) for node, why in placement.host.items()),
+    )
+    remember(graph)
+    # The function keeps it alive.
+    vars(wrapper.function)["ingot_graph"] = graph
+    return wrapper.function
 
 
-def _steps(graph: Any, name: str) -> list[Launch | Node]:
+def _steps(graph: Any, name: str) -> tuple[list[Launch | Node], Placement]:
     """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
     refused: dict[Node, str] = {}
     while True:
-        steps = partition(graph, place(graph, refused))
+        placement = place(graph, refused)
         try:
-            return [
+            steps = [
                 compile_piece(step, f"{name}_{number}") if isinstance(step, Piece) else step
-                for number, step in enumerate(steps)
+                for number, step in enumerate(partition(graph, placement))
             ]
         except RefusedError as error:
             refused[error.node] = error.why
+        else:
+            return steps, placement

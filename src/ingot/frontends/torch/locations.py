@@ -3,22 +3,28 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from typing import Any
 
+import torch
+
 from ingot.hlo.instruction import Metadata
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @lru_cache(maxsize=4096)
-def _last_frame(trace: str) -> tuple[str, int]:
+def _users_frame(trace: str) -> tuple[str, int]:
+    """Return the innermost frame outside of PyTorch, or the innermost if all are inside."""
     frames = _FRAME.findall(trace)
-    return (frames[-1][0], int(frames[-1][1])) if frames else ("", 0)
+    users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    return next(((file, int(line)) for file, line in reversed(users or frames)), ("", 0))
 
 
 def metadata_of(node: Any) -> Metadata:
     """Return what HLO instructions say of the node that they come from."""
-    file, line = _last_frame(node.meta.get("stack_trace") or "")
+    file, line = _users_frame(node.meta.get("stack_trace") or "")
     return Metadata(str(node.target), node.name, file, line)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graphs that were compiled in this process, for people who want to look inside."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+from ingot.client.executable import Executable
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class CompiledGraph:
+    """A graph of AOTAutograd, compiled.
+
+    Attributes:
+        name: `torch_forward_0`; its programs are called `torch_forward_0_0` and so on.
+        source: the Python function that runs it.
+        executables: its programs, in the order in which they run.
+        host_ops: the ops that PyTorch runs between them, and why; no reason where they always do.
+    """
+
+    name: str
+    source: str
+    executables: tuple[Executable, ...]
+    host_ops: tuple[tuple[str, str], ...]
+
+
+_graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
+"""Every graph whose function is alive."""
+
+
+def remember(graph: CompiledGraph) -> None:
+    """Add a graph to those of `compiled_graphs`."""
+    _graphs.add(graph)
+
+
+def compiled_graphs() -> list[CompiledGraph]:
+    """Return the graphs that `torch.compile(backend="ingot")` compiled and that are alive."""
+    return sorted(_graphs, key=lambda graph: int(graph.name.rpartition("_")[2]))
