@@ -15,6 +15,7 @@ from typing import Any
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from ingot.frontends.torch.constants import small_constants
 from ingot.frontends.torch.decompose import decompositions
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
@@ -57,7 +58,7 @@ def compile_graph(
     """
     del example_inputs
     name = f"torch_{kind}_{next(_numbers)}"
-    steps, placement = _steps(graph_module.graph, name)
+    steps, placement = _steps(graph_module, name)
     wrapper = Wrapper(graph_module, steps)
     graph = CompiledGraph(
         name,
@@ -71,14 +72,17 @@ def compile_graph(
     return wrapper.function
 
 
-def _steps(graph: Any, name: str) -> tuple[list[Launch | Node], Placement]:
+def _steps(graph_module: Any, name: str) -> tuple[list[Launch | Node], Placement]:
     """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
+    graph, constants = graph_module.graph, small_constants(graph_module)
     refused: dict[Node, str] = {}
     while True:
         placement = place(graph, refused)
         try:
             steps = [
-                compile_piece(step, f"{name}_{number}") if isinstance(step, Piece) else step
+                compile_piece(step, f"{name}_{number}", constants)
+                if isinstance(step, Piece)
+                else step
                 for number, step in enumerate(partition(graph, placement))
             ]
         except RefusedError as error:

@@ -15,7 +15,8 @@ from ingot.client.executable import Executable
 from ingot.frontends.torch.call_code import make_call
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.lowering import lower
-from ingot.frontends.torch.lowering.graph import Lowered
+from ingot.frontends.torch.lowering.graph import NO_CONSTANTS, Constants, Lowered
+from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.partition import Piece
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import product
@@ -33,7 +34,8 @@ class Launch:
     Attributes:
         piece: what was compiled.
         executable: the program.
-        inputs: how each input lies in memory.
+        nodes: the inputs of the piece that it takes; it knows the others.
+        inputs: how each of them lies in memory.
         outputs: how each output lies in memory.
         sizes: named sizes that have a parameter without data, after the inputs.
         open_sizes: the dimensions that each call gives, in the order of the parameters.
@@ -42,6 +44,7 @@ class Launch:
 
     piece: Piece
     executable: Executable
+    nodes: tuple[Node, ...]
     inputs: tuple[MemoryLayout, ...]
     outputs: tuple[MemoryLayout, ...]
     sizes: tuple[str, ...]
@@ -53,14 +56,14 @@ class Launch:
         return status_error(self.executable.artifact.info, status, ())
 
 
-def compile_piece(piece: Piece, name: str) -> Launch:
+def compile_piece(piece: Piece, name: str, constants: Constants = NO_CONSTANTS) -> Launch:
     """Lower and compile a piece.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
         IngotError: the compiler cannot compile it.
     """
-    lowered = lower(piece, name)
+    lowered = lower(piece, name, constants)
     executable = ingot.client.compile(lowered.module, is_final=True)
     if not isinstance(executable, Executable):
         raise InternalError(f"{name} computes sizes of its own")
@@ -69,6 +72,7 @@ def compile_piece(piece: Piece, name: str) -> Launch:
     return Launch(
         piece,
         executable,
+        lowered.nodes,
         lowered.inputs,
         lowered.outputs,
         lowered.sizes,

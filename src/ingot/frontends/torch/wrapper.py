@@ -25,6 +25,7 @@ from typing import Any, cast
 import torch
 from torch._C._dynamo import guards as _native
 
+from ingot.frontends.torch.constants import attribute
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.nodes import Node, parts
@@ -78,7 +79,7 @@ class Wrapper:
         symbols: dict[str, str] = {}
         for node in graph_module.graph.nodes:
             if node.op == "get_attr":
-                self._names[node] = self._constant(_attribute(graph_module, node.target))
+                self._names[node] = self._constant(attribute(graph_module, node.target))
             elif node.op == "placeholder":
                 name = self._names[node] = f"arg{len(arguments)}"
                 arguments.append(name)
@@ -94,7 +95,7 @@ class Wrapper:
         """Write the call of a program."""
         piece = launch.piece
         addresses: list[str] = []
-        for node, layout in zip(piece.inputs, launch.inputs, strict=True):
+        for node, layout in zip(launch.nodes, launch.inputs, strict=True):
             addresses.append(f"{self._input(node, layout)}.data_ptr()")
         addresses.extend("0" for _ in launch.sizes)
         copies: list[str] = []
@@ -199,10 +200,6 @@ def _fail(launch: Launch, status: int) -> None:
     raise launch.fail(status)
 
 
-def _attribute(graph_module: Any, target: str) -> Any:
-    return operator.attrgetter(target)(graph_module)
-
-
 def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
     """Note where each named size comes from: an argument, or a dimension of one."""
     if isinstance(value, torch.SymInt):
@@ -221,7 +218,7 @@ def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[
     """Return the tensors that each step is the last to use."""
     last: dict[Node, int] = {}
     for number, step in enumerate(steps):
-        used = step.piece.inputs if isinstance(step, Launch) else step.all_input_nodes
+        used = step.nodes if isinstance(step, Launch) else step.all_input_nodes
         made = step.piece.outputs if isinstance(step, Launch) else (step,)
         last.update(dict.fromkeys((*used, *made), number))
     gone: dict[int, list[Node]] = {}

@@ -11,9 +11,11 @@ never a wrong result.
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from ingot.frontends.building.arrays import ArrayBuilder
@@ -31,6 +33,9 @@ from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
+
+Constants = Mapping[Node, np.ndarray[Any, Any]]
+NO_CONSTANTS: Constants = {}
 
 
 class RefusedError(Exception):
@@ -53,42 +58,53 @@ class Lowered:
 
     Attributes:
         module: parameters for the inputs of the piece, then for `sizes`; a tuple of results.
-        inputs: the layout of each input.
+        nodes: the inputs that are parameters.
+        inputs: the layout of each of them.
         sizes: named sizes that have a parameter of their own.
         outputs: the layout of each output.
     """
 
     module: Module
+    nodes: tuple[Node, ...]
     inputs: tuple[MemoryLayout, ...]
     sizes: tuple[str, ...]
     outputs: tuple[MemoryLayout, ...]
 
 
-def lower(piece: Piece, name: str) -> Lowered:
+def lower(piece: Piece, name: str, constants: Constants = NO_CONSTANTS) -> Lowered:
     """Return a piece as a module.
+
+    Args:
+        piece: what is lowered.
+        name: of the module.
+        constants: the inputs whose elements are known; they are no parameters.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
     """
-    return _Lowering(piece, name).run()
+    return _Lowering(piece, name, constants).run()
 
 
 class _Lowering:
-    def __init__(self, piece: Piece, name: str) -> None:
+    def __init__(self, piece: Piece, name: str, constants: Constants) -> None:
         self.piece = piece
         self.name = name
+        self.inputs = [node for node in piece.inputs if node not in constants]
+        self.constants = {node: constants[node] for node in piece.inputs if node in constants}
         self.values: dict[Any, Any] = {}
         self.b = ArrayBuilder("main", self._symbol, {})
         self._sizes: dict[str, Instruction] = {}
 
     def run(self) -> Lowered:
-        inputs = tuple(layout_of(node) for node in self.piece.inputs)
-        for number, (node, layout) in enumerate(zip(self.piece.inputs, inputs, strict=True)):
+        inputs = tuple(layout_of(node) for node in self.inputs)
+        for number, (node, layout) in enumerate(zip(self.inputs, inputs, strict=True)):
             shape = Shape.array(element_of(node.meta["val"].dtype), layout.array_dims)
             array = self.b.parameter(number, shape, node.name)
             self._learn_sizes(array)
             self.values[node] = layout.tensor_of(self.b, array)
         lacking = self._size_parameters()
+        for node, array in self.constants.items():
+            self.values[node] = self.b.constant(array, element_of(node.meta["val"].dtype))
         for node in self.piece.nodes:
             self.b.metadata = metadata_of(node)
             self.values[node] = self._value(node)
@@ -100,7 +116,7 @@ class _Lowering:
         ]
         module = Module.of(self.name, self.b.build(self.b.tuple(*results)))
         module.aliases = self._aliases()
-        return Lowered(module, inputs, lacking, outputs)
+        return Lowered(module, tuple(self.inputs), inputs, lacking, outputs)
 
     # ---- sizes
 
@@ -118,11 +134,9 @@ class _Lowering:
     def _size_parameters(self) -> tuple[str, ...]:
         """Add a parameter without data for each named size that no input has as a dimension."""
         used = symbols_of(size for node in self.piece.nodes for size in _sizes_in(node))
-        given = symbols_of(
-            size for node in self.piece.inputs for size in layout_of(node).array_dims
-        )
+        given = symbols_of(size for node in self.inputs for size in layout_of(node).array_dims)
         lacking = tuple(sorted((used | given) - self._sizes.keys()))
-        first = len(self.piece.inputs)
+        first = len(self.inputs)
         for number, name in enumerate(lacking, first):
             shape = Shape.array("u8", (Dim.symbol(name),))
             self._learn_sizes(self.b.parameter(number, shape, name))
@@ -209,7 +223,7 @@ class _Lowering:
 
     def _aliases(self) -> tuple[Alias, ...]:
         return tuple(
-            Alias((number,), self.piece.inputs.index(node.args[0]), survives_failure=True)
+            Alias((number,), self.inputs.index(node.args[0]), survives_failure=True)
             for number, node in enumerate(self.piece.outputs)
             if node in self.piece.mutations
         )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that a graph holds itself, as arrays that a program may know when it is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import (
+    _disable_current_modes,  # pyright: ignore[reportPrivateUsage]
+)
+
+from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.types import element_of
+
+MOST_ELEMENTS = 64
+"""Of a tensor that becomes a constant of the program; larger ones are arguments."""
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Return the elements of a tensor, row-major, as an array that shares its memory if it can."""
+    with _disable_current_modes():
+        dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        storage = element_of(dense.dtype).numpy
+        words = dense.reshape(-1).view(torch.uint8).numpy()
+        return words.view(storage).reshape(tuple(dense.shape))
+
+
+def small_constants(graph_module: Any) -> dict[Node, np.ndarray[Any, Any]]:
+    """Return the small tensors among the attributes of a graph module, by the nodes that get them.
+
+    Nobody changes them: AOTAutograd has made the graph functional.
+    """
+    found: dict[Node, np.ndarray[Any, Any]] = {}
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr":
+            value = attribute(graph_module, node.target)
+            if isinstance(value, torch.Tensor) and value.numel() <= MOST_ELEMENTS:
+                found[node] = array_of(value)
+    return found
+
+
+def attribute(graph_module: Any, target: str) -> Any:
+    """Return what a `get_attr` node gets."""
+    found = graph_module
+    for name in target.split("."):
+        found = getattr(found, name)
+    return found
