@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
     from ingot.client.staged import StagedExecutable
     from ingot.formats.hlo_text import parse_hlo
-    from ingot.formats.load import dump, load
+    from ingot.formats.load import dump
     from ingot.formats.stablehlo import parse_stablehlo
+    from ingot.frontends.loading import load
     from ingot.hlo.module import Module
     from ingot.runtime.cancellation import Cancellation
     from ingot.runtime.foreign import register_custom_call_target
@@ -126,7 +127,7 @@ _HOMES = {
     "dump": "ingot.formats.load",
     "evaluate": "ingot.client",
     "explain": "ingot.tools.explaining",
-    "load": "ingot.formats.load",
+    "load": "ingot.frontends.loading",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
     "register_custom_call_target": "ingot.runtime.foreign",

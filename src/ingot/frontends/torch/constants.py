@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ MOST_ELEMENTS = 64
 """Of a tensor that becomes a constant of the program; larger ones are arguments."""
 
 
+Constants = Mapping[Node, np.ndarray[Any, Any]]
+"""The elements of nodes that are known when a program is compiled, row-major."""
+NO_CONSTANTS: Constants = {}
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Return the elements of a tensor, row-major, as an array that shares its memory if it can."""
     with _disable_current_modes():
@@ -27,7 +33,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         return words.view(storage).reshape(tuple(dense.shape))
 
 
-def small_constants(graph_module: Any) -> dict[Node, np.ndarray[Any, Any]]:
+def small_constants(graph_module: Any) -> Constants:
     """Return the small tensors among the attributes of a graph module, by the nodes that get them.
 
     Nobody changes them: AOTAutograd has made the graph functional.

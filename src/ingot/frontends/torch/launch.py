@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import ingot.client
 from ingot.client.executable import Executable
 from ingot.frontends.torch.call_code import make_call
+from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.lowering import lower
-from ingot.frontends.torch.lowering.graph import NO_CONSTANTS, Constants, Lowered
+from ingot.frontends.torch.lowering.graph import Lowered
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.partition import Piece
 from ingot.frontends.torch.sizes import Size

@@ -11,14 +11,14 @@ never a wrong result.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
@@ -33,9 +33,6 @@ from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
-
-Constants = Mapping[Node, np.ndarray[Any, Any]]
-NO_CONSTANTS: Constants = {}
 
 
 class RefusedError(Exception):
@@ -71,22 +68,35 @@ class Lowered:
     outputs: tuple[MemoryLayout, ...]
 
 
-def lower(piece: Piece, name: str, constants: Constants = NO_CONSTANTS) -> Lowered:
+def lower(
+    piece: Piece,
+    name: str,
+    constants: Constants = NO_CONSTANTS,
+    layouts: Callable[[Node], MemoryLayout] = layout_of,
+) -> Lowered:
     """Return a piece as a module.
 
     Args:
         piece: what is lowered.
         name: of the module.
         constants: the inputs whose elements are known; they are no parameters.
+        layouts: how the tensors of inputs and outputs lie in memory.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
     """
-    return _Lowering(piece, name, constants).run()
+    return _Lowering(piece, name, constants, layouts).run()
 
 
 class _Lowering:
-    def __init__(self, piece: Piece, name: str, constants: Constants) -> None:
+    def __init__(
+        self,
+        piece: Piece,
+        name: str,
+        constants: Constants,
+        layouts: Callable[[Node], MemoryLayout],
+    ) -> None:
+        self.layout_of = layouts
         self.piece = piece
         self.name = name
         self.inputs = [node for node in piece.inputs if node not in constants]
@@ -96,7 +106,7 @@ class _Lowering:
         self._sizes: dict[str, Instruction] = {}
 
     def run(self) -> Lowered:
-        inputs = tuple(layout_of(node) for node in self.inputs)
+        inputs = tuple(map(self.layout_of, self.inputs))
         for number, (node, layout) in enumerate(zip(self.inputs, inputs, strict=True)):
             shape = Shape.array(element_of(node.meta["val"].dtype), layout.array_dims)
             array = self.b.parameter(number, shape, node.name)
@@ -134,7 +144,7 @@ class _Lowering:
     def _size_parameters(self) -> tuple[str, ...]:
         """Add a parameter without data for each named size that no input has as a dimension."""
         used = symbols_of(size for node in self.piece.nodes for size in _sizes_in(node))
-        given = symbols_of(size for node in self.inputs for size in layout_of(node).array_dims)
+        given = symbols_of(size for node in self.inputs for size in self.layout_of(node).array_dims)
         lacking = tuple(sorted((used | given) - self._sizes.keys()))
         first = len(self.inputs)
         for number, name in enumerate(lacking, first):
@@ -219,7 +229,7 @@ class _Lowering:
     # ---- results
 
     def _output_layout(self, node: Node) -> MemoryLayout:
-        return layout_of(node.args[0] if node in self.piece.mutations else node)
+        return self.layout_of(node.args[0] if node in self.piece.mutations else node)
 
     def _aliases(self) -> tuple[Alias, ...]:
         return tuple(
