@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ MOST_ELEMENTS = 64
 
 Constants = Mapping[Node, np.ndarray[Any, Any]]
 """The elements of nodes that are known when a program is compiled, row-major."""
-NO_CONSTANTS: Constants = {}
+NO_CONSTANTS: Constants = MappingProxyType({})
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
