@@ -27,7 +27,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -51,6 +51,7 @@ help:
 	@echo "make docs    write the generated pages, then the documentation site into build/site"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
+	@echo "make conformance-torch TORCH_OPS=pattern   PyTorch's samples of its own ops, beside eager"
 	@echo "make format  format the code and mend what ruff can mend"
 
 $(DEV): pyproject.toml tools/make_venv.py
@@ -156,6 +157,9 @@ conformance-jax: $(DEV)
 
 conformance-tensorflow: $(BENCH)
 	$(BIN)/python tools/conformance_tensorflow.py $(TENSORFLOW_TESTS) $(TENSORFLOW_FILES) --write
+
+conformance-torch: $(DEV)
+	$(BIN)/python -m tests.frontends.torch.opinfo.sweep $(TORCH_OPS)
 
 format: $(DEV)
 	$(BIN)/python tools/licence_headers.py --write

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own samples of its ops, compiled beside eager: the rows of `opinfo.sweep`."""
+
+import pytest
+from tests.frontends.torch.opinfo.exceptions import EXCEPTIONS
+from tests.frontends.torch.opinfo.row import compare, rows
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ingot.support.flags.IngotWarning")
+@pytest.mark.parametrize("name", [name for name in rows() if name not in EXCEPTIONS])
+def test_row(name: str) -> None:
+    compare(rows()[name])
+
+
+@pytest.mark.slow
+def test_exceptions_are_rows() -> None:
+    assert EXCEPTIONS.keys() <= rows().keys()
