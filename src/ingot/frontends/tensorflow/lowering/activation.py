@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.frontends.building.arrays import wider
+from ingot.frontends.building.softmax import log_softmax, shifted_powers, softmax
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
@@ -76,33 +76,8 @@ def _leaky_relu_gradient(op: Op) -> Value:
     return b.select(b.compared("GT", x, 0), dy, low)
 
 
-def _shifted(b: TensorBuilder, logits: Instruction) -> tuple[Instruction, Instruction, Instruction]:
-    """Return logits minus their maximum, its exponential, and the sum of that (kept axis)."""
-    last = (logits.shape.rank - 1,)
-    most = b.reduced("maximum", logits, last, keep=True)
-    shifted = b.subtract(logits, b.spread(most, logits.shape.dims))
-    powers = b.exponential(shifted)
-    return shifted, powers, b.summed(powers, last, keep=True)
-
-
-def _widened(compute: Compute) -> Compute:
-    """Compute half floats in f32 and round once."""
-
-    def wide(b: TensorBuilder, x: Instruction) -> Instruction:
-        element = x.shape.dtype
-        return b.convert_to(compute(b, b.convert_to(x, wider(element))), element)
-
-    return wide
-
-
-def _softmax(b: TensorBuilder, logits: Instruction) -> Instruction:
-    _, powers, total = _shifted(b, logits)
-    return b.divide(powers, b.spread(total, logits.shape.dims))
-
-
-def _log_softmax(b: TensorBuilder, logits: Instruction) -> Instruction:
-    shifted, _, total = _shifted(b, logits)
-    return b.subtract(shifted, b.spread(b.log(total), logits.shape.dims))
+def _last(x: Instruction) -> tuple[int, ...]:
+    return (x.shape.rank - 1,)
 
 
 def _cross_entropy(op: Op) -> tuple[Value, ...]:
@@ -110,7 +85,7 @@ def _cross_entropy(op: Op) -> tuple[Value, ...]:
     b = op.b
     logits, labels = b.together(op.tensor(0), op.tensor(1))
     dims = logits.shape.dims
-    shifted, powers, total = _shifted(b, logits)
+    shifted, powers, total = shifted_powers(b, logits, _last(logits))
     log_total = b.spread(b.log(total), dims)
     loss = b.summed(b.multiply(labels, b.subtract(log_total, shifted)), (1,))
     gradient = b.subtract(b.divide(powers, b.spread(total, dims)), labels)
@@ -126,7 +101,7 @@ def _sparse_cross_entropy(op: Op) -> tuple[Value, ...]:
         raise op.mismatch(0, 1)
     classes = b.iota_of(labels.shape.dtype, dims, 1)
     chosen = b.compare(b.spread(labels, dims, (0,)), classes, direction="EQ")
-    shifted, powers, total = _shifted(b, logits)
+    shifted, powers, total = shifted_powers(b, logits, _last(logits))
     target = b.summed(b.select(chosen, shifted, b.zeros(logits.shape)), (1,))
     low = b.compared("LT", labels, 0)
     high = b.compared(
@@ -175,14 +150,14 @@ RULES: dict[str, Rule] = {
     "L2Loss": _l2_loss,
     "LeakyRelu": _leaky_relu,
     "LeakyReluGrad": _leaky_relu_gradient,
-    "LogSoftmax": _composed(_widened(_log_softmax)),
+    "LogSoftmax": _composed(lambda b, x: log_softmax(b, x, _last(x))),
     "Relu": _composed(_relu),
     "Relu6": _composed(_relu6),
     "Relu6Grad": _gradient(_relu6_gradient),
     "ReluGrad": _gradient(_relu_gradient),
     "Selu": _composed(_selu),
     "SeluGrad": _gradient(_selu_gradient),
-    "Softmax": _composed(_widened(_softmax)),
+    "Softmax": _composed(lambda b, x: softmax(b, x, _last(x))),
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
     "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
 }

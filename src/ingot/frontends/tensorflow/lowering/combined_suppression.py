@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.suppression import (
     Suppression,
     corners_of,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.building.indexing import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.pixels import (
     NEAREST,

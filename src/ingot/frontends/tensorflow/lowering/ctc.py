@@ -9,11 +9,11 @@ A length beyond the last time step ends there (TensorFlow's kernel raises).
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.cumulative import scan
+from ingot.frontends.building.extremes import arg_extreme
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering.data_sizes import coordinates, positions
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.reduction import arg_extreme
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction

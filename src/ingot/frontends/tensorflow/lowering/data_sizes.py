@@ -7,17 +7,17 @@ is found by a stable sort that puts them in front.
 
 from __future__ import annotations
 
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
-from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_inside,
-    assert_everywhere,
     assert_sorted,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_sizes, segments
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo import dim as dim_math

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering import philox
-from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.random import seeded_state, state_in_node

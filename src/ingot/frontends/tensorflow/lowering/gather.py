@@ -6,15 +6,15 @@ An index out of range is an error (`index_checks`). It is never clamped to anoth
 
 from __future__ import annotations
 
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import take, take_vectors
 from ingot.frontends.tensorflow.lowering.index_checks import (
-    assert_everywhere,
     assert_inside,
     dims_text,
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Sizes, Value
+from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Instruction
 
 
@@ -31,37 +31,6 @@ def gather(
     return take(op.b, operand, indices, axis, batch_dims)
 
 
-def take(
-    b: TensorBuilder,
-    operand: Instruction,
-    indices: Instruction,
-    axis: int = 0,
-    batch_dims: int = 0,
-) -> Instruction:
-    """Take slices along `axis` at indices that are in range; of nothing, at none."""
-    rank, dims = operand.shape.rank, operand.shape.dims
-    if dims[axis] == 0:
-        made = (*dims[:axis], *indices.shape.dims[batch_dims:], *dims[axis + 1 :])
-        return b.zeros(operand.shape.with_dims(made))
-    places = indices.shape.rank - batch_dims
-    offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
-    sizes: Sizes = tuple(
-        1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
-    )
-    return b.emit(
-        "gather",
-        operand,
-        indices,
-        offset_dims=offset_dims,
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-        operand_batching_dims=tuple(range(batch_dims)),
-        start_indices_batching_dims=tuple(range(batch_dims)),
-        index_vector_dim=indices.shape.rank,
-        slice_sizes=sizes,
-    )
-
-
 def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction:
     """Take the slices at index vectors: the last dimension of `indices`.
 
@@ -72,19 +41,7 @@ def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction
     if not isinstance(depth, int):
         raise op.error("the length of the index vectors is open at compile time")
     dims = operand.shape.dims
-    if 0 in dims[:depth]:
-        made = b.zeros(operand.shape.with_dims((*outer, *dims[depth:])))
-    else:
-        made = b.emit(
-            "gather",
-            operand,
-            indices,
-            offset_dims=tuple(range(len(outer), len(outer) + len(dims) - depth)),
-            collapsed_slice_dims=tuple(range(depth)),
-            start_index_map=tuple(range(depth)),
-            index_vector_dim=len(outer),
-            slice_sizes=(*([1] * depth), *dims[depth:]),
-        )
+    made = take_vectors(b, operand, indices)
     inside = vectors_are_inside(b, indices, dims)
     if op.attribute("bad_indices_policy", "") == "IGNORE":
         flags = b.spread(inside, made.shape.dims, tuple(range(len(outer))))

@@ -9,11 +9,11 @@ costs a loop anything.
 
 from __future__ import annotations
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.affine import difference
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -76,11 +76,6 @@ def row_major(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instructio
         wide = b.multiply(found, b.spread(b.size(size), (count,)))
         found = b.add(wide, b.convert_to(column, S64))
     return found
-
-
-def assert_everywhere(b: TensorBuilder, flags: Instruction, message: str) -> None:
-    """Let the program fail unless all flags are true."""
-    emit_assertion(b, b.reduced("and", flags, range(flags.shape.rank)), message)
 
 
 def assert_inside(b: TensorBuilder, indices: Instruction, size: Size) -> None:

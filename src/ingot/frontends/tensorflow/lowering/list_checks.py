@@ -8,7 +8,8 @@ its own kernel says it; what only run time knows is an assertion. Source: `kerne
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.index_checks import are_inside, assert_everywhere
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.tensorflow.lowering.index_checks import are_inside
 from ingot.frontends.tensorflow.lowering.list_state import length_of
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import (

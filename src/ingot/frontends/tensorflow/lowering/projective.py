@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.frontends.building.arrays import index_type
-from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.building.indexing import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.pixels import (
     NEAREST,

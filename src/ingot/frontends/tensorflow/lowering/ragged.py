@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
-from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value

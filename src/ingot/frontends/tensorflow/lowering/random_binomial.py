@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.frontends.building.indexing import take
 from ingot.frontends.tensorflow.lowering import philox
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.random import GENERATOR_SKIP, generator_state, moved_on

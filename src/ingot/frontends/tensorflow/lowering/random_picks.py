@@ -11,9 +11,9 @@ Source: TensorFlow's `kernels/random_shuffle_op.cc`, `multinomial_op.cc`,
 
 from __future__ import annotations
 
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering import philox
-from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.random import (

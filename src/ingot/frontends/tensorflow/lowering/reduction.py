@@ -6,17 +6,15 @@ Sums and means of half floats are accumulated in f32, as TensorFlow's kernels do
 
 from __future__ import annotations
 
-from ingot.frontends.building.arrays import neutral, wider
+from ingot.frontends.building.arrays import wider
+from ingot.frontends.building.extremes import arg_extreme
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED, S32, DType
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
 
 
 def _axes(op: Op) -> tuple[int, ...]:
@@ -69,38 +67,6 @@ def _euclidean_norm(op: Op) -> Value:
     x = op.tensor(0)
     square = op.b.multiply(x, x)
     return op.b.sqrt(op.b.summed(square, _axes(op), keep=_keep(op)))
-
-
-def _extreme_computation(direction: str, element: DType) -> Computation:
-    """Return the reducer of (value, index) pairs: the first index of the extreme, NaN first."""
-    b = Builder(f"arg_{direction.lower()}_{element.name}")
-    shapes = (Shape.array(element, ()), Shape.array(S32, ()))
-    value, index, other, other_index = (b.parameter(n, shapes[n % 2]) for n in range(4))
-    better = b.compare(value, other, direction=direction)
-    if element.is_float:
-        better = b.or_(better, b.compare(value, value, direction="NE"))
-    equal = b.compare(value, other, direction="EQ")
-    first = b.and_(equal, b.compare(index, other_index, direction="LT"))
-    take = b.or_(better, first)
-    return b.build(b.tuple(b.select(take, value, other), b.select(take, index, other_index)))
-
-
-def arg_extreme(b: TensorBuilder, x: Instruction, axis: int, largest: bool) -> Instruction:
-    """Return the first index (s32) of the largest or smallest element along an axis."""
-    if x.shape.dtype is PRED:
-        x = b.convert_to(x, S32)
-    element = x.shape.dtype
-    direction = "GT" if largest else "LT"
-    key = (f"arg{direction}", element.name)
-    reducers = b.reducers
-    if key not in reducers:
-        reducers[key] = _extreme_computation(direction, element)
-    start = b.constant(neutral("maximum" if largest else "minimum", element), element)
-    # The start's index is above all others, so that an element equal to the start wins.
-    last = b.constant(2**31 - 1, S32)
-    indices = b.iota_of(S32, x.shape.dims, axis)
-    both = b.emit("reduce", x, indices, start, last, dimensions=(axis,), to_apply=reducers[key])
-    return b.element_of(both, 1)
 
 
 def _arg(largest: bool) -> Rule:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Array, Value

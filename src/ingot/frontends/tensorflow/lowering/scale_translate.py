@@ -15,8 +15,8 @@ from math import pi
 
 import numpy as np
 
+from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.resizing import target_sizes
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder

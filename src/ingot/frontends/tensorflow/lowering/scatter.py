@@ -13,53 +13,27 @@ from typing import Any, cast
 import ml_dtypes
 
 from ingot.frontends.building.arrays import neutral, wider
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import scatter_slices, scatter_vectors
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
     assert_ascending,
-    assert_everywhere,
     dims_text,
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
-
-
-def _combiner(op: Op, opcode: str, element: DType) -> Computation:
-    if opcode != "update":
-        return op.b.reducer(opcode, element)
-    key = ("update", element.name)
-    reducers = op.b.reducers
-    if key not in reducers:
-        b = Builder(f"update_{element.name}")
-        b.parameter(0, Shape.array(element, ()), "old")
-        reducers[key] = b.build(b.parameter(1, Shape.array(element, ()), "new"))
-    return reducers[key]
 
 
 def scatter_nd(
     op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
 ) -> Instruction:
     """Combine slices into the places given by index vectors (the last dimension)."""
-    outer = indices.shape.rank - 1
     dims = _update_dims(op, operand.shape.dims, indices)
-    chosen = tuple(range(operand.shape.rank - (len(dims) - outer)))
-    return op.b.emit(
-        "scatter",
-        operand,
-        indices,
-        _fitted(op, updates, dims),
-        update_window_dims=tuple(range(outer, len(dims))),
-        inserted_window_dims=chosen,
-        scatter_dims_to_operand_dims=chosen,
-        index_vector_dim=outer,
-        to_apply=_combiner(op, opcode, operand.shape.dtype),
-    )
+    return scatter_vectors(op.b, opcode, operand, indices, _fitted(op, updates, dims))
 
 
 def _update_dims(op: Op, dims: Sizes, indices: Instruction) -> Sizes:
@@ -89,17 +63,7 @@ def scatter_rows(
 ) -> Instruction:
     """Combine rows into the rows numbered by `indices`, of any rank."""
     dims: Sizes = (*indices.shape.dims, *operand.shape.dims[1:])
-    return op.b.emit(
-        "scatter",
-        operand,
-        indices,
-        _fitted(op, updates, dims),
-        update_window_dims=tuple(range(indices.shape.rank, len(dims))),
-        inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=indices.shape.rank,
-        to_apply=_combiner(op, opcode, operand.shape.dtype),
-    )
+    return scatter_slices(op.b, opcode, operand, indices, _fitted(op, updates, dims))
 
 
 def _fitted(op: Op, updates: Instruction, dims: Sizes) -> Instruction:

@@ -8,52 +8,19 @@ as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from ingot.frontends.tensorflow.lowering.index_checks import assert_everywhere
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import F64, S32, S64, DType
+from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 _CHUNK, _TILE = 1024, 128
 """How many elements of a vector, and of a row of a matrix, a TPU looks at together."""
-
-
-def sort_by_first(
-    b: TensorBuilder, operands: Sequence[Instruction], axis: int, *, descending: bool = False
-) -> Instruction:
-    """Sort along `axis` by the first operand, stably; the others are put in the same order."""
-    elements = [operand.shape.dtype for operand in operands]
-    name = "_".join(("descending" if descending else "ascending", *(e.name for e in elements)))
-    reducers = b.reducers
-    if ("sort", name) not in reducers:
-        reducers["sort", name] = _comparator(name, elements, "GT" if descending else "LT")
-    return b.emit(
-        "sort",
-        *operands,
-        dimensions=(axis,),
-        is_stable=True,
-        to_apply=reducers["sort", name],
-    )
-
-
-def _comparator(name: str, elements: Sequence[DType], direction: str) -> Computation:
-    """Return the comparator of the first of several keys, floats in their total order."""
-    b = Builder(name)
-    given = [
-        b.parameter(2 * n + side, Shape.array(element, ()))
-        for n, element in enumerate(elements)
-        for side in range(2)
-    ]
-    order = "TOTALORDER" if elements[0].is_float else ""
-    return b.build(b.compare(given[0], given[1], direction=direction, type=order))
 
 
 def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import neutral, wider
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import conjugate
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
-from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd, take
+from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
-    assert_everywhere,
     assert_inside,
     assert_sorted,
     dims_text,
@@ -29,7 +31,6 @@ from ingot.frontends.tensorflow.lowering.scatter import (
     scatter_rows,
     segment_sizes,
 )
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from copy import copy
 
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering import optimizers
-from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value, Variable
 from ingot.frontends.tensorflow.lowering.variables import read, write

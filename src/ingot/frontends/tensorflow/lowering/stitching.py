@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
-from ingot.frontends.tensorflow.lowering.cumulative import scan
 from ingot.frontends.tensorflow.lowering.data_sizes import positions
-from ingot.frontends.tensorflow.lowering.gather import take
-from ingot.frontends.tensorflow.lowering.index_checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Array, Known, Value
 from ingot.hlo.dtype import PRED, S32, S64

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingot.frontends.building.extremes import arg_extreme
+from ingot.frontends.building.indexing import take
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
-from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.reduction import arg_extreme
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.assertions import emit_assertion

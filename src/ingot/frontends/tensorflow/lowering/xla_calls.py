@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.control_flow import RULES as CONTROL
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.frontends.tensorflow.lowering.xla import proto
 from ingot.hlo.computation import Computation

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The greatest or least element along an axis together with its index.
+
+One reduction of pairs, whose computation compares and selects; kernels know such folds
+(`kernel.loop.extreme_places`). The first of equal elements is found, and NaN before all numbers.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.building.arrays import ArrayBuilder, index_type, neutral
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED, S32, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _extreme_computation(direction: str, element: DType, place: DType) -> Computation:
+    """Return the reducer of (value, index) pairs: the first index of the extreme, NaN first."""
+    b = Builder(f"arg_{direction.lower()}_{element.name}")
+    shapes = (Shape.array(element, ()), Shape.array(place, ()))
+    value, index, other, other_index = (b.parameter(n, shapes[n % 2]) for n in range(4))
+    better = b.compare(value, other, direction=direction)
+    if element.is_float:
+        better = b.or_(better, b.compare(value, value, direction="NE"))
+    equal = b.compare(value, other, direction="EQ")
+    first = b.and_(equal, b.compare(index, other_index, direction="LT"))
+    take = b.or_(better, first)
+    return b.build(b.tuple(b.select(take, value, other), b.select(take, index, other_index)))
+
+
+def extreme(
+    b: ArrayBuilder, x: Instruction, axis: int, *, largest: bool
+) -> tuple[Instruction, Instruction]:
+    """Return the largest or smallest elements along an axis and their first indices.
+
+    Indices are s32, or s64 where the axis has more elements than that; truth values are s32.
+    """
+    if x.shape.dtype is PRED:
+        x = b.convert_to(x, S32)
+    element, place = x.shape.dtype, index_type((x.shape.dims[axis],))
+    direction = "GT" if largest else "LT"
+    key = (f"arg{direction}{place.name}", element.name)
+    reducers = b.reducers
+    if key not in reducers:
+        reducers[key] = _extreme_computation(direction, element, place)
+    start = b.constant(neutral("maximum" if largest else "minimum", element), element)
+    # The start's index is above all others, so that an element equal to the start wins.
+    last = b.constant(2 ** (place.bits - 1) - 1, place)
+    indices = b.iota_of(place, x.shape.dims, axis)
+    both = b.emit("reduce", x, indices, start, last, dimensions=(axis,), to_apply=reducers[key])
+    return b.element_of(both, 0), b.element_of(both, 1)
+
+
+def arg_extreme(b: ArrayBuilder, x: Instruction, axis: int, largest: bool) -> Instruction:
+    """Return the first index of the largest or smallest element along an axis."""
+    return extreme(b, x, axis, largest=largest)[1]
