@@ -6,11 +6,20 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ingot.frontends.torch.lowering import elementwise, matmul, reduction, shaping
+from ingot.frontends.torch.lowering import (
+    cumulative,
+    elementwise,
+    matmul,
+    reduction,
+    searching,
+    shaping,
+    softmax,
+    sorting,
+)
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
-FAMILIES = (elementwise, matmul, reduction, shaping)
+FAMILIES = (cumulative, elementwise, matmul, reduction, searching, shaping, softmax, sorting)
 
 RULES = merged(*(family.RULES for family in FAMILIES))
 
