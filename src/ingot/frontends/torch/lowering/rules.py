@@ -9,8 +9,10 @@ from typing import Any
 from ingot.frontends.torch.lowering import (
     cumulative,
     elementwise,
+    indexing,
     matmul,
     reduction,
+    scatter,
     searching,
     shaping,
     softmax,
@@ -19,7 +21,18 @@ from ingot.frontends.torch.lowering import (
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
-FAMILIES = (cumulative, elementwise, matmul, reduction, searching, shaping, softmax, sorting)
+FAMILIES = (
+    cumulative,
+    elementwise,
+    indexing,
+    matmul,
+    reduction,
+    scatter,
+    searching,
+    shaping,
+    softmax,
+    sorting,
+)
 
 RULES = merged(*(family.RULES for family in FAMILIES))
 

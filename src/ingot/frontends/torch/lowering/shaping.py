@@ -6,10 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ingot.frontends.building.arrays import wider
+from ingot.frontends.building.indexing import take
+from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.op import Op, Scalar
+from ingot.frontends.torch.lowering.searching import count_before
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import F32, F64, S64
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -27,6 +32,7 @@ _END = 2**62
     "squeeze.dim",
     "squeeze.dims",
     "_reshape_alias",
+    "view_copy",
 )
 def _view(op: Op, x: Instruction, *how: object) -> Instruction:
     del how  # the result's sizes
@@ -39,7 +45,7 @@ def _expand(op: Op, x: Instruction, size: object, *, implicit: bool = False) -> 
     return op.b.spread(x, op.dims)
 
 
-@RULES.rule("permute")
+@RULES.rule("permute", "permute_copy")
 def _permute(op: Op, x: Instruction, dims: Sequence[int]) -> Instruction:
     return op.b.transposed(x, [dim % x.shape.rank for dim in dims])
 
@@ -115,6 +121,118 @@ def _split_with_sizes(
     return tuple(parts)
 
 
+@RULES.rule("unbind_copy.int", "unbind.int")
+def _unbind(op: Op, x: Instruction, dim: int = 0) -> tuple[Instruction, ...]:
+    axis = op.axis(dim, x.shape.rank)
+    return tuple(
+        op.b.reshape_to(op.b.sliced(x, axis, number, number + 1), op.shape_of(number).dims)
+        for number in range(len(op.val))
+    )
+
+
+@RULES.rule("narrow_copy")
+def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) -> Instruction:
+    axis = op.axis(dim, x.shape.rank)
+    first = start + x.shape.dims[axis] if isinstance(start, int) and start < 0 else start
+    return op.b.sliced(x, axis, first, first + length)
+
+
+@RULES.rule("flip")
+def _flip(op: Op, x: Instruction, dims: Sequence[int]) -> Instruction:
+    axes = tuple(sorted(op.axis(dim, x.shape.rank) for dim in dims)) if x.shape.rank else ()
+    return op.b.reverse(x, dimensions=axes) if axes else x
+
+
+@RULES.rule("repeat")
+def _repeat(op: Op, x: Instruction, repeats: Sequence[Size]) -> Instruction:
+    """Each dimension is spread along a new one before it."""
+    b, lead = op.b, len(repeats) - x.shape.rank
+    dims = (*([1] * lead), *x.shape.dims)
+    pairs = tuple(size for pair in zip(repeats, dims, strict=True) for size in pair)
+    places = tuple(2 * (lead + axis) + 1 for axis in range(x.shape.rank))
+    return b.reshape_to(b.spread(x, pairs, places), op.dims)
+
+
+@RULES.rule("constant_pad_nd")
+def _constant_pad_nd(op: Op, x: Instruction, pad: Sequence[Size], value: Scalar = 0) -> Instruction:
+    """Pairs (before, after) from the last dimension on; negative ones cut."""
+    b, rank = op.b, x.shape.rank
+    fill = op.scalar(value, x.shape.dtype)
+    for number in range(len(pad) // 2):
+        axis = rank - 1 - number
+        low, high = pad[2 * number], pad[2 * number + 1]
+        first = -low if isinstance(low, int) and low < 0 else 0
+        cut = -high if isinstance(high, int) and high < 0 else 0
+        x = b.sliced(x, axis, first, x.shape.dims[axis] - cut)
+        x = b.padded(x, axis, low + first, high + cut, fill)
+    return x
+
+
+@RULES.rule("unfold")
+def _unfold(op: Op, x: Instruction, dimension: int, size: int, step: int) -> Instruction:
+    """Windows of a dimension: their number in its place, their elements at the end."""
+    b, rank = op.b, x.shape.rank
+    if rank == 0:
+        return b.sliced(b.reshape_to(x, (1,)), 0, 0, size)
+    axis = op.axis(dimension, rank)
+    dims = (op.dims[axis], size)
+    start = b.binary("multiply", b.iota_of(S64, dims, 0), step)
+    made = take(b, x, b.add(start, b.iota_of(S64, dims, 1)), axis)
+    order = [place for place in range(rank + 1) if place != axis + 1]
+    return b.transposed(made, [*order, axis + 1])
+
+
+@RULES.rule("view_as_real")
+def _view_as_real(op: Op, x: Instruction) -> Instruction:
+    b, dims = op.b, (*x.shape.dims, 1)
+    return b.concatenated(
+        [b.reshape_to(b.real(x), dims), b.reshape_to(b.imag(x), dims)], x.shape.rank
+    )
+
+
+@RULES.rule("view_as_complex")
+def _view_as_complex(op: Op, x: Instruction) -> Instruction:
+    b, axis = op.b, x.shape.rank - 1
+    return b.complex(*(b.reshape_to(b.sliced(x, axis, n, n + 1), op.dims) for n in range(2)))
+
+
+@RULES.rule("copy")
+def _copy(op: Op, x: Instruction, source: Instruction, non_blocking: bool = False) -> Instruction:
+    del x, non_blocking
+    return op.b.spread(op.b.convert_to(source, op.dtype), op.dims)
+
+
+@RULES.rule("lift")
+def _lift(op: Op, x: Instruction) -> Instruction:
+    del op
+    return x
+
+
+@RULES.rule("repeat_interleave.Tensor")
+def _repeat_interleave(
+    op: Op, repeats: Instruction, *, output_size: Size | None = None
+) -> Instruction:
+    """Return each row's number as often as it is repeated."""
+    if output_size is None:
+        raise op.error("the size of the result depends on the data", "give output_size")
+    b = op.b
+    ends = scan(b, b.convert_to(repeats, S64), 0, lambda c, y, z: c.add(y, z), 0)
+    numbers = b.iota_of(S64, (output_size,), 0)
+    return b.convert_to(count_before(b, ends, numbers, right=True), op.dtype)
+
+
+# ---- constants
+
+
+@RULES.rule(
+    "empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty_strided"
+)
+def _empty(op: Op, *given: Any) -> Instruction:
+    """Zeros: what PyTorch promises nothing about."""
+    del given
+    return op.b.zeros(op.shape)
+
+
 @RULES.rule("full", "full_like", "scalar_tensor", "new_full")
 def _full(op: Op, *given: Any) -> Instruction:
     value: Scalar = given[-1]
@@ -123,11 +241,14 @@ def _full(op: Op, *given: Any) -> Instruction:
     return op.b.spread(op.scalar(value, op.dtype), op.dims)
 
 
-@RULES.rule("arange.start_step")
+@RULES.rule("arange.start_step", "range.step", "range")
 def _arange(op: Op, start: Scalar, end: Scalar, step: Scalar = 1) -> Instruction:
+    """Floats are computed in a wider type and rounded once, as PyTorch's kernels do."""
     del end
     b, element = op.b, op.dtype
-    index = b.iota_of(element, op.dims, 0)
+    wide = F64 if element is F32 else wider(element)
+    index = b.iota_of(wide, op.dims, 0)
     if step != 1:
-        index = b.multiply(index, b.spread(op.scalar(step, element), op.dims))
-    return index if start == 0 else b.add(index, b.spread(op.scalar(start, element), op.dims))
+        index = b.multiply(index, b.spread(op.scalar(step, wide), op.dims))
+    made = index if start == 0 else b.add(index, b.spread(op.scalar(start, wide), op.dims))
+    return b.convert_to(made, element)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices of PyTorch's ops: counted from the front, and checked.
+
+An index out of range ends the program with an error that names the user's line, as PyTorch's
+kernels raise one. A check is one pass over the indices, and none over what they choose; a backward
+pass, whose indices the forward pass has checked, has none.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.sizes import Size
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+
+
+def checked(op: Op, indices: Instruction, size: Size, *, axis: int | None = None) -> Instruction:
+    """Return indices into an axis of `size`, which must be in 0..size, as s64.
+
+    Args:
+        op: the op.
+        indices: integers.
+        size: elements of the axis.
+        axis: its number, for the error.
+    """
+    b, wide = op.b, op.b.convert_to(indices, S64)
+    if indices.shape.size != 0:
+        inside = b.and_(b.compared("GE", wide, 0), _below(b, wide, size))
+        assert_everywhere(b, inside, _message(size, axis))
+    return wide
+
+
+def wrapped(
+    op: Op, indices: Instruction, size: Size, *, axis: int | None = None, check: bool = True
+) -> Instruction:
+    """Return indices in -size..size as s64 indices counted from the front."""
+    b, wide = op.b, op.b.convert_to(indices, S64)
+    whole = b.like(size, wide.shape)
+    if check and indices.shape.size != 0:
+        inside = b.and_(b.compare(wide, b.negate(whole), direction="GE"), _below(b, wide, size))
+        assert_everywhere(b, inside, _message(size, axis))
+    return b.select(b.compared("LT", wide, 0), b.add(wide, whole), wide)
+
+
+def _below(b: ArrayBuilder, indices: Instruction, size: Size) -> Instruction:
+    return b.compare(indices, b.like(size, indices.shape), direction="LT")
+
+
+def _message(size: Size, axis: int | None) -> str:
+    of = "" if axis is None else f" dimension {axis} with"
+    return f"an index is out of bounds for{of} size {size}"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views by strides, and writes into parts of a tensor: `as_strided`, `slice_scatter`.
+
+The storage of a tensor is the array that it is in memory by PyTorch's own strides. A view that is a
+dense part of it, in whatever order of dimensions, is a slice; others are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.frontends.building.indexing import scatter_slices, take
+from ingot.frontends.torch.layout import MemoryLayout, layout_of
+from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.lowering.table import RuleTable
+from ingot.frontends.torch.sizes import Size, Sizes, size_of
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import product
+from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+RULES = RuleTable("aten")
+
+
+def _storage(op: Op) -> tuple[MemoryLayout, Size]:
+    """Return how the first argument lies in memory, and where it begins in its storage."""
+    node = op.node.args[0]
+    layout = layout_of(node)
+    if layout.order is None or layout.repeats:
+        raise op.error("the tensor has gaps in memory or repeats its elements")
+    return layout, size_of(node.meta["val"].storage_offset())
+
+
+def _start(op: Op, size: Sizes, stride: Sizes, offset: Size | None, layout: MemoryLayout) -> Size:
+    """Return where a view begins in the array, having checked that it is inside."""
+    own = _storage(op)[1]
+    start = (own if offset is None else offset) - own
+    last = start + sum(((n - 1) * step for n, step in zip(size, stride, strict=True)), 0)
+    whole = product(layout.sizes)
+    if 0 not in size and isinstance(start, int) and isinstance(last - whole, int):
+        outside = last - whole
+        if start < 0 or (isinstance(outside, int) and outside >= 0):
+            raise op.error("the view reaches beyond the tensor in its storage")
+    elif own != 0:
+        raise op.error("a view of symbolic size into the storage of a view")
+    return start
+
+
+def _places(op: Op, size: Sizes, stride: Sizes, start: Size) -> Instruction:
+    """Return the number of each element of a view in the flat array."""
+    b = op.b
+    made = b.like(start, Shape.array(S64, size))
+    for axis, step in enumerate(stride):
+        if size[axis] != 1 and step != 0:
+            part = b.multiply(b.iota_of(S64, size, axis), b.like(step, made.shape))
+            made = b.add(made, part)
+    return made
+
+
+@RULES.rule("as_strided", "as_strided_copy")
+def _as_strided(
+    op: Op,
+    x: Instruction,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size | None = None,
+) -> Instruction:
+    b, layout = op.b, _storage(op)[0]
+    dims, steps = tuple(size), tuple(stride)
+    flat = b.reshape_to(layout.array_of(b, x), (product(layout.sizes),))
+    start = _start(op, dims, steps, storage_offset, layout)
+    view = MemoryLayout.of(dims, steps)
+    if view.order is None:
+        return take(b, flat, _places(op, dims, steps, start))
+    part = b.sliced(flat, 0, start, start + product(view.array_dims))
+    return view.tensor_of(b, b.reshape_to(part, view.array_dims))
+
+
+@RULES.rule("as_strided_scatter")
+def _as_strided_scatter(
+    op: Op,
+    x: Instruction,
+    source: Instruction,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size | None = None,
+) -> Instruction:
+    b, layout = op.b, _storage(op)[0]
+    dims, steps = tuple(size), tuple(stride)
+    flat = b.reshape_to(layout.array_of(b, x), (product(layout.sizes),))
+    start = _start(op, dims, steps, storage_offset, layout)
+    count = product(dims)
+    places = b.reshape_to(_places(op, dims, steps, start), (count,))
+    made = scatter_slices(b, "update", flat, places, b.reshape_to(source, (count,)))
+    return layout.tensor_of(b, b.reshape_to(made, layout.array_dims))
+
+
+@RULES.rule("slice_scatter")
+def _slice_scatter(
+    op: Op,
+    x: Instruction,
+    source: Instruction,
+    dim: int = 0,
+    start: Size | None = None,
+    end: Size | None = None,
+    step: Size = 1,
+) -> Instruction:
+    """Each element of the slice comes from the source, all others from x."""
+    del end
+    b, axis, dims = op.b, op.axis(dim, x.shape.rank), x.shape.dims
+    source = b.convert_to(source, x.shape.dtype)
+    source = b.spread(source, (*dims[:axis], source.shape.dims[axis], *dims[axis + 1 :]))
+    count, whole = source.shape.dims[axis], dims[axis]
+    first: Size = 0 if start is None else start
+    if isinstance(first, int) and first < 0:
+        first = dim_math.maximum(first + whole, 0)
+    if count == 0:
+        return x
+    if step == 1:
+        if first == 0 and count == whole:
+            return source
+        zero = b.constant(0, S64)
+        at = [b.size(first) if place == axis else zero for place in range(len(dims))]
+        return b.emit("dynamic-update-slice", x, source, *at)
+    line = Shape.array(S64, (whole,))
+    number = b.subtract(b.iota_of(S64, (whole,), 0), b.like(first, line))
+    place = b.divide(number, b.like(step, line))
+    on_step = b.compare(b.multiply(place, b.like(step, line)), number, direction="EQ")
+    inside = b.and_(b.compared("GE", number, 0), b.and_(on_step, _below(op, place, count)))
+    place = b.select(inside, place, b.zeros(line))
+    chosen = b.spread(inside, x.shape.with_dtype(PRED).dims, (axis,))
+    return b.select(chosen, take(b, source, place, axis), x)
+
+
+def _below(op: Op, place: Instruction, count: Size) -> Instruction:
+    return op.b.compare(place, op.b.like(count, place.shape), direction="LT")
