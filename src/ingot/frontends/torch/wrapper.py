@@ -136,7 +136,11 @@ class Wrapper:
             made, dense = f"dense{len(self._lines)}", _tuple(_row_major(layout.sizes))
             self._lines.append(f"{made} = empty_strided({sizes}, {dense}, {kind})")
             self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
-            copies.append(f"{name}.copy_({made})")
+            # Of elements that are one in memory, the first is written.
+            pairs = zip(layout.sizes, layout.strides, strict=True)
+            once = [":1" if size != 1 and step == 0 else ":" for size, step in pairs]
+            part = f"[{', '.join(once)}]" if ":1" in once else ""
+            copies.append(f"{name}{part}.copy_({made}{part})")
             return made
         if layout.repeats:
             ones = [1 if axis in layout.repeats else size for axis, size in enumerate(layout.sizes)]
