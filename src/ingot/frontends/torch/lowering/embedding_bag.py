@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of embeddings: the rows of each bag are summed, averaged, or their maxima taken.
+"""Bags of embeddings: the rows of each bag are summed or averaged; their gradients.
+
+The bag of an index is how many bags begin up to there. Tables that kernels pass from the forward to
+the backward op are not read there: PyTorch leaves some of them out.
 
 Source: torch/native/EmbeddingBag.cpp.
 """
@@ -21,9 +24,38 @@ RULES = RuleTable("aten")
 _SUM, _MEAN, _MAX = range(3)
 
 
-def _counted(op: Op, numbers: Instruction, bags: Size) -> Instruction:
+def _counted(op: Op, numbers: Instruction, size: Size) -> Instruction:
+    """Return how often each number in 0..size is there."""
     ones = op.b.like(1, numbers.shape)
-    return scatter_slices(op.b, "add", op.b.zeros(Shape.array(S64, (bags,))), numbers, ones)
+    return scatter_slices(op.b, "add", op.b.zeros(Shape.array(S64, (size,))), numbers, ones)
+
+
+def _bags(op: Op, offsets: Instruction, bags: Size, count: Size) -> Instruction:
+    """Return the bag of each of `count` indices, given where the bags begin."""
+    b = op.b
+    starts = b.sliced(b.convert_to(offsets, S64), 0, 0, bags)
+    found = count_before(b, starts, b.iota_of(S64, (count,), 0), right=True)
+    return b.binary("subtract", found, 1)
+
+
+def _without(
+    op: Op, rows: Instruction, padding_idx: int, numbers: Instruction, size: Size
+) -> Instruction:
+    """Return places with those of the padding beyond the end, where a scatter drops them."""
+    if padding_idx < 0:
+        return numbers
+    padding = op.b.compared("EQ", rows, padding_idx)
+    return op.b.select(padding, op.b.like(size, rows.shape), numbers)
+
+
+def _fitted(op: Op, item: Instruction, shape: Shape) -> Instruction:
+    """Return a table with PyTorch's size: empty where it is left out, else with zeros behind."""
+    if item.shape.dims == shape.dims:
+        return item
+    if shape.dims == (0,):
+        return op.b.zeros(shape)
+    more = shape.dims[0] - item.shape.dims[0]
+    return op.b.padded(item, 0, 0, more, op.b.constant(0, item.shape.dtype))
 
 
 @RULES.rule("_embedding_bag", "_embedding_bag_forward_only")
@@ -47,15 +79,8 @@ def _embedding_bag(
     bags, width = shapes[0].dims
     rows = checked(op, indices, weight.shape.dims[0])
     (count,) = rows.shape.dims
-    starts = b.sliced(b.convert_to(offsets, S64), 0, 0, bags)
-    numbers = b.binary(
-        "subtract", count_before(b, starts, b.iota_of(S64, (count,), 0), right=True), 1
-    )
-    target = numbers
-    if padding_idx >= 0:
-        # A place beyond the end is dropped.
-        padding = b.compared("EQ", rows, padding_idx)
-        target = b.select(padding, b.like(bags, rows.shape), numbers)
+    numbers = _bags(op, offsets, bags, count)
+    target = _without(op, rows, padding_idx, numbers, bags)
     parts = take(b, weight, rows)
     if per_sample_weights is not None:
         scales = b.convert_to(per_sample_weights, parts.shape.dtype)
@@ -72,37 +97,31 @@ def _embedding_bag(
     )
 
 
-def _fitted(op: Op, item: Instruction, shape: Shape) -> Instruction:
-    """Return a table that PyTorch leaves out for some modes as an empty one there."""
-    if item.shape.dims == shape.dims:
-        return item
-    if shape.dims == (0,):
-        return op.b.zeros(shape)
-    raise op.error(f"a result of shape {shape}")
-
-
-@RULES.rule("_embedding_bag_dense_backward")
-def _embedding_bag_dense_backward(
+@RULES.rule("_embedding_bag_backward")
+def _embedding_bag_backward(
     op: Op,
     dy: Instruction,
     indices: Instruction,
+    offsets: Instruction,
     offset2bag: Instruction,
     bag_size: Instruction,
     maximum_indices: Instruction,
     num_weights: Size,
     scale_grad_by_freq: bool,
     mode: int,
+    sparse: bool,
     per_sample_weights: Instruction | None,
     padding_idx: int = -1,
 ) -> Instruction:
     """Sum each bag's gradient into the rows that it was made of."""
-    del maximum_indices
-    if mode == _MAX or offset2bag.shape.dims != indices.shape.dims:
-        raise op.error("the mode max, or bags whose indices are not known")
-    b = op.b
-    rows, bags = b.convert_to(indices, S64), b.convert_to(offset2bag, S64)
-    updates = take(b, dy, bags)
-    dims = updates.shape.dims
+    del offset2bag, bag_size, maximum_indices
+    if mode == _MAX or sparse:
+        raise op.error("the mode max" if mode == _MAX else "a sparse gradient")
+    b, (bags, width) = op.b, dy.shape.dims
+    rows = b.convert_to(indices, S64)
+    (count,) = rows.shape.dims
+    numbers = _bags(op, offsets, bags, count)
+    updates, dims = take(b, dy, numbers), (count, width)
     if per_sample_weights is not None:
         scales = b.convert_to(per_sample_weights, dy.shape.dtype)
         updates = b.multiply(updates, b.spread(scales, dims, (0,)))
@@ -110,9 +129,30 @@ def _embedding_bag_dense_backward(
         often = take(b, _counted(op, rows, num_weights), rows)
         updates = b.divide(updates, b.spread(b.convert_to(often, dy.shape.dtype), dims, (0,)))
     if mode == _MEAN:
-        sizes = b.maximum(take(b, b.convert_to(bag_size, S64), bags), b.like(1, bags.shape))
+        sizes = _counted(op, _without(op, rows, padding_idx, numbers, bags), bags)
+        sizes = b.maximum(take(b, sizes, numbers), b.like(1, numbers.shape))
         updates = b.divide(updates, b.spread(b.convert_to(sizes, dy.shape.dtype), dims, (0,)))
+    target = _without(op, rows, padding_idx, rows, num_weights)
+    return scatter_slices(b, "add", b.zeros(op.shape), target, updates)
+
+
+@RULES.rule("_embedding_bag_per_sample_weights_backward")
+def _per_sample_weights_backward(
+    op: Op,
+    dy: Instruction,
+    weight: Instruction,
+    indices: Instruction,
+    offsets: Instruction,
+    offset2bag: Instruction,
+    mode: int,
+    padding_idx: int = -1,
+) -> Instruction:
+    """Return the product of each row with the gradient of its bag; 0 for the padding."""
+    del offset2bag, mode
+    b = op.b
+    rows = b.convert_to(indices, S64)
+    numbers = _bags(op, offsets, dy.shape.dims[0], rows.shape.dims[0])
+    made = b.summed(b.multiply(take(b, dy, numbers), take(b, weight, rows)), (1,))
     if padding_idx >= 0:
-        padding = b.compared("EQ", rows, padding_idx)
-        rows = b.select(padding, b.like(num_weights, rows.shape), rows)
-    return scatter_slices(b, "add", b.zeros(op.shape), rows, updates)
+        made = b.select(b.compared("EQ", rows, padding_idx), b.zeros(made.shape), made)
+    return b.convert_to(made, op.dtype)

@@ -8,7 +8,10 @@ from typing import Any
 
 from ingot.frontends.torch.lowering import (
     cumulative,
+    diagonals,
+    distances,
     elementwise,
+    embedding_bag,
     indexing,
     matmul,
     reduction,
@@ -17,13 +20,17 @@ from ingot.frontends.torch.lowering import (
     shaping,
     softmax,
     sorting,
+    strides,
 )
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
 FAMILIES = (
     cumulative,
+    diagonals,
+    distances,
     elementwise,
+    embedding_bag,
     indexing,
     matmul,
     reduction,
@@ -32,6 +39,7 @@ FAMILIES = (
     shaping,
     softmax,
     sorting,
+    strides,
 )
 
 RULES = merged(*(family.RULES for family in FAMILIES))
