@@ -2,7 +2,8 @@
 """The greatest or least element along an axis together with its index.
 
 One reduction of pairs, whose computation compares and selects; kernels know such folds
-(`kernel.loop.extreme_places`). The first of equal elements is found, and NaN before all numbers.
+(`kernel.loop.extreme_places`). The first of equal elements is found, and the first NaN before all
+numbers.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ def _extreme_computation(direction: str, element: DType, place: DType) -> Comput
     b = Builder(f"arg_{direction.lower()}_{element.name}")
     shapes = (Shape.array(element, ()), Shape.array(place, ()))
     value, index, other, other_index = (b.parameter(n, shapes[n % 2]) for n in range(4))
-    better = b.compare(value, other, direction=direction)
+    wins = b.compare(value, other, direction=direction)
+    same = b.compare(value, other, direction="EQ")
     if element.is_float:
-        better = b.or_(better, b.compare(value, value, direction="NE"))
-    equal = b.compare(value, other, direction="EQ")
-    first = b.and_(equal, b.compare(index, other_index, direction="LT"))
-    take = b.or_(better, first)
-    return b.build(b.tuple(b.select(take, value, other), b.select(take, index, other_index)))
+        strange, other_strange = (b.compare(x, x, direction="NE") for x in (value, other))
+        wins = b.or_(wins, b.and_(strange, b.not_(other_strange)))
+        same = b.or_(same, b.and_(strange, other_strange))
+    first = b.and_(same, b.compare(index, other_index, direction="LT"))
+    stays = b.or_(wins, first)
+    return b.build(b.tuple(b.select(stays, value, other), b.select(stays, index, other_index)))
 
 
 def extreme(
@@ -45,10 +48,10 @@ def extreme(
     if key not in reducers:
         reducers[key] = _extreme_computation(direction, element, place)
     start = b.constant(neutral("maximum" if largest else "minimum", element), element)
-    # The start's index is above all others, so that an element equal to the start wins.
-    last = b.constant(2 ** (place.bits - 1) - 1, place)
+    # If no element is better than the start, all are equal to it, and the first is at 0.
+    first = b.constant(0, place)
     indices = b.iota_of(place, x.shape.dims, axis)
-    both = b.emit("reduce", x, indices, start, last, dimensions=(axis,), to_apply=reducers[key])
+    both = b.emit("reduce", x, indices, start, first, dimensions=(axis,), to_apply=reducers[key])
     return b.element_of(both, 0), b.element_of(both, 1)
 
 
