@@ -8,7 +8,7 @@ Cephes. In f64 as 1 - erf(x).
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 
@@ -28,7 +28,7 @@ ABOVE_TWO = (
 )  # fmt: skip
 
 
-def erfc(b: TensorBuilder, x: Instruction) -> Instruction:
+def erfc(b: ArrayBuilder, x: Instruction) -> Instruction:
     """1 - erf(x); narrow floats are computed in f32."""
     element = x.shape.dtype
     if element is F64:
@@ -36,7 +36,7 @@ def erfc(b: TensorBuilder, x: Instruction) -> Instruction:
     return b.convert_to(_erfc_f32(b, b.convert_to(x, F32)), element)
 
 
-def _erfc_f32(b: TensorBuilder, x: Instruction) -> Instruction:
+def _erfc_f32(b: ArrayBuilder, x: Instruction) -> Instruction:
     size, square = b.abs(x), b.multiply(x, x)
     near = _rest(b, b.multiply(x, _polynomial(b, square, NEAR_ZERO)), 1)
     one = b.like(1, x.shape)
@@ -48,12 +48,12 @@ def _erfc_f32(b: TensorBuilder, x: Instruction) -> Instruction:
     return b.select(b.compared("LT", size, 1), near, far)
 
 
-def _rest(b: TensorBuilder, x: Instruction, whole: float) -> Instruction:
+def _rest(b: ArrayBuilder, x: Instruction, whole: float) -> Instruction:
     """`whole` - x."""
     return b.subtract(b.like(whole, x.shape), x)
 
 
-def _polynomial(b: TensorBuilder, x: Instruction, row: tuple[float, ...]) -> Instruction:
+def _polynomial(b: ArrayBuilder, x: Instruction, row: tuple[float, ...]) -> Instruction:
     total = b.like(row[0], x.shape)
     for coefficient in row[1:]:
         total = b.binary("add", b.multiply(total, x), coefficient)

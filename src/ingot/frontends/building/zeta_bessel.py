@@ -10,11 +10,10 @@ interpolated at Chebyshev points from SciPy's `i1e`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ingot.frontends.tensorflow.lowering.op import Rule
-from ingot.frontends.tensorflow.lowering.reals import Real, real_rule
-from ingot.frontends.tensorflow.lowering.special import digamma, log_gamma
+from ingot.frontends.building.reals import Real
+from ingot.frontends.building.special import digamma, log_gamma
 
 I0_NEAR = (
     -4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16,
@@ -89,8 +88,14 @@ def bessel_i1e(x: Real) -> Real:
     return (-found).where(x < 0, found)
 
 
-def _scaled_up(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    return lambda x: function(x) * x.abs().exp()
+def bessel_i0(x: Real) -> Real:
+    """The modified Bessel function I0(x)."""
+    return bessel_i0e(x) * x.abs().exp()
+
+
+def bessel_i1(x: Real) -> Real:
+    """The modified Bessel function I1(x)."""
+    return bessel_i1e(x) * x.abs().exp()
 
 
 def zeta(x: Real, q: Real) -> Real:
@@ -128,13 +133,3 @@ def polygamma(n: Real, x: Real) -> Real:
     found = x.through(digamma).where(n.equals(0), found)
     wrong = (n < 0) | ~n.equals(n.floor())
     return found.filled(math.nan).where(wrong, found)
-
-
-RULES: dict[str, Rule] = {
-    "BesselI0": real_rule(_scaled_up(bessel_i0e)),
-    "BesselI0e": real_rule(bessel_i0e),
-    "BesselI1": real_rule(_scaled_up(bessel_i1e)),
-    "BesselI1e": real_rule(bessel_i1e),
-    "Polygamma": real_rule(polygamma),
-    "Zeta": real_rule(zeta),
-}
