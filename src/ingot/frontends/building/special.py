@@ -13,7 +13,6 @@ import math
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.hlo.dtype import S16, S32, S64
 from ingot.hlo.instruction import Instruction
 
 LANCZOS_G = 7.0
@@ -35,8 +34,6 @@ GILES_TAIL = (
     -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
 )  # fmt: skip
 _NEWTON_STEPS = 3
-_CARRIERS = {16: S16, 32: S32, 64: S64}
-"""The integers that hold the bits of floats."""
 
 
 def _shifted(b: ArrayBuilder, x: Instruction) -> tuple[Instruction, Instruction]:
@@ -140,20 +137,3 @@ def normal_quantile(b: ArrayBuilder, p: Instruction) -> Instruction:
     """X below which a normally distributed number is with probability p."""
     y = b.binary("add", b.binary("multiply", p, 2.0), -1.0)
     return b.binary("multiply", erf_inverse(b, y), math.sqrt(2.0))
-
-
-def next_after(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """The next float after x towards y, of the same dimensions: one step of x's bits."""
-    carrier = x.shape.with_dtype(_CARRIERS[x.shape.dtype.bits])
-    bits = b.emit("bitcast-convert", x, shape=carrier)
-    up = b.compare(y, x, direction="GT")
-    away = b.compare(up, b.compared("GT", x, 0), direction="EQ")
-    one = b.like(1, carrier)
-    moved = b.add(bits, b.select(away, one, b.negate(one)))
-    least = b.like(np.iinfo(carrier.dtype.numpy).min, carrier)
-    smallest = b.select(up, one, b.add(least, one))
-    moved = b.select(b.compared("EQ", x, 0), smallest, moved)
-    made = b.emit("bitcast-convert", moved, shape=x.shape)
-    made = b.select(b.compare(x, y, direction="EQ"), y, made)
-    wrong = b.or_(b.compare(x, x, direction="NE"), b.compare(y, y, direction="NE"))
-    return b.select(wrong, b.add(x, y), made)

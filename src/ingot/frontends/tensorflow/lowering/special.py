@@ -13,6 +13,7 @@ import numpy as np
 
 from ingot.frontends.building import special
 from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.float_bits import next_after
 from ingot.frontends.building.incomplete import (
     betainc,
     gamma_sample_slope,
@@ -59,7 +60,7 @@ def _real(function: Callable[..., Real]) -> Rule:
 
 
 def _next_after(op: Op) -> Value:
-    return special.next_after(op.b, *op.b.together(op.tensor(0), op.tensor(1)))
+    return next_after(op.b, *op.b.together(op.tensor(0), op.tensor(1)))
 
 
 RULES: dict[str, Rule] = {
