@@ -6,13 +6,24 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ingot.frontends.torch.lowering import elementwise, matmul, reduction, shaping
+from ingot.frontends.torch.lowering import (
+    activation,
+    arithmetic,
+    bits,
+    complex_numbers,
+    elementwise,
+    matmul,
+    reduction,
+    shaping,
+)
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
-FAMILIES = (elementwise, matmul, reduction, shaping)
+FAMILIES = (
+    activation, arithmetic, bits, complex_numbers, elementwise, matmul, reduction, shaping,
+)  # fmt: skip
 
-RULES = merged(*(family.RULES for family in FAMILIES))
+RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
 
 
 def has_rule(target: Any) -> bool:
