@@ -123,6 +123,18 @@ class Real:
         """The greatest whole number that is not above."""
         return self._one("floor")
 
+    def sin(self) -> Real:
+        """The sine."""
+        return self._one("sine")
+
+    def cos(self) -> Real:
+        """The cosine."""
+        return self._one("cosine")
+
+    def acos(self) -> Real:
+        """The inverse cosine."""
+        return self._one("acos")
+
     def where(self, condition: Real, otherwise: Real | float) -> Real:
         """Return this array where the condition holds, the other one elsewhere."""
         return Real(self.b, self.b.select(condition.x, self.x, self.of(otherwise)))
@@ -137,6 +149,17 @@ class Real:
         for factor in factors[1:]:
             total = total * self + factor
         return total
+
+    def chebyshev(self, factors: Sequence[float]) -> Real:
+        """Return the sum of factors times Chebyshev polynomials of half this number.
+
+        The highest comes first, and the last counts half. Summed as Clenshaw does.
+        """
+        first, second, third = (self.filled(0) for _ in range(3))
+        for factor in factors:
+            second, third = first, second
+            first = self * second - third + factor
+        return (first - third) * 0.5
 
 
 def iterate(

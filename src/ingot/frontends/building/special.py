@@ -131,9 +131,3 @@ def erf_inverse(b: ArrayBuilder, y: Instruction) -> Instruction:
         x = b.subtract(x, b.select(b.is_finite(step), step, b.zeros(step.shape)))
     end = b.compared("EQ", b.abs(y), 1.0)
     return b.select(end, b.binary("multiply", y, np.inf), x)
-
-
-def normal_quantile(b: ArrayBuilder, p: Instruction) -> Instruction:
-    """X below which a normally distributed number is with probability p."""
-    y = b.binary("add", b.binary("multiply", p, 2.0), -1.0)
-    return b.binary("multiply", erf_inverse(b, y), math.sqrt(2.0))

@@ -21,6 +21,7 @@ from ingot.frontends.building.incomplete import (
     igamma_slope,
     igammac,
 )
+from ingot.frontends.building.normal import normal_quantile
 from ingot.frontends.building.reals import Real
 from ingot.frontends.building.zeta_bessel import (
     bessel_i0,
@@ -75,7 +76,7 @@ RULES: dict[str, Rule] = {
     "IgammaGradA": _real(igamma_slope),
     "Igammac": _real(igammac),
     "Lgamma": _wide(special.log_gamma),
-    "Ndtri": _wide(special.normal_quantile),
+    "Ndtri": _real(normal_quantile),
     "NextAfter": _next_after,
     "Polygamma": _real(polygamma),
     "RandomGammaGrad": _real(gamma_sample_slope),

@@ -15,12 +15,14 @@ from ingot.frontends.torch.lowering import (
     matmul,
     reduction,
     shaping,
+    special,
 )
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
 FAMILIES = (
     activation, arithmetic, bits, complex_numbers, elementwise, matmul, reduction, shaping,
+    special,
 )  # fmt: skip
 
 RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
