@@ -124,10 +124,8 @@ def zeta(x: Real, q: Real) -> Real:
         return x < x, [x, q, _zeta_reflected(x, q)]
 
     # The loop runs once if some q is negative, else not at all.
-    is_whole = x.equals(x.floor())
-    found = iterate(
-        [x, q, zeta_of_positive(x, q)], once, (q < 0) & is_whole & ~q.equals(q.floor())
-    )[2]
+    between = (q < 0) & ~q.equals(q.floor()) & x.equals(x.floor())
+    found = iterate([x, q, zeta_of_positive(x, q)], once, between)[2]
     limit = found.filled(math.inf).where(q < 1, found.filled(1).where(q.equals(1), 0))
     found = limit.where(x.equals(math.inf), found)
     whole = q.equals(q.floor())

@@ -133,3 +133,10 @@ def _same(op: Op, x: Instruction) -> Instruction:
 def _convert_element_type(op: Op, x: Instruction, dtype: object) -> Instruction:
     del dtype  # the result's
     return op.b.convert_to(x, op.dtype)
+
+
+@PRIMS.rule("fma")
+def _fma(op: Op, x: Operand, y: Operand, added: Operand) -> Instruction:
+    """X * y + added; PyTorch's own kernel rounds the product, too."""
+    left, right, last = op.together(x, y, added, element=op.dtype)
+    return op.b.add(op.b.multiply(left, right), last)
