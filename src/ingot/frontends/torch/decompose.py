@@ -7,9 +7,9 @@ as its rule knows more than the parts say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from torch._decomp import core_aten_decompositions
 
@@ -20,5 +20,7 @@ from ingot.frontends.torch.lowering import rules
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return PyTorch's decompositions of the ops that have no rule."""
-    table: dict[Any, Callable[..., Any]] = core_aten_decompositions() | foreach.decompositions()
+    # PyTorch's table is no dict: `|` would lose what it has not loaded.
+    core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
+    table = {**foreach.decompositions(), **dict(core.items())}
     return {op: function for op, function in table.items() if str(op) not in rules.RULES}

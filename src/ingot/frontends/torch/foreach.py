@@ -10,7 +10,7 @@ Example: `_foreach_addcdiv.Scalar(params, grads, squares, -0.1)` becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -22,7 +22,8 @@ _WITH_VALUE = ("addcmul", "addcdiv")
 _OF_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 """What takes a number where the op of the name takes tensors only."""
 
-_ATEN: Any = torch.ops.aten
+_TORCH: Any = torch
+_ATEN = _TORCH.ops.aten
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -31,7 +32,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _list_ops() -> Iterator[Any]:
-    names: list[str] = cast("Any", torch._C)._dispatch_get_all_op_names()
+    names: list[str] = _TORCH._C._dispatch_get_all_op_names()
     for full in sorted(names):
         name, _, overload = full.removeprefix("aten::").partition(".")
         if not full.startswith(f"aten::{_PREFIX}") or name.endswith("_"):
@@ -57,8 +58,8 @@ def _target(op: Any) -> Callable[..., Any] | None:
     return getattr(_ATEN, name, None)
 
 
-def _norm(x: torch.Tensor, ord: Any = 2, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return torch.linalg.vector_norm(x, ord, dtype=dtype)
+def _norm(x: Any, ord: Any = 2, dtype: Any = None) -> Any:
+    return _TORCH.linalg.vector_norm(x, ord, dtype=dtype)
 
 
 def _each(op: Any) -> Callable[..., list[Any]]:
@@ -72,15 +73,21 @@ def _each(op: Any) -> Callable[..., list[Any]]:
         given = dict(zip(names, args, strict=False)) | kwargs
         if takes_value and "scalars" in given:
             given["value"] = given.pop("scalars")
-        count = next(len(value) for value in given.values() if isinstance(value, list | tuple))
+        count = next(len(value) for value in map(_items, given.values()) if value is not None)
         return [_call(target, given, number) for number in range(count)]
 
     return apply
 
 
+def _items(value: Any) -> list[Any] | None:
+    """Return what a list or tuple holds, None for anything else."""
+    return list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else None
+
+
 def _call(target: Callable[..., Any], given: dict[str, Any], number: int) -> Any:
     def item(value: Any) -> Any:
-        return value[number] if isinstance(value, list | tuple) else value
+        items = _items(value)
+        return value if items is None else items[number]
 
     positional = [item(value) for name, value in given.items() if name not in _NAMED]
     named = {name: item(value) for name, value in given.items() if name in _NAMED}

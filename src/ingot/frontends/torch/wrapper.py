@@ -179,7 +179,7 @@ class Wrapper:
         if isinstance(value, torch.SymInt):
             return str(size_of(value))
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            return _PRINTER.doprint(value.node.expr)
+            return str(_PRINTER.doprint(cast("Any", value).node.expr))
         if isinstance(item, torch.fx.Node):
             return self._names[item]
         if item is None or isinstance(item, bool | int | str):

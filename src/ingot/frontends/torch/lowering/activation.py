@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations that PyTorch does not take apart; half types are computed in f32 and rounded once."""
+"""Activations, and gradients of some, that PyTorch does not take apart.
+
+Half types are computed in f32 and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -68,3 +71,12 @@ def _leaky_relu(op: Op, x: Instruction, negative_slope: Scalar = 0.01) -> Instru
 def _hardtanh(op: Op, x: Instruction, min_val: Operand = -1, max_val: Operand = 1) -> Instruction:
     least, most = op.together(min_val, max_val, element=op.dtype)
     return op.b.minimum(op.b.maximum(x, least), most)
+
+
+@RULES.rule("hardshrink_backward", "softshrink_backward")
+def _shrink_backward(op: Op, grad: Instruction, x: Instruction, lambd: Scalar = 0.5) -> Instruction:
+    """The gradient where |x| > lambd or x is NaN, else 0."""
+    b = op.b
+    grad, x, limit = op.together(grad, x, lambd, element=op.dtype)
+    inside = b.compare(b.abs(x), limit, direction="LE")
+    return b.select(inside, b.zeros(grad.shape), grad)

@@ -9,6 +9,7 @@ Integers divided by 0 end the program with "ZeroDivisionError", as PyTorch does.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ingot.frontends.building import division
 from ingot.frontends.building.arrays import ArrayBuilder, wider
@@ -160,11 +161,15 @@ def _remainder_rule(compute: Compute) -> Rule:
     return rule
 
 
+def _truncated_remainder(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
+    return b.remainder(x, y)
+
+
 RULES.add(
     _remainder_rule(division.floor_modulo),
     "remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor",
 )  # fmt: skip
-RULES.add(_remainder_rule(lambda b, x, y: b.remainder(x, y)), "fmod.Tensor", "fmod.Scalar")
+RULES.add(_remainder_rule(_truncated_remainder), "fmod.Tensor", "fmod.Scalar")
 
 
 @RULES.rule("reciprocal")
@@ -200,7 +205,7 @@ def _square(b: ArrayBuilder, x: Instruction) -> Instruction:
     return b.multiply(x, x)
 
 
-_SIMPLE_POWERS: dict[int | float, Compute] = {
+_SIMPLE_POWERS: dict[int | float, Callable[[ArrayBuilder, Instruction], Instruction]] = {
     0: lambda b, x: b.like(1, x.shape),
     1: lambda b, x: x,
     2: _square,

@@ -46,7 +46,15 @@ def _fold(opcode: str) -> Callable[..., Instruction]:
 
 
 def _one(opcode: str) -> Callable[..., Instruction]:
-    return lambda b, x: b.emit(opcode, x)
+    def made(b: ArrayBuilder, x: Instruction) -> Instruction:
+        return b.emit(opcode, x)
+
+    return made
+
+
+def _same(b: ArrayBuilder, x: Instruction) -> Instruction:
+    del b
+    return x
 
 
 _MAKERS: dict[Any, Callable[..., Instruction]] = {
@@ -59,8 +67,8 @@ _MAKERS: dict[Any, Callable[..., Instruction]] = {
     _FUNCTIONS.IntTrueDiv: _fold("divide"),
     _FUNCTIONS.Max: _fold("maximum"),
     _FUNCTIONS.Min: _fold("minimum"),
-    _FUNCTIONS.ToFloat: lambda b, x: x,
-    _FUNCTIONS.Identity: lambda b, x: x,
+    _FUNCTIONS.ToFloat: _same,
+    _FUNCTIONS.Identity: _same,
     _SYMPY.Abs: _one("abs"),
     **{
         getattr(_FUNCTIONS, f"OpaqueUnaryFn_{name}"): _one(opcode)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from ingot.frontends.building import bessel, incomplete, special, zeta_bessel
 from ingot.frontends.building import orthogonal_polynomials as polynomials
@@ -112,8 +113,8 @@ _OF_REALS: dict[str, Callable[..., Real]] = {
     "special_modified_bessel_i1": zeta_bessel.bessel_i1,
     "special_modified_bessel_k0": bessel.bessel_k0,
     "special_modified_bessel_k1": bessel.bessel_k1,
-    "special_scaled_modified_bessel_k0": lambda x: bessel.bessel_k0(x, scaled=True),
-    "special_scaled_modified_bessel_k1": lambda x: bessel.bessel_k1(x, scaled=True),
+    "special_scaled_modified_bessel_k0": partial(bessel.bessel_k0, scaled=True),
+    "special_scaled_modified_bessel_k1": partial(bessel.bessel_k1, scaled=True),
     "special_bessel_j0": bessel.bessel_j0,
     "special_bessel_j1": bessel.bessel_j1,
     "special_bessel_y0": bessel.bessel_y0,
