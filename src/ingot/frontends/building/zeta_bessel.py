@@ -108,11 +108,12 @@ def zeta_of_positive(x: Real, q: Real) -> Real:
 def _zeta_reflected(x: Real, q: Real) -> Real:
     """Zeta for a negative q between whole numbers and a whole x.
 
-    With r = q - floor(q) the terms of negative base are (-1)^x times those of 1 - r, as far as -q.
+    With r = q - floor(q) the terms of negative base are (-1)^x times those of 1 - r, as far as -q;
+    floor(q) + 1 - q is 1 - r without its rounding.
     """
     part = q - q.floor()
     half = x * 0.5
-    below = zeta_of_positive(x, 1 - part) - zeta_of_positive(x, 1 - q)
+    below = zeta_of_positive(x, q.floor() + 1 - q) - zeta_of_positive(x, 1 - q)
     return zeta_of_positive(x, part) + below.where(half.equals(half.floor()), -below)
 
 

@@ -18,7 +18,7 @@ from ingot.frontends.torch.lowering.op import Op, Operand, Rule, Scalar
 from ingot.frontends.torch.lowering.pointwise import Compute, computed, in_wide, is_exact
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dtype import F32, F64, PRED
+from ingot.hlo.dtype import F16, F32, F64, PRED
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -191,8 +191,14 @@ def _pow(op: Op, x: Operand, y: Operand) -> Instruction:
 @RULES.rule("pow.Tensor_Scalar")
 def _pow_by_number(op: Op, x: Instruction, exponent: Scalar) -> Instruction:
     """PyTorch's kernel has a way of its own for the exponents of `_SIMPLE_POWERS`."""
-    simple = _SIMPLE_POWERS.get(exponent) if isinstance(exponent, int | float) else None
-    if simple is None or (is_exact(op.dtype) and exponent < 0):  # pyright: ignore
+    element = op.dtype
+    simple = None
+    if isinstance(exponent, int | float):
+        simple = _SIMPLE_POWERS.get(exponent)
+        # Integers have a power of their own for negative exponents, f16 one for roots.
+        if (is_exact(element) and exponent < 0) or (element is F16 and abs(exponent) == 0.5):
+            simple = None
+    if simple is None:
         return _pow(op, x, exponent)
     return computed(op, simple, x)
 
@@ -288,14 +294,15 @@ RULES.add(in_wide(division.truncate), "trunc")
 
 @RULES.rule("round.decimals")
 def _round_decimals(op: Op, x: Instruction, *, decimals: int = 0) -> Instruction:
-    """Each step is rounded to the element type, as in PyTorch."""
-    b = op.b
-    if is_exact(op.dtype):
-        return x
-    power = b.like(10.0 ** abs(decimals), x.shape)
-    if decimals < 0:
-        return b.multiply(b.round_nearest_even(b.divide(x, power)), power)
-    return b.divide(b.round_nearest_even(b.multiply(x, power)), power)
+    """A multiple of 10^-decimals; integers as they are."""
+
+    def compute(b: ArrayBuilder, x: Instruction) -> Instruction:
+        power = b.like(10.0 ** abs(decimals), x.shape)
+        if decimals < 0:
+            return b.multiply(b.round_nearest_even(b.divide(x, power)), power)
+        return b.divide(b.round_nearest_even(b.multiply(x, power)), power)
+
+    return x if is_exact(op.dtype) else computed(op, compute, x)
 
 
 # ---- integers
