@@ -225,7 +225,7 @@ def test_sizes_and_broadcasting(dims: tuple[int, ...]) -> None:
     x, row = torch.randn(dims), torch.randn(5 if dims[-1:] == (5,) else 1)
     table: Table = {
         "with a row": lambda x, row: (x * row, torch.fmod(x, row), torch.hypot(x, row)),
-        "with a number": lambda x, row: (x**3, x // 0.3, x.clamp(row.sum(), 2.0)),
+        "with a number": lambda x, row: (x**3, x // 0.3, x.clamp(min=row.sum())),
         "of a scalar": lambda x, row: (torch.lerp(x, row.sum(), 0.7), torch.copysign(x, row[0])),
         "special": lambda x, row: (torch.lgamma(x), torch.erfc(x), torch.special.i1(x)),
     }
