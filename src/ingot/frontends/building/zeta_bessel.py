@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hurwitz's zeta function, polygamma functions, and modified Bessel functions.
 
-Computed in f64. Zeta is summed to 12 terms and ended by Euler and Maclaurin's formula, for negative
-arguments after a reflection; the Bessel functions are Chebyshev series on [0, 8] and beyond.
+Computed in f64. Zeta is summed to 12 terms and ended by Euler and Maclaurin's formula; the Bessel
+functions are Chebyshev series on [0, 8] and beyond.
 Source: Cephes (`zeta.c`, `i0.c`, `i1.c`, Moshier 1984); NIST DLMF 25.11.4, 25.11.5 and 5.15.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ingot.frontends.building.reals import Real, iterate
+from ingot.frontends.building.reals import Real
 from ingot.frontends.building.special import digamma, log_gamma
 
 I0_NEAR = (
@@ -105,7 +105,7 @@ def zeta_of_positive(x: Real, q: Real) -> Real:
     return total.filled(0).where(q.equals(math.inf), total)
 
 
-def _zeta_reflected(x: Real, q: Real) -> Real:
+def zeta_reflected(x: Real, q: Real) -> Real:
     """Zeta for a negative q between whole numbers and a whole x.
 
     With r = q - floor(q) the terms of negative base are (-1)^x times those of 1 - r, as far as -q;
@@ -119,14 +119,7 @@ def _zeta_reflected(x: Real, q: Real) -> Real:
 
 def zeta(x: Real, q: Real) -> Real:
     """The sum of (q + n)^-x over n from 0 on."""
-
-    def once(state: list[Real]) -> tuple[Real, list[Real]]:
-        x, q, _ = state
-        return x < x, [x, q, _zeta_reflected(x, q)]
-
-    # The loop runs once if some q is negative, else not at all.
-    between = (q < 0) & ~q.equals(q.floor()) & x.equals(x.floor())
-    found = iterate([x, q, zeta_of_positive(x, q)], once, between)[2]
+    found = zeta_of_positive(x, q)
     limit = found.filled(math.inf).where(q < 1, found.filled(1).where(q.equals(1), 0))
     found = limit.where(x.equals(math.inf), found)
     whole = q.equals(q.floor())

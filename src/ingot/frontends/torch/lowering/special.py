@@ -19,7 +19,7 @@ from ingot.frontends.building.error_function import erfc, erfcx
 from ingot.frontends.building.float_bits import copy_sign
 from ingot.frontends.building.normal import normal_quantile
 from ingot.frontends.building.orthogonal_polynomials import Polynomial
-from ingot.frontends.building.reals import Real
+from ingot.frontends.building.reals import Real, iterate
 from ingot.frontends.torch.lowering.op import Op, Operand
 from ingot.frontends.torch.lowering.pointwise import in_f64, in_reals, in_wide
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -68,10 +68,17 @@ def _at_ends(a: Real, x: Real, found: Real, at_zero: float, at_infinity: float) 
 
 
 def _zeta(x: Real, q: Real) -> Real:
-    """Zeta; infinite where q is 0 or a negative integer."""
-    found = zeta_bessel.zeta(x, q)
-    pole = (q <= 0) & q.equals(q.floor()) & (x > 1)
-    return found.filled(math.inf).where(pole, found)
+    """Zeta; infinite where q is 0 or a negative integer, reflected where it is another negative."""
+
+    def once(state: list[Real]) -> tuple[Real, list[Real]]:
+        x, q, _ = state
+        return x < x, [x, q, zeta_bessel.zeta_reflected(x, q)]
+
+    # The loop runs once if some q is negative, else not at all.
+    whole = q.equals(q.floor())
+    between = (q < 0) & ~whole & (x > 1) & (x < math.inf) & x.equals(x.floor())
+    found = iterate([x, q, zeta_bessel.zeta(x, q)], once, between)[2]
+    return found.filled(math.inf).where((q <= 0) & whole & (x > 1), found)
 
 
 def _polygamma_of(n: int) -> Callable[[Real], Real]:
