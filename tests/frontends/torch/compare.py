@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def copied(args: Any) -> Any:
-    """Return arguments with tensors of their own, which can be differentiated where those could."""
+    """Return arguments with tensors of their own, which keep strides and `requires_grad`."""
 
     def copy(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -5,7 +5,7 @@ PyTorch traces the program (TorchDynamo), differentiates it and makes it functio
 what arrives here is a graph of ATen ops over tensors of known or symbolic sizes.
 
     backend      the graphs of one call of torch.compile -> callables
-    decompose    which ops PyTorch takes apart before
+    decompose    which ops PyTorch takes apart before; foreach: ops on lists of tensors
     placement    which nodes are compiled, and which PyTorch's own kernels run
     partition    the graph cut at those nodes: pieces, each one program
     lowering/    a piece -> HLO: one small rule per op, in tables by family

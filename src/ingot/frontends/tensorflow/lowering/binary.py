@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ingot.frontends.building.division import floor_divide, floor_modulo, truncate_divide
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensor_lists import add_lists
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -62,40 +63,6 @@ def _division(compute: Compute) -> Rule:
         return compute(b, *_operands(op))
 
     return rule
-
-
-def _signs_differ(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    return b.compare(b.compared("LT", x, 0), b.compared("LT", y, 0), direction="NE")
-
-
-def floor_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """X / y rounded down."""
-    element = x.shape.dtype
-    if element.is_float:
-        return b.floor(b.divide(x, y))
-    quotient = b.divide(x, y)
-    if not element.is_signed:
-        return quotient
-    inexact = b.compared("NE", b.remainder(x, y), 0)
-    down = b.and_(_signs_differ(b, x, y), inexact)
-    return b.select(down, b.binary("subtract", quotient, 1), quotient)
-
-
-def _truncate_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """X / y rounded towards zero."""
-    quotient = b.divide(x, y)
-    if not x.shape.dtype.is_float:
-        return quotient
-    return b.select(b.compared("LT", quotient, 0), b.ceil(quotient), b.floor(quotient))
-
-
-def floor_modulo(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """Remainder with the sign of y."""
-    rest = b.remainder(x, y)
-    if not x.shape.dtype.is_float and not x.shape.dtype.is_signed:
-        return rest
-    move = b.and_(b.compared("NE", rest, 0), _signs_differ(b, rest, y))
-    return b.select(move, b.add(rest, y), rest)
 
 
 def _zero_where(direction_operand: int, opcode: str) -> Compute:
@@ -179,7 +146,7 @@ RULES: dict[str, Rule] = {
     "FloorDiv": _division(floor_divide),
     "FloorMod": _division(floor_modulo),
     "Mod": _division(lambda b, x, y: b.remainder(x, y)),
-    "TruncateDiv": _division(_truncate_divide),
+    "TruncateDiv": _division(truncate_divide),
     "TruncateMod": _division(lambda b, x, y: b.remainder(x, y)),
     "LeftShift": lambda op: _shift(op, "shift-left"),
     "MulNoNan": _composed(_zero_where(1, "multiply")),

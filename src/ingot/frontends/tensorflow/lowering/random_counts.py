@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ingot.frontends.building.special import log_gamma
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Rule
 from ingot.frontends.tensorflow.lowering.philox import State
@@ -21,7 +22,6 @@ from ingot.frontends.tensorflow.lowering.random_parameters import (
     from_seed,
     generators,
 )
-from ingot.frontends.tensorflow.lowering.special import log_gamma
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.hlo.dtype import F64, PRED
 from ingot.hlo.instruction import Instruction

@@ -1,45 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Special functions that HLO has no opcode for: gamma's relatives, inverse error function.
+"""Special functions: the rules of the ops whose mathematics all front ends share.
 
 Computed in f64 inside, so f32 results are correctly rounded but for the last bit or two.
-Sources: Lanczos' approximation with g = 7 as in XLA's `lib/math.cc`; Giles, "Approximating the
-erfinv function" (2010), refined by Newton steps.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from ingot.frontends.building import special
+from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.float_bits import next_after
+from ingot.frontends.building.incomplete import (
+    betainc,
+    gamma_sample_slope,
+    igamma,
+    igamma_slope,
+    igammac,
+)
+from ingot.frontends.building.normal import normal_quantile
+from ingot.frontends.building.reals import Real
+from ingot.frontends.building.zeta_bessel import (
+    bessel_i0,
+    bessel_i0e,
+    bessel_i1,
+    bessel_i1e,
+    polygamma,
+    zeta,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import F64, S32, S64
+from ingot.hlo.dtype import F64
 from ingot.hlo.instruction import Instruction
 
-LANCZOS_G = 7.0
-LANCZOS_BASE = 0.99999999999980993227684700473478
-LANCZOS = (
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
-    771.3234287776530788486528258894, -176.61502916214059906584551354,
-    12.507343278686904814458936853, -0.13857109526572011689554707,
-    9.984369578019570859563e-6, 1.50563273514931155834e-7,
-)  # fmt: skip
-_LANCZOS_AT_ZERO = LANCZOS_BASE + sum(factor / number for number, factor in enumerate(LANCZOS, 1))
-_G_HALF = LANCZOS_G + 0.5
-GILES_CENTRE = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-GILES_TAIL = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
-_NEWTON_STEPS = 3
-
-Compute = Callable[[TensorBuilder, Instruction], Instruction]
+Compute = Callable[[ArrayBuilder, Instruction], Instruction]
 
 
 def _wide(compute: Compute) -> Rule:
@@ -51,132 +48,37 @@ def _wide(compute: Compute) -> Rule:
     return rule
 
 
-def _shifted(b: TensorBuilder, x: Instruction) -> tuple[Instruction, Instruction]:
-    """Return (whether to reflect: x < 0.5, the argument of the Lanczos series)."""
-    reflect = b.compared("LT", x, 0.5)
-    return reflect, b.select(reflect, b.negate(x), b.binary("add", x, -1.0))
+def _real(function: Callable[..., Real]) -> Rule:
+    """Return the rule of a function of `Real` operands, which broadcast."""
 
+    def rule(op: Op) -> Value:
+        operands = op.b.together(*op.tensors())
+        with np.errstate(all="ignore"):
+            made: Any = function(*(Real(op.b, op.b.convert_to(x, F64)) for x in operands))
+        return op.b.convert_to(made.x, op.result())
 
-def _series_log(b: TensorBuilder, z: Instruction) -> tuple[Instruction, Instruction]:
-    """Return (z + g + 1/2, its logarithm, accurate for small z)."""
-    total = b.binary("add", z, _G_HALF)
-    growth = b.log_plus_one(b.binary("multiply", z, 1 / _G_HALF))
-    return total, b.binary("add", growth, math.log(_G_HALF))
-
-
-def _log_gamma_after_one(b: TensorBuilder, z: Instruction) -> Instruction:
-    """Log gamma(1 + z) for z > -1/2, with as good a relative error near its roots 0 and 1.
-
-    Lanczos' formula adds numbers that cancel there. Below 3/2 its difference to the formula at 0
-    is computed instead, whose terms are multiples of z; from 1/2 on at z - 1, as
-    log gamma(1 + z) = log(z) + log gamma(z).
-    """
-    near = b.compared("LT", z, 1.5)
-    second = b.and_(near, b.compared("GE", z, 0.5))
-    z = b.select(second, b.binary("add", z, -1.0), z)
-    series = b.select(near, b.zeros(z.shape), b.like(LANCZOS_BASE - 1, z.shape))
-    for number, factor in enumerate(LANCZOS, 1):
-        top = b.select(near, b.like(factor / number, z.shape), b.like(factor, z.shape))
-        series = b.add(series, b.divide(top, b.binary("add", z, float(number))))
-    change = b.multiply(b.binary("multiply", z, -1 / _LANCZOS_AT_ZERO), series)
-    log_series = b.log_plus_one(b.select(near, change, series))
-    total, log_total = _series_log(b, z)
-    power = b.subtract(b.binary("add", z, 0.5), b.divide(total, log_total))
-    far = b.binary("add", b.multiply(power, log_total), 0.5 * math.log(2 * math.pi))
-    half_growth = b.binary("multiply", b.log_plus_one(b.binary("multiply", z, 1 / _G_HALF)), 0.5)
-    close = b.add(b.multiply(z, b.binary("add", log_total, -1.0)), half_growth)
-    close = b.add(close, b.log_plus_one(b.select(second, z, b.zeros(z.shape))))
-    return b.add(b.select(near, close, far), log_series)
-
-
-def log_gamma(b: TensorBuilder, x: Instruction) -> Instruction:
-    """Log |gamma(x)|."""
-    reflect, z = _shifted(b, x)
-    value = _log_gamma_after_one(b, z)
-    size = b.abs(x)
-    part = b.subtract(size, b.floor(size))
-    part = b.minimum(part, b.binary("add", b.negate(part), 1.0))
-    sine = b.log(b.sine(b.binary("multiply", part, math.pi)))
-    mirrored = b.subtract(b.binary("add", b.negate(sine), math.log(math.pi)), value)
-    mirrored = b.select(b.is_finite(sine), mirrored, b.negate(sine))
-    result = b.select(reflect, mirrored, value)
-    infinite = b.compared("EQ", size, np.inf)
-    return b.select(infinite, b.like(np.inf, x.shape), result)
-
-
-def digamma(b: TensorBuilder, x: Instruction) -> Instruction:
-    """Derivative of log gamma; NaN at 0 and the negative integers' poles, as TensorFlow has it."""
-    reflect, z = _shifted(b, x)
-    top, bottom = b.zeros(x.shape), b.like(LANCZOS_BASE, x.shape)
-    for number, factor in enumerate(LANCZOS):
-        place = b.binary("add", z, number + 1.0)
-        term = b.divide(b.like(factor, x.shape), place)
-        top = b.subtract(top, b.divide(term, place))
-        bottom = b.add(bottom, term)
-    total, log_total = _series_log(b, z)
-    tail = b.divide(b.like(LANCZOS_G, x.shape), total)
-    value = b.subtract(b.add(log_total, b.divide(top, bottom)), tail)
-    near = b.add(x, b.abs(b.floor(b.binary("add", x, 0.5))))
-    turn = b.binary("multiply", near, math.pi)
-    cotangent = b.divide(b.cosine(turn), b.sine(turn))
-    mirrored = b.subtract(value, b.binary("multiply", cotangent, math.pi))
-    result = b.select(reflect, mirrored, value)
-    whole = b.compare(x, b.floor(x), direction="EQ")
-    pole = b.and_(b.compared("LE", x, 0.0), whole)
-    return b.select(pole, b.like(np.nan, x.shape), result)
-
-
-def _polynomial(b: TensorBuilder, x: Instruction, factors: tuple[float, ...]) -> Instruction:
-    total = b.like(factors[0], x.shape)
-    for factor in factors[1:]:
-        total = b.binary("add", b.multiply(total, x), factor)
-    return total
-
-
-def erf_inverse(b: TensorBuilder, y: Instruction) -> Instruction:
-    """X with erf(x) = y."""
-    w = b.negate(b.log_plus_one(b.negate(b.multiply(y, y))))
-    centre = _polynomial(b, b.binary("add", w, -2.5), GILES_CENTRE)
-    tail = _polynomial(b, b.binary("add", b.sqrt(w), -3.0), GILES_TAIL)
-    x = b.multiply(b.select(b.compared("LT", w, 5.0), centre, tail), y)
-    for _ in range(_NEWTON_STEPS):
-        error = b.subtract(b.erf(x), y)
-        slope = b.exponential(b.negate(b.multiply(x, x)))
-        step = b.divide(error, b.binary("multiply", slope, 2 / math.sqrt(math.pi)))
-        x = b.subtract(x, b.select(b.is_finite(step), step, b.zeros(step.shape)))
-    end = b.compared("EQ", b.abs(y), 1.0)
-    return b.select(end, b.binary("multiply", y, np.inf), x)
-
-
-def _normal_quantile(b: TensorBuilder, p: Instruction) -> Instruction:
-    y = b.binary("add", b.binary("multiply", p, 2.0), -1.0)
-    return b.binary("multiply", erf_inverse(b, y), math.sqrt(2.0))
+    return rule
 
 
 def _next_after(op: Op) -> Value:
-    """The next float after x towards y: one step of x's bits."""
-    b = op.b
-    x, y = b.together(op.tensor(0), op.tensor(1))
-    element = x.shape.dtype
-    carrier = x.shape.with_dtype(S32 if element.bits == 32 else S64)
-    bits = b.emit("bitcast-convert", x, shape=carrier)
-    up = b.compare(y, x, direction="GT")
-    away = b.compare(up, b.compared("GT", x, 0), direction="EQ")
-    one = b.like(1, carrier)
-    moved = b.add(bits, b.select(away, one, b.negate(one)))
-    least = b.like(np.iinfo(carrier.dtype.numpy).min, carrier)
-    smallest = b.select(up, one, b.add(least, one))
-    moved = b.select(b.compared("EQ", x, 0), smallest, moved)
-    made = b.emit("bitcast-convert", moved, shape=x.shape)
-    made = b.select(b.compare(x, y, direction="EQ"), y, made)
-    wrong = b.or_(b.compare(x, x, direction="NE"), b.compare(y, y, direction="NE"))
-    return b.select(wrong, b.add(x, y), made)
+    return next_after(op.b, *op.b.together(op.tensor(0), op.tensor(1)))
 
 
 RULES: dict[str, Rule] = {
-    "Digamma": _wide(digamma),
-    "Erfinv": _wide(erf_inverse),
-    "Lgamma": _wide(log_gamma),
-    "Ndtri": _wide(_normal_quantile),
+    "BesselI0": _real(bessel_i0),
+    "BesselI0e": _real(bessel_i0e),
+    "BesselI1": _real(bessel_i1),
+    "BesselI1e": _real(bessel_i1e),
+    "Betainc": _real(betainc),
+    "Digamma": _wide(special.digamma),
+    "Erfinv": _wide(special.erf_inverse),
+    "Igamma": _real(igamma),
+    "IgammaGradA": _real(igamma_slope),
+    "Igammac": _real(igammac),
+    "Lgamma": _wide(special.log_gamma),
+    "Ndtri": _real(normal_quantile),
     "NextAfter": _next_after,
+    "Polygamma": _real(polygamma),
+    "RandomGammaGrad": _real(gamma_sample_slope),
+    "Zeta": _real(zeta),
 }

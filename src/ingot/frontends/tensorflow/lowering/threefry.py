@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
+from ingot.frontends.building.special import erf_inverse
 from ingot.frontends.tensorflow.lowering.philox import SMALLEST, State
-from ingot.frontends.tensorflow.lowering.special import erf_inverse
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo import dim as dim_math

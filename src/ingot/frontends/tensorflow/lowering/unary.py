@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.frontends.tensorflow.lowering.error_function import erfc
+from ingot.frontends.building.complex_parts import complex_of, pairs_of
+from ingot.frontends.building.error_function import erfc
+from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
@@ -66,10 +68,6 @@ def _reciprocal(b: TensorBuilder, x: Instruction) -> Instruction:
     return b.divide(b.like(1, x.shape), x)
 
 
-def _conjugate(b: TensorBuilder, x: Instruction) -> Instruction:
-    return b.complex(b.real(x), b.negate(b.imag(x))) if x.shape.dtype.is_complex else x
-
-
 def _angle(b: TensorBuilder, x: Instruction) -> Instruction:
     return b.atan2(b.imag(x), b.real(x))
 
@@ -97,16 +95,16 @@ def _softsign(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _inverse_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
-    y = _conjugate(b, y)
+    y = conjugate(b, y)
     return b.negate(b.multiply(b.multiply(dy, y), y))
 
 
 def _sqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
-    return b.divide(b.binary("multiply", dy, 0.5), _conjugate(b, y))
+    return b.divide(b.binary("multiply", dy, 0.5), conjugate(b, y))
 
 
 def _rsqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
-    y = _conjugate(b, y)
+    y = conjugate(b, y)
     cube = b.multiply(b.multiply(y, y), y)
     return b.multiply(b.binary("multiply", dy, -0.5), cube)
 
@@ -148,14 +146,9 @@ def _reinterpret(op: Op) -> Value:
 def _bits_of_parts(b: TensorBuilder, operand: Instruction, shape: Shape) -> Instruction:
     """Return complex numbers as real ones or the reverse: HLO's bitcast-convert does neither."""
     if operand.shape.dtype.is_complex:
-        lines = (*operand.shape.dims, 1)
-        parts = [b.reshape_to(part, lines) for part in (b.real(operand), b.imag(operand))]
-        return b.reinterpret(b.concatenate(*parts, dimensions=(len(lines) - 1,)), shape)
+        return b.reinterpret(pairs_of(b, operand), shape)
     part = F32 if shape.dtype is C64 else F64
-    pairs = b.reinterpret(operand, Shape.array(part, (*shape.dims, 2)))
-    box = tuple((0, size, 1) for size in shape.dims)
-    sides = (b.slice(pairs, slice=(*box, (n, n + 1, 1))) for n in range(2))
-    return b.complex(*(b.reshape_to(side, shape.dims) for side in sides))
+    return complex_of(b, b.reinterpret(operand, Shape.array(part, (*shape.dims, 2))))
 
 
 def convert(b: TensorBuilder, operand: Instruction, op: Op) -> Instruction:
@@ -196,7 +189,7 @@ RULES: dict[str, Rule] = {
     "CheckNumerics": _check_numerics,
     "CheckNumericsV2": _check_numerics,
     "Complex": _complex,
-    "Conj": _composed(_conjugate),
+    "Conj": _composed(conjugate),
     "Erfc": _composed(erfc),
     "Inv": _composed(_reciprocal),
     "InvGrad": _zero_stays(_inverse_gradient),

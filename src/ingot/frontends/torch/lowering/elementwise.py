@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise ops: arithmetic, comparisons, logic, transcendentals, conversions, selection.
+"""Elementwise ops that are one opcode, or nearly: transcendentals, comparisons, logic, selection.
 
 Operands are promoted as PyTorch promotes them, then broadcast; most rules are one opcode.
 """
 
 from __future__ import annotations
 
-from ingot.frontends.torch.lowering.op import Op, Operand, Rule, Scalar
+import math
+
+from ingot.frontends.building import float_bits
+from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.lowering.op import Op, Operand, Rule
+from ingot.frontends.torch.lowering.pointwise import Compute, in_wide
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -19,14 +24,16 @@ _UNARY = {
     "atanh": "atanh", "bitwise_not": "not", "ceil": "ceil", "cos": "cosine", "cosh": "cosh",
     "erf": "erf", "exp": "exponential", "expm1": "exponential-minus-one", "floor": "floor",
     "log": "log", "log1p": "log-plus-one", "neg": "negate", "round": "round-nearest-even",
-    "rsqrt": "rsqrt", "sigmoid": "logistic", "sign": "sign", "sin": "sine", "sinh": "sinh",
+    "rsqrt": "rsqrt", "sigmoid": "logistic", "sin": "sine", "sinh": "sinh",
     "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
 _BINARY = {
-    "maximum": "maximum", "minimum": "minimum", "mul.Tensor": "multiply", "mul.Scalar": "multiply",
-    "bitwise_and.Tensor": "and", "bitwise_and.Scalar": "and", "bitwise_or.Tensor": "or",
-    "bitwise_or.Scalar": "or", "bitwise_xor.Tensor": "xor", "bitwise_xor.Scalar": "xor",
-    "atan2": "atan2",
+    "maximum": "maximum", "minimum": "minimum", "atan2": "atan2",
+    **{
+        f"bitwise_{opcode}.{overload}": opcode
+        for opcode in ("and", "or", "xor")
+        for overload in ("Tensor", "Scalar", "Scalar_Tensor")
+    },
 }  # fmt: skip
 _COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
@@ -66,6 +73,36 @@ def _logical(opcode: str) -> Rule:
     return rule
 
 
+def _log(function: Compute, base: float) -> Compute:
+    """A logarithm; of complex numbers a multiple of the natural one."""
+
+    def compute(b: ArrayBuilder, x: Instruction) -> Instruction:
+        if x.shape.dtype.is_complex:
+            return b.multiply(b.log(x), b.like(1 / math.log(base), x.shape))
+        return function(b, x)
+
+    return compute
+
+
+def _exp2(b: ArrayBuilder, x: Instruction) -> Instruction:
+    if x.shape.dtype.is_complex:
+        return b.exponential(b.multiply(x, b.like(math.log(2), x.shape)))
+    return float_bits.exp2(b, x)
+
+
+def _atan(b: ArrayBuilder, x: Instruction) -> Instruction:
+    if not x.shape.dtype.is_complex:
+        return b.atan2(x, b.like(1, x.shape))
+    # atan(z) = -i atanh(i z)
+    turned = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
+    return b.complex(b.imag(turned), b.negate(b.real(turned)))
+
+
+RULES.add(in_wide(_atan), "atan")
+RULES.add(in_wide(_exp2), "exp2")
+RULES.add(in_wide(_log(float_bits.log2, 2)), "log2")
+RULES.add(in_wide(_log(float_bits.log10, 10)), "log10")
+
 for _name, _opcode in _UNARY.items():
     RULES.add(_unary(_opcode), _name)
 for _name, _opcode in _BINARY.items():
@@ -74,49 +111,6 @@ for _name, _direction in _COMPARISONS.items():
     RULES.add(_comparison(_direction), f"{_name}.Tensor", f"{_name}.Scalar")
 for _name, _opcode in _LOGICAL.items():
     RULES.add(_logical(_opcode), _name)
-
-
-def _scaled(op: Op, x: Operand, alpha: Scalar, element: DType) -> Operand:
-    if alpha == 1:
-        return x
-    factor = op.scalar(alpha, element)
-    made = op.operand(x, element)
-    return op.b.binary("multiply", made, op.b.spread(factor, made.shape.dims))
-
-
-@RULES.rule("add.Tensor", "add.Scalar")
-def _add(op: Op, x: Operand, y: Operand, alpha: Scalar = 1) -> Instruction:
-    element = op.dtype
-    opcode = "or" if element is PRED else "add"
-    return op.b.emit(opcode, *op.together(x, _scaled(op, y, alpha, element), element=element))
-
-
-@RULES.rule("sub.Tensor", "sub.Scalar")
-def _sub(op: Op, x: Operand, y: Operand, alpha: Scalar = 1) -> Instruction:
-    element = op.dtype
-    return op.b.subtract(*op.together(x, _scaled(op, y, alpha, element), element=element))
-
-
-@RULES.rule("div.Tensor", "div.Scalar")
-def _div(op: Op, x: Operand, y: Operand) -> Instruction:
-    return op.b.divide(*op.together(x, y, element=op.dtype))
-
-
-@RULES.rule("reciprocal")
-def _reciprocal(op: Op, x: Instruction) -> Instruction:
-    return op.b.divide(*op.together(1, x, element=op.dtype))
-
-
-@RULES.rule("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
-def _pow(op: Op, x: Operand, y: Operand) -> Instruction:
-    b, element = op.b, op.dtype
-    if isinstance(y, int | float) and element.is_float:
-        if y == 2:
-            base = op.operand(x, element)
-            return b.multiply(base, base)
-        if y == 0.5:
-            return b.sqrt(op.operand(x, element))
-    return b.power(*op.together(x, y, element=element))
 
 
 @RULES.rule("logical_not")
@@ -130,11 +124,6 @@ def _where(op: Op, condition: Instruction, x: Operand, y: Operand) -> Instructio
     return op.b.select(chosen, *op.together(x, y, element=op.dtype))
 
 
-@RULES.rule("relu")
-def _relu(op: Op, x: Instruction) -> Instruction:
-    return op.b.maximum(x, op.b.zeros(x.shape))
-
-
 @RULES.rule("_to_copy", "clone", "alias", "detach", "lift_fresh_copy")
 def _same(op: Op, x: Instruction) -> Instruction:
     return op.b.convert_to(x, op.dtype)
@@ -144,3 +133,10 @@ def _same(op: Op, x: Instruction) -> Instruction:
 def _convert_element_type(op: Op, x: Instruction, dtype: object) -> Instruction:
     del dtype  # the result's
     return op.b.convert_to(x, op.dtype)
+
+
+@PRIMS.rule("fma")
+def _fma(op: Op, x: Operand, y: Operand, added: Operand) -> Instruction:
+    """X * y + added; PyTorch's own kernel rounds the product, too."""
+    left, right, last = op.together(x, y, added, element=op.dtype)
+    return op.b.add(op.b.multiply(left, right), last)

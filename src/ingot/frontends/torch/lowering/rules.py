@@ -7,6 +7,10 @@ import operator
 from typing import Any
 
 from ingot.frontends.torch.lowering import (
+    activation,
+    arithmetic,
+    bits,
+    complex_numbers,
     cumulative,
     diagonals,
     distances,
@@ -20,29 +24,19 @@ from ingot.frontends.torch.lowering import (
     shaping,
     softmax,
     sorting,
+    special,
     strides,
 )
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
-FAMILIES = (
-    cumulative,
-    diagonals,
-    distances,
-    elementwise,
-    embedding_bag,
-    indexing,
-    matmul,
-    reduction,
-    scatter,
-    searching,
-    shaping,
-    softmax,
-    sorting,
-    strides,
-)
+_POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
+_FOLDS = (cumulative, reduction, softmax, sorting)
+_MOVES = (diagonals, embedding_bag, indexing, scatter, searching, shaping, strides)
+_PRODUCTS = (distances, matmul)
+FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_PRODUCTS)
 
-RULES = merged(*(family.RULES for family in FAMILIES))
+RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
 
 
 def has_rule(target: Any) -> bool:

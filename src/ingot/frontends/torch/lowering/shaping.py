@@ -182,20 +182,6 @@ def _unfold(op: Op, x: Instruction, dimension: int, size: int, step: int) -> Ins
     return b.transposed(made, [*order, axis + 1])
 
 
-@RULES.rule("view_as_real")
-def _view_as_real(op: Op, x: Instruction) -> Instruction:
-    b, dims = op.b, (*x.shape.dims, 1)
-    return b.concatenated(
-        [b.reshape_to(b.real(x), dims), b.reshape_to(b.imag(x), dims)], x.shape.rank
-    )
-
-
-@RULES.rule("view_as_complex")
-def _view_as_complex(op: Op, x: Instruction) -> Instruction:
-    b, axis = op.b, x.shape.rank - 1
-    return b.complex(*(b.reshape_to(b.sliced(x, axis, n, n + 1), op.dims) for n in range(2)))
-
-
 @RULES.rule("copy")
 def _copy(op: Op, x: Instruction, source: Instruction, non_blocking: bool = False) -> Instruction:
     del x, non_blocking

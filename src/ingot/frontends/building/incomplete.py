@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 
-from ingot.frontends.tensorflow.lowering.op import Rule
-from ingot.frontends.tensorflow.lowering.reals import Real, iterate, real_rule
-from ingot.frontends.tensorflow.lowering.special import digamma, log_gamma
+from ingot.frontends.building.reals import Real, iterate
+from ingot.frontends.building.special import digamma, log_gamma
 
 _EPSILON = 2.0**-52
 _LOG_GREATEST = math.log(1.7976931348623157e308)
@@ -191,12 +190,3 @@ def _beta_fraction(a: Real, b: Real, x: Real) -> Real:
     zero, one = a.filled(0), a.filled(1)
     start = [one, a.filled(tiny), zero, a.filled(tiny), a, b, x]
     return iterate(start, step, one.equals(1))[3]
-
-
-RULES: dict[str, Rule] = {
-    "Betainc": real_rule(betainc),
-    "Igamma": real_rule(igamma),
-    "IgammaGradA": real_rule(igamma_slope),
-    "Igammac": real_rule(igammac),
-    "RandomGammaGrad": real_rule(gamma_sample_slope),
-}

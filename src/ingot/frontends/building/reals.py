@@ -3,6 +3,8 @@
 
 The special functions are computed in f64 whatever the type of their operands, and rounded once.
 
+Invariant: operands of one formula have the same dimensions.
+
 Example: `y = (x * x + 1).log().where(x > 0, 0)`.
 """
 
@@ -10,14 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import F64
+from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.hlo.instruction import Instruction
 
 
@@ -25,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 class Real:
     """An f64 (or pred) array of a computation."""
 
-    b: TensorBuilder
+    b: ArrayBuilder
     x: Instruction
 
     def of(self, value: Real | float) -> Instruction:
@@ -127,11 +123,23 @@ class Real:
         """The greatest whole number that is not above."""
         return self._one("floor")
 
+    def sin(self) -> Real:
+        """The sine."""
+        return self._one("sine")
+
+    def cos(self) -> Real:
+        """The cosine."""
+        return self._one("cosine")
+
+    def acos(self) -> Real:
+        """The inverse cosine."""
+        return self._one("acos")
+
     def where(self, condition: Real, otherwise: Real | float) -> Real:
         """Return this array where the condition holds, the other one elsewhere."""
         return Real(self.b, self.b.select(condition.x, self.x, self.of(otherwise)))
 
-    def through(self, function: Callable[[TensorBuilder, Instruction], Instruction]) -> Real:
+    def through(self, function: Callable[[ArrayBuilder, Instruction], Instruction]) -> Real:
         """Return what a function of builder and array makes."""
         return Real(self.b, function(self.b, self.x))
 
@@ -141,6 +149,17 @@ class Real:
         for factor in factors[1:]:
             total = total * self + factor
         return total
+
+    def chebyshev(self, factors: Sequence[float]) -> Real:
+        """Return the sum of factors times Chebyshev polynomials of half this number.
+
+        The highest comes first, and the last counts half. Summed as Clenshaw does.
+        """
+        first, second, third = (self.filled(0) for _ in range(3))
+        for factor in factors:
+            second, third = first, second
+            first = self * second - third + factor
+        return (first - third) * 0.5
 
 
 def iterate(
@@ -152,10 +171,10 @@ def iterate(
     """
     b = open_.b
 
-    def goes_on(inner: TensorBuilder, values: list[Instruction]) -> Instruction:
+    def goes_on(inner: ArrayBuilder, values: list[Instruction]) -> Instruction:
         return inner.reduced("or", values[0], range(values[0].shape.rank))
 
-    def body(inner: TensorBuilder, values: list[Instruction]) -> list[Instruction]:
+    def body(inner: ArrayBuilder, values: list[Instruction]) -> list[Instruction]:
         flag, *old = (Real(inner, value) for value in values)
         more, new = step(old)
         kept = (after.where(flag, before) for before, after in zip(old, new, strict=True))
@@ -163,15 +182,3 @@ def iterate(
 
     made = b.loop([open_.x, *(item.x for item in state)], goes_on, body)
     return [Real(b, value) for value in made[1:]]
-
-
-def real_rule(function: Callable[..., Real]) -> Rule:
-    """Return the rule of a function of `Real` operands, which broadcast."""
-
-    def rule(op: Op) -> Value:
-        operands = op.b.together(*op.tensors())
-        with np.errstate(all="ignore"):
-            made: Any = function(*(Real(op.b, op.b.convert_to(x, F64)) for x in operands))
-        return op.b.convert_to(made.x, op.result())
-
-    return rule

@@ -3,18 +3,15 @@
 
 Computed in f64. Zeta is summed to 12 terms and ended by Euler and Maclaurin's formula; the Bessel
 functions are Chebyshev series on [0, 8] and beyond.
-Sources: Cephes (`zeta.c`, `i0.c`, Moshier 1984); NIST DLMF 25.11.5 and 5.15. The series of I1 were
-interpolated at Chebyshev points from SciPy's `i1e`.
+Source: Cephes (`zeta.c`, `i0.c`, `i1.c`, Moshier 1984); NIST DLMF 25.11.4, 25.11.5 and 5.15.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
-from ingot.frontends.tensorflow.lowering.op import Rule
-from ingot.frontends.tensorflow.lowering.reals import Real, real_rule
-from ingot.frontends.tensorflow.lowering.special import digamma, log_gamma
+from ingot.frontends.building.reals import Real
+from ingot.frontends.building.special import digamma, log_gamma
 
 I0_NEAR = (
     -4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16,
@@ -36,23 +33,25 @@ I0_FAR = (
     2.8913705208347567e-06, 6.889758346916825e-05, 0.0033691164782556943, 0.8044904110141088,
 )  # fmt: skip
 I1_NEAR = (
-    -5.789020056974031e-16, 7.057846370831352e-16, -1.6336138790913017e-15, 8.152209066533293e-15,
-    -5.095130666583308e-14, 3.229321572056116e-13, -1.984468145366236e-12, 1.1736687019084764e-11,
-    -6.663534803306805e-11, 3.625594923490587e-10, -1.8872501696330447e-09, 9.381537812475876e-09,
-    -4.445059165192333e-08, 2.0032947572230192e-07, -8.568720267875569e-07, 3.470251308388247e-06,
-    -1.3273163656211753e-05, 4.781565107563256e-05, -0.00016176081582598305,
-    0.0005122859561686177, -0.001513572450631275, 0.0041564229443129, -0.010564084894626216,
-    0.024726449030626534, -0.052945981208095, 0.10264365868984712, -0.17641651835783406,
-    0.25258718644363365,
+    2.7779141127610464e-18, -2.111421214358166e-17, 1.5536319577362005e-16,
+    -1.1055969477353862e-15, 7.600684294735408e-15, -5.042185504727912e-14,
+    3.223793365945575e-13, -1.9839743977649436e-12, 1.1736186298890901e-11,
+    -6.663489723502027e-11, 3.625590281552117e-10, -1.8872497517228294e-09,
+    9.381537386495773e-09, -4.445059128796328e-08, 2.0032947535521353e-07,
+    -8.568720264695455e-07, 3.4702513081376785e-06, -1.3273163656039436e-05,
+    4.781565107550054e-05, -0.00016176081582589674, 0.0005122859561685758,
+    -0.0015135724506312532, 0.004156422944312888, -0.010564084894626197, 0.024726449030626516,
+    -0.05294598120809499, 0.1026436586898471, -0.17641651835783406, 0.25258718644363365,
 )  # fmt: skip
 I1_FAR = (
-    -5.791549920628299e-16, 3.28638678862576e-17, -6.182279899065052e-16, -2.227513738351869e-17,
-    2.3659996736183244e-16, 3.235249747637075e-16, -1.58994500015414e-15, -3.824028891364988e-15,
-    1.067347204476672e-14, 4.271572021108948e-14, -2.0838456096533492e-14,
-    -4.0838401823914127e-13, -7.197589561931329e-13, 2.0356249051707914e-12,
-    1.4125903981226506e-11, 3.252605221725316e-11, -1.897493768699948e-11, -5.589743424381378e-10,
-    -3.835380351799557e-09, -2.631468845928914e-08, -2.512236237717535e-07,
-    -3.882564808876442e-06, -0.00011058893876260455, -0.009761097491361472, 0.7785762350182801,
+    7.517296310842105e-18, 4.414348323071708e-18, -4.6503053684893586e-17,
+    -3.209525921993424e-17, 2.96262899764595e-16, 3.3082023109209285e-16,
+    -1.8803547755107825e-15, -3.8144030724370075e-15, 1.0420276984128802e-14,
+    4.272440016711951e-14, -2.1015418427726643e-14, -4.0835511110921974e-13,
+    -7.198551776245908e-13, 2.0356285441470896e-12, 1.4125807436613782e-11,
+    3.2526035830154884e-11, -1.8974958123505413e-11, -5.589743462196584e-10,
+    -3.835380385964237e-09, -2.6314688468895196e-08, -2.512236237870209e-07,
+    -3.882564808877691e-06, -0.00011058893876262371, -0.009761097491361469, 0.7785762350182801,
 )  # fmt: skip
 
 _TERMS = 12
@@ -63,38 +62,35 @@ _BERNOULLI = (
 )  # fmt: skip
 
 
-def _chebyshev(x: Real, factors: Sequence[float]) -> Real:
-    """Clenshaw's sum; the last factor is halved."""
-    first, second, third = (x.filled(0) for _ in range(3))
-    for factor in factors:
-        second, third = first, second
-        first = x * second - third + factor
-    return (first - third) * 0.5
-
-
 def bessel_i0e(x: Real) -> Real:
     """e^-|x| I0(x)."""
     size = x.abs()
-    near = _chebyshev(size / 2 - 2, I0_NEAR)
-    far = _chebyshev(32 / size - 2, I0_FAR) / size.sqrt()
+    near = (size / 2 - 2).chebyshev(I0_NEAR)
+    far = (32 / size - 2).chebyshev(I0_FAR) / size.sqrt()
     return near.where(size <= 8, far)
 
 
 def bessel_i1e(x: Real) -> Real:
     """e^-|x| I1(x)."""
     size = x.abs()
-    near = _chebyshev(size / 2 - 2, I1_NEAR) * size
-    far = _chebyshev(32 / size - 2, I1_FAR) / size.sqrt()
+    near = (size / 2 - 2).chebyshev(I1_NEAR) * size
+    far = (32 / size - 2).chebyshev(I1_FAR) / size.sqrt()
     found = near.where(size <= 8, far)
     return (-found).where(x < 0, found)
 
 
-def _scaled_up(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    return lambda x: function(x) * x.abs().exp()
+def bessel_i0(x: Real) -> Real:
+    """The modified Bessel function I0(x)."""
+    return bessel_i0e(x) * x.abs().exp()
 
 
-def zeta(x: Real, q: Real) -> Real:
-    """The sum of (q + n)^-x over n from 0 on."""
+def bessel_i1(x: Real) -> Real:
+    """The modified Bessel function I1(x)."""
+    return bessel_i1e(x) * x.abs().exp()
+
+
+def zeta_of_positive(x: Real, q: Real) -> Real:
+    """Zeta for q > 0."""
     total = x.filled(0)
     for term in range(_TERMS):
         total = total + (q + float(term)) ** -x
@@ -106,8 +102,25 @@ def zeta(x: Real, q: Real) -> Real:
         total = total + rising * down * factor
         rising = rising * (x + (2.0 * number + 1)) * (x + (2.0 * number + 2))
         down = down / (end * end)
-    found = total.filled(0).where(q.equals(math.inf), total)
-    limit = total.filled(math.inf).where(q < 1, total.filled(1).where(q.equals(1), 0))
+    return total.filled(0).where(q.equals(math.inf), total)
+
+
+def zeta_reflected(x: Real, q: Real) -> Real:
+    """Zeta for a negative q between whole numbers and a whole x.
+
+    With r = q - floor(q) the terms of negative base are (-1)^x times those of 1 - r, as far as -q;
+    floor(q) + 1 - q is 1 - r without its rounding.
+    """
+    part = q - q.floor()
+    half = x * 0.5
+    below = zeta_of_positive(x, q.floor() + 1 - q) - zeta_of_positive(x, 1 - q)
+    return zeta_of_positive(x, part) + below.where(half.equals(half.floor()), -below)
+
+
+def zeta(x: Real, q: Real) -> Real:
+    """The sum of (q + n)^-x over n from 0 on."""
+    found = zeta_of_positive(x, q)
+    limit = found.filled(math.inf).where(q < 1, found.filled(1).where(q.equals(1), 0))
     found = limit.where(x.equals(math.inf), found)
     whole = q.equals(q.floor())
     pole = (q <= 0) & whole
@@ -128,13 +141,3 @@ def polygamma(n: Real, x: Real) -> Real:
     found = x.through(digamma).where(n.equals(0), found)
     wrong = (n < 0) | ~n.equals(n.floor())
     return found.filled(math.nan).where(wrong, found)
-
-
-RULES: dict[str, Rule] = {
-    "BesselI0": real_rule(_scaled_up(bessel_i0e)),
-    "BesselI0e": real_rule(bessel_i0e),
-    "BesselI1": real_rule(_scaled_up(bessel_i1e)),
-    "BesselI1e": real_rule(bessel_i1e),
-    "Polygamma": real_rule(polygamma),
-    "Zeta": real_rule(zeta),
-}
