@@ -18,12 +18,14 @@ Example of a source:
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from torch._C._dynamo import guards as _native
+from torch.utils._sympy.printers import PythonPrinter
 
 from ingot.frontends.torch.constants import attribute
 from ingot.frontends.torch.launch import Launch
@@ -32,6 +34,8 @@ from ingot.frontends.torch.nodes import Node, parts
 from ingot.frontends.torch.sizes import Size, Sizes, size_of
 
 Step = Launch | Node
+
+_PRINTER: Any = PythonPrinter()
 
 
 class Wrapper:
@@ -54,6 +58,7 @@ class Wrapper:
             "floordiv": _floordiv,
             "mod": _mod,
             "fail": _fail,
+            "math": math,
         }
         graph = graph_module.graph
         results = next(node for node in graph.nodes if node.op == "output").args[0]
@@ -173,6 +178,8 @@ class Wrapper:
         value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
         if isinstance(value, torch.SymInt):
             return str(size_of(value))
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            return _PRINTER.doprint(value.node.expr)
         if isinstance(item, torch.fx.Node):
             return self._names[item]
         if item is None or isinstance(item, bool | int | str):

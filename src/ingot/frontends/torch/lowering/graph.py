@@ -22,10 +22,11 @@ from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.numbers import run_time_number, symbols_in
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.nodes import Node, arguments, parts, tensors_of
 from ingot.frontends.torch.partition import Piece
-from ingot.frontends.torch.sizes import Sizes, size_of, sizes_of
+from ingot.frontends.torch.sizes import Size, Sizes, size_of, sizes_of
 from ingot.frontends.torch.types import element_of
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64
@@ -210,6 +211,8 @@ class _Lowering:
             value = given.meta.get("val")
             if isinstance(value, torch.SymInt):
                 return size_of(value)
+            if isinstance(value, torch.SymFloat):
+                return run_time_number(self.b, value)
             return self.values[given]
         return size_of(given) if isinstance(given, torch.SymInt) else given
 
@@ -247,9 +250,12 @@ _OF_THE_RESULT = frozenset(
 
 def _sizes_in(node: Node) -> Sizes:
     """Return the sizes that a node's values and arguments have."""
+    named: list[Size] = []
     found: list[Any] = [size for tensor in tensors_of(node) for size in tensor.shape]
     for item in arguments(node):
         value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
         if isinstance(value, torch.SymInt):
             found.append(value)
-    return sizes_of(found)
+        elif isinstance(value, torch.SymFloat):
+            named.extend(map(Dim.symbol, symbols_in(value)))
+    return (*sizes_of(found), *named)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
 from ingot.frontends.torch.types import element_of, torch_type
 from ingot.hlo.dim import Dim
@@ -22,8 +23,8 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
 
 Number = bool | int | float | complex
-Scalar = Number | Dim
-"""What a `Scalar` of PyTorch's schemas arrives as; a `SymInt` is a `Dim`."""
+Scalar = Number | Dim | RunTimeNumber
+"""A `Scalar` of PyTorch's schemas: a `SymInt` is a `Dim`, a `SymFloat` a run-time number."""
 Operand = Instruction | Scalar
 
 Rule = Callable[..., Any]
@@ -72,6 +73,8 @@ class Op:
 
         Integers that `element` cannot hold wrap, as in PyTorch.
         """
+        if isinstance(value, RunTimeNumber):
+            return self.b.convert_to(value.value, element)
         if isinstance(value, Dim):
             return self.b.scalar(value, element)
         if element.kind in (Kind.SIGNED, Kind.UNSIGNED) and isinstance(value, int):
@@ -166,7 +169,7 @@ def _category(kind: torch.dtype) -> int:
 def _type_of_number(value: Scalar) -> torch.dtype:
     if isinstance(value, bool):
         return torch.bool
-    if isinstance(value, float):
+    if isinstance(value, float | RunTimeNumber):
         return torch.get_default_dtype()
     if isinstance(value, complex):
         return torch.complex64 if torch.get_default_dtype() != torch.float64 else torch.complex128
