@@ -3,7 +3,8 @@
 
 The host runs what draws random numbers (so that they are those of PyTorch's generator, in its
 order), what has effects outside of tensors, and ops without a rule; the last with a warning once
-per op, or an error in strict mode. Sizes are neither: they are expressions of the graph's symbols.
+per op, or an error in strict mode. It also works out numbers that are no sizes. Sizes are neither:
+they are expressions of the graph's symbols.
 
 Invariant: a node that is compiled has a rule, and its values have element types that HLO has.
 """
@@ -21,9 +22,18 @@ import torch
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.nodes import Node, is_random, is_size, tensor_inputs, tensors_of
+from ingot.frontends.torch.nodes import (
+    Node,
+    is_number,
+    is_random,
+    is_size,
+    tensor_inputs,
+    tensors_of,
+)
+from ingot.frontends.torch.random_ops import is_storage_of_draws
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.frontends.torch.types import element_of
+from ingot.frontends.torch.views import views_of
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import STRICT, IngotWarning
 
@@ -38,10 +48,12 @@ class Placement:
     Attributes:
         host: the nodes that PyTorch runs, and why; empty for those that always run there.
         mutations: nodes that write a value into an argument, which is written in place.
+        views: nodes that are made as views of a tensor in memory, which is given.
     """
 
     host: dict[Node, str] = field(default_factory=dict[Node, str])
     mutations: set[Node] = field(default_factory=set[Node])
+    views: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
 
 def place(graph: Any, refused: dict[Node, str]) -> Placement:
@@ -64,6 +76,7 @@ def place(graph: Any, refused: dict[Node, str]) -> Placement:
         why = refused.get(node) or _why_on_host(node, found.host)
         if why is not None:
             found.host[node] = why
+    found.views = views_of(graph, found.host)
     _report((node, why) for node, why in found.host.items() if why)
     return found
 
@@ -82,7 +95,9 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
     if node.target is operator.getitem:
         # An element of a result is where the result is.
         return "" if node.args[0] in host else None
-    if is_random(node.target) or node.is_impure() or node.target is torch.ops.aten.copy_.default:
+    if is_number(node) or is_random(node.target) or node.is_impure():
+        return ""
+    if node.target is torch.ops.aten.copy_.default or is_storage_of_draws(node):
         return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"

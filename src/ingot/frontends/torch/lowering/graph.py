@@ -25,11 +25,11 @@ from ingot.frontends.torch.lowering import rules
 from ingot.frontends.torch.lowering.numbers import run_time_number, symbols_in
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.nodes import Node, arguments, parts, tensors_of
-from ingot.frontends.torch.partition import Piece
-from ingot.frontends.torch.sizes import Size, Sizes, size_of, sizes_of
+from ingot.frontends.torch.piece import Piece
+from ingot.frontends.torch.sizes import Size, Sizes, is_float_symbol, size_of, sizes_of
 from ingot.frontends.torch.types import element_of
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
@@ -55,9 +55,11 @@ class Lowered:
     """A module, and how tensors become its parameters and its results tensors.
 
     Attributes:
-        module: parameters for the inputs of the piece, then for `sizes`; a tuple of results.
+        module: parameters for the inputs of the piece, then for `numbers` and `sizes`; a tuple of
+            results.
         nodes: the inputs that are parameters.
         inputs: the layout of each of them.
+        numbers: symbols that are no size of an array, with a number each; they may be negative.
         sizes: named sizes that have a parameter of their own.
         outputs: the layout of each output.
     """
@@ -65,6 +67,7 @@ class Lowered:
     module: Module
     nodes: tuple[Node, ...]
     inputs: tuple[MemoryLayout, ...]
+    numbers: tuple[str, ...]
     sizes: tuple[str, ...]
     outputs: tuple[MemoryLayout, ...]
 
@@ -113,7 +116,7 @@ class _Lowering:
             array = self.b.parameter(number, shape, node.name)
             self._learn_sizes(array)
             self.values[node] = layout.tensor_of(self.b, array)
-        lacking = self._size_parameters()
+        numbers, lacking = self._size_parameters()
         for node, array in self.constants.items():
             self.values[node] = self.b.constant(array, element_of(node.meta["val"].dtype))
         for node in self.piece.nodes:
@@ -127,7 +130,7 @@ class _Lowering:
         ]
         module = Module.of(self.name, self.b.build(self.b.tuple(*results)))
         module.aliases = self._aliases()
-        return Lowered(module, tuple(self.inputs), inputs, lacking, outputs)
+        return Lowered(module, tuple(self.inputs), inputs, numbers, lacking, outputs)
 
     # ---- sizes
 
@@ -142,16 +145,27 @@ class _Lowering:
                 found = self.b.emit("get-dimension-size", array, dimensions=(axis,))
                 self._sizes[str(size)] = self.b.convert_to(found, S64)
 
-    def _size_parameters(self) -> tuple[str, ...]:
-        """Add a parameter without data for each named size that no input has as a dimension."""
-        used = symbols_of(size for node in self.piece.nodes for size in _sizes_in(node))
-        given = symbols_of(size for node in self.inputs for size in self.layout_of(node).array_dims)
-        lacking = tuple(sorted((used | given) - self._sizes.keys()))
-        first = len(self.inputs)
-        for number, name in enumerate(lacking, first):
-            shape = Shape.array("u8", (Dim.symbol(name),))
-            self._learn_sizes(self.b.parameter(number, shape, name))
-        return lacking
+    def _size_parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Add a parameter for each symbol that no input has as a dimension.
+
+        Returns:
+            The symbols that are only numbers, whose parameters are numbers; and those that sizes
+            are made of, whose parameters have the size and no data.
+        """
+        nodes, inputs = self.piece.nodes, self.inputs
+        used = symbols_of(size for node in nodes for size in _sizes_in(node))
+        given = symbols_of(size for node in inputs for size in self.layout_of(node).array_dims)
+        of_arrays = given | symbols_of(size for node in nodes for size in _sizes_of_result(node))
+        lacking = (used | given) - self._sizes.keys()
+        numbers, sizes = tuple(sorted(lacking - of_arrays)), tuple(sorted(lacking & of_arrays))
+        for number, name in enumerate((*numbers, *sizes), len(inputs)):
+            if name in numbers:
+                element = F64 if is_float_symbol(name) else S64
+                self._sizes[name] = self.b.parameter(number, Shape.array(element, ()), name)
+            else:
+                shape = Shape.array("u8", (Dim.symbol(name),))
+                self._learn_sizes(self.b.parameter(number, shape, name))
+        return numbers, sizes
 
     # ---- nodes
 
@@ -162,8 +176,9 @@ class _Lowering:
             to, value = (self._argument(item) for item in node.args[:2])
             return self.b.spread(self.b.convert_to(value, to.shape.dtype), to.shape.dims)
         op = Op(node, self.b)
-        positional, named = self._arguments(node)
+        positional: list[Any] = []
         try:
+            positional, named = self._arguments(node)
             made = rules.find(node.target)(op, *positional, **named)
         except UnsupportedError as error:
             raise RefusedError(node, error.diagnostic.message) from error
@@ -213,7 +228,9 @@ class _Lowering:
                 return size_of(value)
             if isinstance(value, torch.SymFloat):
                 return run_time_number(self.b, value)
-            return self.values[given]
+            if isinstance(value, torch.SymBool):
+                raise UnsupportedError(f"{value} is a truth value of sizes")
+            return value if isinstance(value, int | float) else self.values[given]
         return size_of(given) if isinstance(given, torch.SymInt) else given
 
     def _check(self, node: Node, made: Any) -> None:
@@ -248,14 +265,19 @@ _OF_THE_RESULT = frozenset(
 """What a schema says of the result, which PyTorch has worked out already."""
 
 
+def _sizes_of_result(node: Node) -> Sizes:
+    """Return the sizes that a node's tensors have."""
+    return sizes_of([size for tensor in tensors_of(node) for size in tensor.shape])
+
+
 def _sizes_in(node: Node) -> Sizes:
     """Return the sizes that a node's values and arguments have."""
     named: list[Size] = []
-    found: list[Any] = [size for tensor in tensors_of(node) for size in tensor.shape]
+    found: list[Any] = []
     for item in arguments(node):
         value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
         if isinstance(value, torch.SymInt):
             found.append(value)
         elif isinstance(value, torch.SymFloat):
             named.extend(map(Dim.symbol, symbols_in(value)))
-    return (*sizes_of(found), *named)
+    return (*_sizes_of_result(node), *sizes_of(found), *named)
