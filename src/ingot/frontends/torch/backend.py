@@ -19,7 +19,7 @@ from ingot.frontends.torch.constants import small_constants
 from ingot.frontends.torch.decompose import decompositions
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
-from ingot.frontends.torch.lowering.graph import RefusedError
+from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition

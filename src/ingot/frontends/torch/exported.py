@@ -18,9 +18,10 @@ from ingot.frontends.torch.constants import Constants, array_of
 from ingot.frontends.torch.decompose import decompositions
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering.graph import RefusedError, lower
+from ingot.frontends.torch.lowering.graph import lower
+from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node, is_size, tensors_of
-from ingot.frontends.torch.partition import Piece
+from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import place
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
 
@@ -100,10 +101,11 @@ def tensor_inputs(node: Node) -> list[Node]:
 
 def is_graph(node: Node) -> bool:
     """Whether a node gets a graph module, the body of a higher-order op."""
-    return node.op == "get_attr" and isinstance(_attribute(node), torch.fx.GraphModule)
+    return node.op == "get_attr" and isinstance(attribute_of(node), torch.fx.GraphModule)
 
 
-def _attribute(node: Node) -> Any:
+def attribute_of(node: Node) -> Any:
+    """Return what a `get_attr` node gets."""
     return operator.attrgetter(node.target)(node.graph.owning_module)
 
 
@@ -117,11 +119,15 @@ def has_effects(node: Node) -> bool:
 
     It draws random numbers, checks something, or is of a library or a program of its own.
     """
-    if isinstance(node.target, torch._ops.OpOverload):
-        if node.target.namespace in ("aten", "prims"):
-            return is_random(node.target) or node.is_impure()
-        return True
-    return isinstance(node.target, torch._ops.HigherOrderOperator)
+    return has_effects_of_its_own(node) or isinstance(node.target, HigherOrderOperator)
+
+
+def has_effects_of_its_own(node: Node) -> bool:
+    """Whether a node's op, not what it calls, has effects; ops of libraries may."""
+    if not isinstance(node.target, OpOverload):
+        return False
+    is_pytorchs = node.target.namespace in ("aten", "prims")
+    return not is_pytorchs or is_random(node.target) or node.is_impure()
 
 
 def is_view(node: Node) -> bool:

@@ -18,12 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.symbols import with_bodies
 from ingot.frontends.torch.nodes import (
     Node,
+    has_effects_of_its_own,
+    is_graph,
     is_number,
     is_random,
     is_size,
@@ -99,14 +103,39 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
         return ""
     if node.target is torch.ops.aten.copy_.default or is_storage_of_draws(node):
         return ""
+    if _is_of_a_library(node.target):
+        return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"
+    if any(is_graph(item) for item in node.all_input_nodes):
+        return _why_body_on_host(node)
     try:
         for item in (node, *tensor_inputs(node)):
             for tensor in tensors_of(item):
                 _check(tensor)
     except UnsupportedError as error:
         return error.diagnostic.message
+    return None
+
+
+def _is_of_a_library(target: Any) -> bool:
+    """Whether an op is somebody's own (`torch.library`), or writes through one of those."""
+    if isinstance(target, HigherOrderOperator):
+        return target.name().startswith("auto_functionalized")
+    return isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
+
+
+def _why_body_on_host(node: Node) -> str | None:
+    """Return why the bodies of a higher-order op cannot be compiled; None if they can."""
+    for inner in with_bodies([node]):
+        if inner is node or inner.op != "call_function" or is_size(inner):
+            continue
+        if inner.target is operator.getitem:
+            continue
+        if is_number(inner) or has_effects_of_its_own(inner):
+            return f"its body calls {inner.target}, which PyTorch always runs"
+        if not rules.has_rule(inner.target):
+            return f"its body calls {inner.target}, and Ingot has no rule for that"
     return None
 
 
