@@ -17,6 +17,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.constants import small_constants
 from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.expansion import expand_attention
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
 from ingot.frontends.torch.lowering.walk import RefusedError
@@ -70,6 +71,7 @@ def compile_graph(
     """
     del example_inputs
     name = f"torch_{kind}_{next(_numbers)}"
+    expand_attention(graph_module)
     free_draws(graph_module.graph)
     with options.in_force():
         steps, placement = _steps(graph_module, name, options)

@@ -55,11 +55,10 @@ def bindings_of(node: Node) -> dict[str, tuple[Any, ...]]:
 
     They are the sizes that data decides: of `nonzero`, of `x[mask]`, `item()` as a size.
     """
-    bound = node.meta.get("unbacked_bindings") or {}
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
     if not bound:
         return {}
-    environment = node.meta["val"]
-    for leaf in tree_leaves(environment):
+    for leaf in tree_leaves(node.meta["val"]):
         found = _shape_environment(leaf)
         if found is not None:
             return {
@@ -73,7 +72,8 @@ def _shape_environment(value: Any) -> Any:
     """Return the table of PyTorch that knows the symbols in the sizes of a value, if it has any."""
     if isinstance(value, torch.Tensor):
         value = next((size for size in value.shape if isinstance(size, torch.SymInt)), None)
-    return value.node.shape_env if isinstance(value, torch.SymInt | torch.SymFloat) else None
+    is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+    return cast("Any", value).node.shape_env if is_symbolic else None
 
 
 def data_symbols(node: Node) -> set[str]:
@@ -124,9 +124,10 @@ def has_effects(node: Node) -> bool:
 
 def has_effects_of_its_own(node: Node) -> bool:
     """Whether a node's op, not what it calls, has effects; ops of libraries may."""
-    if not isinstance(node.target, OpOverload):
+    target: Any = node.target
+    if not isinstance(target, OpOverload):
         return False
-    is_pytorchs = node.target.namespace in ("aten", "prims")
+    is_pytorchs = target.namespace in ("aten", "prims")
     return not is_pytorchs or is_random(node.target) or node.is_impure()
 
 

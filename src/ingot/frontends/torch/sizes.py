@@ -25,6 +25,7 @@ from ingot.hlo.dim import Dim
 
 _SYMPY: Any = _sympy  # it has no types
 
+_PRINTER: Any = PythonPrinter()
 _FLOAT_PREFIXES = tuple(prefix_str[kind] for kind in (SymT.FLOAT, SymT.UNBACKED_FLOAT))
 
 Size = int | Dim
@@ -102,7 +103,7 @@ def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]
         for part in _SYMPY.postorder_traversal(expression):
             if isinstance(part, _SYMPY.Expr) and not part.is_Atom:
                 symbols = frozenset(map(str, part.free_symbols))
-                found[_own_name(part)] = (PythonPrinter().doprint(part), symbols)
+                found[_own_name(part)] = (_PRINTER.doprint(part), symbols)
     return found
 
 

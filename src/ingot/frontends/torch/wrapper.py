@@ -236,13 +236,16 @@ class Wrapper:
         """Return an argument of a node as Python text."""
         if not isinstance(item, tuple | list | dict):
             return self._leaf(item)
-        leaves, structure = tree_flatten(item)
+        items: Any = item
+        leaves, structure = tree_flatten(items)
         texts = ", ".join([self._leaf(part) for part in leaves])
-        if len(leaves) == len(item) and not any(isinstance(x, tuple | list | dict) for x in item):
-            if isinstance(item, list):
+        if len(leaves) == len(items) and all(
+            structure.child(n).is_leaf() for n in range(len(items))
+        ):
+            if isinstance(items, list):
                 return f"[{texts}]"
-            if type(item) is tuple:
-                return f"({texts}{',' if len(item) == 1 else ''})"
+            if type(items) is tuple:
+                return f"({texts}{',' if len(leaves) == 1 else ''})"
         return f"unflatten([{texts}], {self._constant(structure, 'structure')})"
 
     def _leaf(self, item: Any) -> str:
@@ -250,7 +253,7 @@ class Wrapper:
         if isinstance(value, torch.SymInt):
             return self._size(size_of(value))
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            return f"({_PRINTER.doprint(value.node.expr)})"
+            return f"({_PRINTER.doprint(cast('Any', value).node.expr)})"
         if isinstance(item, torch.fx.Node):
             return self._names[item] if item in self._names else repr(value)
         if item is None or isinstance(item, bool | int | str):
@@ -275,7 +278,7 @@ class Wrapper:
     def _constant(self, value: Any, kind: str = "constant") -> str:
         """Return the name of a value that the function holds."""
         if id(value) not in self._constants:
-            name = f"{kind}{len(self._namespace)}"
+            name = f"{kind}{len(self._constants)}"
             self._constants[id(value)] = name
             self._namespace[name] = value
         return self._constants[id(value)]
@@ -301,7 +304,7 @@ def _path_text(name: str, path: Sequence[Any]) -> str:
             case SequenceKey():
                 text = f"{text}[{key.idx}]"
             case MappingKey():
-                text = f"{text}[{key.key!r}]"
+                text = f"{text}[{cast('Any', key).key!r}]"
             case CallMethodKey():
                 text = f"{text}.{key.name}()"
             case DivideByKey():
