@@ -7,9 +7,7 @@ from tests.frontends.torch.compare import assert_same
 from torch import nn
 from torch.nn import functional
 
-from ingot.frontends.torch.partition import partition
-from ingot.frontends.torch.placement import place
-from ingot.frontends.torch.random_ops import free_draws
+from ingot.frontends.torch.graphs import compiled_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
@@ -77,25 +75,17 @@ def test_draws_of_a_symbolic_size_are_those_of_eager():
 
 
 def test_draws_do_not_cut_the_program():
-    """The draws of a graph come first, and what is left is one program."""
-    x = torch.ones(4, 5)
-    weights = [torch.ones(5, 5) for _ in range(3)]
-    traced = torch.fx.experimental.proxy_tensor.make_fx(
-        lambda x, *ws: _layers(x, ws), tracing_mode="fake"
-    )(x, *weights)
-    free_draws(traced.graph)
-    steps = partition(traced.graph, place(traced.graph, {}))
-    programs = [step for step in steps if not isinstance(step, torch.fx.Node)]
-    assert len(programs) == 1
-    assert steps[-1] is programs[0]
-
-
-def _layers(x, weights):
-    for weight in weights:
-        x = x @ weight
-        mask = torch.ops.aten.bernoulli.p(torch.ops.aten.sin(x), 0.5)
-        x = torch.ops.aten.mul(x, mask)
-    return x
+    """The draws of a graph come first, and what is left is one program, in both directions."""
+    torch._dynamo.reset()
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.5)) for _ in range(3)))
+    run = torch.compile(lambda x: model(x) * torch.rand_like(x), backend="ingot")
+    run(torch.ones(4, 5)).sum().backward()
+    for graph in compiled_graphs()[-2:]:
+        assert len(graph.executables) == 1
+        assert all(
+            name.startswith(("aten.empty", "aten.bernoulli", "aten.rand"))
+            for name, _ in graph.host_ops
+        )
 
 
 def _trained(build, compiled):

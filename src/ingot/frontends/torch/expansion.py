@@ -18,7 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._higher_order_ops.flex_attention import flex_attention, sdpa_dense
+from torch._higher_order_ops.flex_attention import (
+    flex_attention,
+    sdpa_dense,  # pyright: ignore[reportUnknownVariableType]
+)
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -74,7 +77,9 @@ def _inlined(graph_module: Any, before: Node, traced: Any, inputs: list[Node]) -
             if node.op == "placeholder":
                 copies[node] = next(given)
             elif node.op == "output":
-                results = torch.fx.node.map_arg(node.args[0], copies.__getitem__)
+                leaves, structure = tree_flatten(node.args[0])
+                held = [copies[x] if isinstance(x, torch.fx.Node) else x for x in leaves]
+                results = tree_unflatten(held, structure)
             else:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
                 copies[node].meta["stack_trace"] = before.meta.get("stack_trace")

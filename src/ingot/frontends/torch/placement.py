@@ -121,7 +121,7 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
 def _is_of_a_library(target: Any) -> bool:
     """Whether an op is somebody's own (`torch.library`), or writes through one of those."""
     if isinstance(target, HigherOrderOperator):
-        return target.name().startswith("auto_functionalized")
+        return str(target).startswith("auto_functionalized")
     return isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
 
 

@@ -55,6 +55,9 @@ _EMPTY = frozenset({_ATEN.empty_strided.default})
 def free_draws(graph: Any) -> None:
     """Let the draws of an ATen graph depend on sizes alone."""
     for node in list(graph.nodes):
+        if node.target is _ATEN.native_dropout.default and node.args[2] is not False:
+            _take_dropout_apart(graph, node)
+            continue
         if node.op != "call_function" or not (node.target in _IN_PLACE or node.target in _LIKE):
             continue
         like = node.args[0]
@@ -62,23 +65,45 @@ def free_draws(graph: Any) -> None:
             continue  # It is there already.
         with graph.inserting_before(node):
             # What a draw in place fills has the strides of its result: PyTorch would copy `like`.
-            storage = _empty(graph, like if node.target in _LIKE else node)
+            kind = like if node.target in _LIKE else node
+            storage = _empty_like(graph, kind.meta["val"], kind)
         node.args = (storage, *node.args[1:])
         node.target = _IN_PLACE.get(node.target, node.target)
     graph.eliminate_dead_code()
 
 
-def _empty(graph: Any, like: Node) -> Node:
-    """Add an empty tensor of the sizes, strides and type of another one."""
-    value = like.meta["val"]
-    storage = graph.call_function(
-        _ATEN.empty_strided.default,
-        (list(value.shape), list(value.stride())),
-        {"dtype": value.dtype, "device": value.device},
-    )
+def _empty_like(graph: Any, value: Any, origin: Node) -> Node:
+    """Add an empty tensor of the sizes, strides and type of a fake one."""
+    kind = {"dtype": value.dtype, "device": value.device}
+    storage = graph.call_function(_ATEN.empty_strided.default, ((), ()), kind)
+    # After its creation: sizes may be symbols, which need not be nodes here.
+    storage.args = (list(value.shape), list(value.stride()))
     storage.meta["val"] = value
-    storage.meta["stack_trace"] = like.meta.get("stack_trace")
+    storage.meta["stack_trace"] = origin.meta.get("stack_trace")
     return storage
+
+
+def _take_dropout_apart(graph: Any, node: Node) -> None:
+    """Replace `native_dropout` by the mask, which is drawn, and products with it.
+
+    As PyTorch's kernel does it: `aten/src/ATen/native/Dropout.cpp`.
+    """
+    x, kept = node.args[0], 1.0 - node.args[1]
+    getters = {user.args[1]: user for user in node.users}
+    with graph.inserting_before(node):
+        storage = _empty_like(graph, node.meta["val"][1], node)
+        mask = graph.call_function(_ATEN.bernoulli_.float, (storage, kept))
+        chosen = graph.call_function(_ATEN.mul.Tensor, (x, mask))
+        scaled = graph.call_function(_ATEN.mul.Tensor, (chosen, 1.0 / kept if kept else 0.0))
+    mask.meta["val"] = storage.meta["val"]
+    for made in (chosen, scaled):
+        made.meta["val"] = node.meta["val"][0]
+        made.meta["stack_trace"] = node.meta.get("stack_trace")
+    for number, replacement in enumerate((scaled, mask)):
+        if number in getters:
+            getters[number].replace_all_uses_with(replacement)
+            graph.erase_node(getters[number])
+    graph.erase_node(node)
 
 
 def is_storage_of_draws(node: Node) -> bool:

@@ -77,5 +77,5 @@ def _is_plain_view(view: object, root: object) -> bool:
     if any(item.layout is not torch.strided for item in (view, root)):
         return False
     kinds = [(item.dtype, item.is_conj(), item.is_neg()) for item in (view, root)]
-    storages = [StorageWeakRef(item.untyped_storage()) for item in (view, root)]
+    storages: list[Any] = [StorageWeakRef(item.untyped_storage()) for item in (view, root)]
     return kinds[0] == kinds[1] and bool(storages[0] == storages[1])

@@ -214,6 +214,10 @@ class Wrapper:
         name = f"t{len(self._names)}"
         if node.target is operator.getitem:
             self._lines.append(f"{name} = {self._text(node.args[0])}[{node.args[1]}]")
+        elif node.target is torch.ops.aten.empty_strided.default:
+            layout, kind = layout_of(node), self._constant(node.meta["val"].dtype, "dtype")
+            form = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {kind}"
+            self._lines.append(f"{name} = empty_strided({form})")
         else:
             given = [self._text(item) for item in node.args]
             given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())
@@ -232,12 +236,11 @@ class Wrapper:
 
     # ---- values
 
-    def _text(self, item: Any) -> str:
+    def _text(self, items: Any) -> str:
         """Return an argument of a node as Python text."""
-        if not isinstance(item, tuple | list | dict):
-            return self._leaf(item)
-        items: Any = item
         leaves, structure = tree_flatten(items)
+        if structure.is_leaf():
+            return self._leaf(items)
         texts = ", ".join([self._leaf(part) for part in leaves])
         if len(leaves) == len(items) and all(
             structure.child(n).is_leaf() for n in range(len(items))
