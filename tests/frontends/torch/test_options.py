@@ -18,9 +18,8 @@ def _compiled(**choices):
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", None])
-@pytest.mark.parametrize("fullgraph", [False, True])
-def test_modes_give_the_same_code(mode, fullgraph):
-    torch.testing.assert_close(_compiled(mode=mode, fullgraph=fullgraph)(X), (X * 2).sin() @ X.t())
+def test_modes_give_the_same_code(mode):
+    torch.testing.assert_close(_compiled(mode=mode, fullgraph=True)(X), (X * 2).sin() @ X.t())
 
 
 @pytest.mark.parametrize(
