@@ -24,6 +24,11 @@ from ingot.support.diagnostics import ArgumentError
 _LINE_BYTES = 64
 
 
+def pool_of(threads: int) -> int:
+    """Return the address of the pool of that size, an `IngotPool`; it lives with the process."""
+    return _pool(threads)[0]
+
+
 @cache
 def _pool(threads: int) -> tuple[int, object]:
     """Return the address of a pool, and what holds its memory."""
@@ -47,10 +52,10 @@ def run_with(threads: int, program: Program, *args: Any, donate: Collection[int]
     shared = RUNTIME.structure.from_address(native_runtime().record)
     # A copy for each execution: who profiles or interrupts programs writes into the shared one.
     record: Any = RUNTIME.structure.from_buffer_copy(shared)
-    record.pool, record.num_threads = _pool(threads)[0], threads
+    record.pool, record.num_threads = pool_of(threads), threads
     return program.run_on(ctypes.addressof(record), *args, donate=donate)
 
 
 def started_workers(threads: int) -> int:
     """Return how many workers the pool of that size has started so far."""
-    return int(POOL.read(_pool(threads)[0], "started"))
+    return int(POOL.read(pool_of(threads), "started"))

@@ -17,28 +17,40 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.constants import small_constants
 from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.expansion import expand_attention
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
-from ingot.frontends.torch.lowering.graph import RefusedError
+from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node
-from ingot.frontends.torch.partition import Piece, partition
+from ingot.frontends.torch.options import Options
+from ingot.frontends.torch.partition import partition
+from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement, place
+from ingot.frontends.torch.random_ops import free_draws
 from ingot.frontends.torch.wrapper import Wrapper
 
 _numbers = count()
 
 
-def ingot(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+def ingot(
+    graph_module: Any, example_inputs: Sequence[Any], *, mode: object = None, options: object = None
+) -> Callable[..., Any]:
     """Compile a graph of TorchDynamo; what `torch.compile(model, backend="ingot")` calls.
+
+    Args:
+        graph_module: the graph.
+        example_inputs: its arguments as fake tensors.
+        mode: `torch.compile`'s; all of its modes give the same code.
+        options: a dictionary: `threads`, `fp`, `dump_to` as `ingot.compile` has them, `strict`.
 
     Raises:
         IngotError: it cannot be compiled; PyTorch wraps it in `BackendCompilerFailed`.
     """
-    del options
+    chosen = Options.of(mode, options)
     compile_with = aot_autograd(
-        fw_compiler=partial(compile_graph, kind="forward"),
-        bw_compiler=partial(compile_graph, kind="backward"),
-        inference_compiler=partial(compile_graph, kind="inference"),
+        fw_compiler=partial(compile_graph, kind="forward", options=chosen),
+        bw_compiler=partial(compile_graph, kind="backward", options=chosen),
+        inference_compiler=partial(compile_graph, kind="inference", options=chosen),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
@@ -47,7 +59,7 @@ def ingot(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> C
 
 
 def compile_graph(
-    graph_module: Any, example_inputs: Sequence[Any], *, kind: str
+    graph_module: Any, example_inputs: Sequence[Any], *, kind: str, options: Options
 ) -> Callable[[list[Any]], list[Any]]:
     """Return the function that runs an ATen graph on a list of arguments, which it empties.
 
@@ -55,11 +67,15 @@ def compile_graph(
         graph_module: a graph of AOTAutograd.
         example_inputs: its arguments as fake tensors; the graph itself has them, too.
         kind: "forward", "backward" or "inference", for the name of the program.
+        options: what the user chose.
     """
     del example_inputs
     name = f"torch_{kind}_{next(_numbers)}"
-    steps, placement = _steps(graph_module, name)
-    wrapper = Wrapper(graph_module, steps)
+    expand_attention(graph_module)
+    free_draws(graph_module.graph)
+    with options.in_force():
+        steps, placement = _steps(graph_module, name, options)
+    wrapper = Wrapper(graph_module, steps, placement.views)
     graph = CompiledGraph(
         name,
         wrapper.source,
@@ -72,7 +88,7 @@ def compile_graph(
     return wrapper.function
 
 
-def _steps(graph_module: Any, name: str) -> tuple[list[Launch | Node], Placement]:
+def _steps(graph_module: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
     """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
     graph, constants = graph_module.graph, small_constants(graph_module)
     refused: dict[Node, str] = {}
@@ -80,7 +96,7 @@ def _steps(graph_module: Any, name: str) -> tuple[list[Launch | Node], Placement
         placement = place(graph, refused)
         try:
             steps = [
-                compile_piece(step, f"{name}_{number}", constants)
+                compile_piece(step, f"{name}_{number}", constants, options.threads)
                 if isinstance(step, Piece)
                 else step
                 for number, step in enumerate(partition(graph, placement))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from ingot.client.threads import pool_of
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
@@ -28,7 +29,7 @@ from ingot.runtime.execute import emit_stack_array
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
-from ingot.runtime.records import PROGRAM
+from ingot.runtime.records import PROGRAM, RUNTIME
 
 TORCH_CALL = Record(
     "IngotTorchCall",
@@ -41,6 +42,8 @@ TORCH_CALL = Record(
     Field("rows", "ptr", note="int64_t[num_inputs]: where the dimensions of each input begin"),
     Field("slots", "ptr", note="int64_t[num_open]: which dimensions the call gives"),
     Field("releases_gil", "i64", note="not 0: the program runs without the GIL"),
+    Field("pool", "ptr", note="IngotPool of its own, or null"),
+    Field("num_threads", "i64", note="threads of that pool"),
 )
 
 ENTRY = "ingot_torch_call"
@@ -131,8 +134,8 @@ class _Emitter:
         program, *rest = values
 
         def without_gil() -> list[Value]:
+            runtime = self._runtime(f, record, program)
             thread = self._call(f, "PyEval_SaveThread")
-            runtime = PROGRAM.load(f, program, "runtime")
             ran = self._call(f, "ingot_execute_python", program, runtime, *rest)
             self._call(f, "PyEval_RestoreThread", thread)
             return [ran]
@@ -142,6 +145,22 @@ class _Emitter:
 
         releases = f.icmp("ne", TORCH_CALL.load(f, record, "releases_gil"), f.const(I64, 0))
         return f.if_(releases, without_gil, with_gil)[0]
+
+    def _runtime(self, f: FunctionBuilder, record: Value, program: Value) -> Value:
+        """Return the runtime to run on: the process's, or a copy that leads to another pool."""
+        shared = PROGRAM.load(f, program, "runtime")
+        pool = TORCH_CALL.load(f, record, "pool")
+        size = ctypes.sizeof(RUNTIME.structure)
+        copy = emit_stack_array(f, I64, f.const(I64, -(-size // 8)))
+
+        def own() -> list[Value]:
+            # A copy for each execution: who profiles or interrupts programs writes the shared one.
+            f.memcpy(copy, shared, f.const(I64, size))
+            RUNTIME.store(f, copy, "pool", pool)
+            RUNTIME.store(f, copy, "num_threads", TORCH_CALL.load(f, record, "num_threads"))
+            return [copy]
+
+        return f.if_(f.icmp("eq", pool, zero(PTR)), lambda: [shared], own)[0]
 
 
 class _MethodDef(ctypes.Structure):
@@ -175,7 +194,11 @@ def _python_address(name: str) -> int:
 
 
 def make_call(
-    program: Program, dims: Sequence[Sequence[int | None]], *, releases_gil: bool
+    program: Program,
+    dims: Sequence[Sequence[int | None]],
+    *,
+    releases_gil: bool,
+    threads: int | None = None,
 ) -> Callable[..., int]:
     """Return the built-in that runs `program`.
 
@@ -183,6 +206,7 @@ def make_call(
         program: the compiled program; the built-in keeps it alive.
         dims: the dimensions of each parameter; None where each call gives the size.
         releases_gil: whether other threads of Python may run meanwhile.
+        threads: how many threads run it; None: those of the process.
 
     Returns:
         A function of the addresses of inputs, those of outputs, and the sizes that are open, in
@@ -198,7 +222,9 @@ def make_call(
     record.num_inputs, record.num_outputs = len(dims), len(program.info.outputs)
     record.num_dims, record.num_open = len(flat), len(slots)
     record.dims, record.rows, record.slots = map(ctypes.addressof, tables)
-    record.releases_gil = int(releases_gil)
+    record.releases_gil = int(releases_gil or threads is not None)
+    if threads is not None:
+        record.pool, record.num_threads = pool_of(threads), threads
     capsule = new_capsule(ctypes.addressof(record), None, None)
     # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
     return new_method(ctypes.pointer(definition), capsule, (record, program, *tables))

@@ -9,7 +9,7 @@ Invariant: the whole graph is compiled; there is no PyTorch beside it that could
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
@@ -18,9 +18,10 @@ from ingot.frontends.torch.constants import Constants, array_of
 from ingot.frontends.torch.decompose import decompositions
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering.graph import RefusedError, lower
+from ingot.frontends.torch.lowering.graph import lower
+from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node, is_size, tensors_of
-from ingot.frontends.torch.partition import Piece
+from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import place
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module
@@ -41,7 +42,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         UnsupportedError: INGOT0372, an op has no rule, draws random numbers, or works on the host;
             INGOT0374, the program changes its buffers or arguments.
     """
-    program: Any = exported.run_decompositions(decompositions())
+    program: Any = cast("Any", exported).run_decompositions(decompositions())
     signature, graph = program.graph_signature, program.graph
     for output in signature.output_specs:
         if output.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):

@@ -18,7 +18,7 @@ from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.graph import Lowered
 from ingot.frontends.torch.nodes import Node
-from ingot.frontends.torch.partition import Piece
+from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import product
 from ingot.runtime.execution import status_error
@@ -38,7 +38,8 @@ class Launch:
         nodes: the inputs of the piece that it takes; it knows the others.
         inputs: how each of them lies in memory.
         outputs: how each output lies in memory.
-        sizes: named sizes that have a parameter without data, after the inputs.
+        numbers: symbols that have an `s64[]` as parameter, after the inputs.
+        sizes: named sizes that have a parameter without data, after those.
         open_sizes: the dimensions that each call gives, in the order of the parameters.
         run: the way into machine code; see `call_code`.
     """
@@ -48,6 +49,7 @@ class Launch:
     nodes: tuple[Node, ...]
     inputs: tuple[MemoryLayout, ...]
     outputs: tuple[MemoryLayout, ...]
+    numbers: tuple[str, ...]
     sizes: tuple[str, ...]
     open_sizes: tuple[Size, ...]
     run: Callable[..., int]
@@ -57,8 +59,16 @@ class Launch:
         return status_error(self.executable.artifact.info, status, ())
 
 
-def compile_piece(piece: Piece, name: str, constants: Constants = NO_CONSTANTS) -> Launch:
+def compile_piece(
+    piece: Piece, name: str, constants: Constants = NO_CONSTANTS, threads: int | None = None
+) -> Launch:
     """Lower and compile a piece.
+
+    Args:
+        piece: the piece.
+        name: the name of the program.
+        constants: the inputs whose elements are known.
+        threads: how many threads run it; None: those of the process.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
@@ -76,9 +86,15 @@ def compile_piece(piece: Piece, name: str, constants: Constants = NO_CONSTANTS) 
         lowered.nodes,
         lowered.inputs,
         lowered.outputs,
+        lowered.numbers,
         lowered.sizes,
         tuple(size for shape in shapes for size in shape.dims if not isinstance(size, int)),
-        make_call(executable.program, dims, releases_gil=_runs_long(lowered, executable)),
+        make_call(
+            executable.program,
+            dims,
+            releases_gil=_runs_long(lowered, executable),
+            threads=threads,
+        ),
     )
 
 

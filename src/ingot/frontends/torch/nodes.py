@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._pytree import tree_leaves
 
 Node = Any
 """An `fx.Node`; the package's types do not say what `meta` holds."""
@@ -17,19 +21,9 @@ def parts(value: object) -> list[Any]:
     return list(cast("Iterable[Any]", value)) if isinstance(value, tuple | list) else [value]
 
 
-def flat(items: Iterable[object]) -> list[Any]:
-    """Return items, with those of lists and tuples in their place.
-
-    Example:
-        >>> flat((1, [2, 3]))
-        [1, 2, 3]
-    """
-    return [part for item in items for part in parts(item)]
-
-
 def arguments(node: Node) -> list[Any]:
-    """Return what a node is called with, lists taken apart."""
-    return flat((*node.args, *node.kwargs.values()))
+    """Return what a node is called with; lists, tuples and dictionaries are taken apart."""
+    return tree_leaves((node.args, node.kwargs))
 
 
 def tensors_of(node: Node) -> list[torch.Tensor]:
@@ -43,15 +37,103 @@ def is_tuple(node: Node) -> bool:
 
 
 def is_size(node: Node) -> bool:
-    """Whether a node is a size or another number that symbols decide."""
-    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
+    """Whether a node is a number or an expression of symbols, which nothing has to run for."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return not bindings_of(node)
+    return isinstance(value, int | float)
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node reads a number from a tensor, which defines a symbol."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) and not is_size(node)
+
+
+def bindings_of(node: Node) -> dict[str, tuple[Any, ...]]:
+    """Return the named sizes that a node's result defines, and where in the result each is.
+
+    They are the sizes that data decides: of `nonzero`, of `x[mask]`, `item()` as a size.
+    """
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
+    if not bound:
+        return {}
+    for leaf in tree_leaves(node.meta["val"]):
+        found = _shape_environment(leaf)
+        if found is not None:
+            return {
+                str(found.unbacked_renamings.get(symbol, symbol)): path
+                for symbol, path in bound.items()
+            }
+    return {str(symbol): path for symbol, path in bound.items()}
+
+
+def _shape_environment(value: Any) -> Any:
+    """Return the table of PyTorch that knows the symbols in the sizes of a value, if it has any."""
+    if isinstance(value, torch.Tensor):
+        value = next((size for size in value.shape if isinstance(size, torch.SymInt)), None)
+    is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+    return cast("Any", value).node.shape_env if is_symbolic else None
+
+
+def data_symbols(node: Node) -> set[str]:
+    """Return the named sizes, decided by data, in a node's arguments and results."""
+    leaves = tree_leaves(node.meta.get("val"))
+    for item in arguments(node):
+        leaves.append(item.meta.get("val") if isinstance(item, torch.fx.Node) else item)
+    sizes: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            sizes.extend(size for size in leaf.shape if isinstance(size, torch.SymInt))
+        elif isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
+            sizes.append(leaf)
+    return {str(symbol) for symbol in free_unbacked_symbols(sizes)} if sizes else set()
 
 
 def tensor_inputs(node: Node) -> list[Node]:
-    """Return the nodes that a node takes, but for sizes."""
-    return [item for item in node.all_input_nodes if not is_size(item)]
+    """Return the nodes that a node takes, but for numbers and graphs."""
+    return [
+        item
+        for item in node.all_input_nodes
+        if not (is_size(item) or is_number(item) or is_graph(item))
+    ]
+
+
+def is_graph(node: Node) -> bool:
+    """Whether a node gets a graph module, the body of a higher-order op."""
+    return node.op == "get_attr" and isinstance(attribute_of(node), torch.fx.GraphModule)
+
+
+def attribute_of(node: Node) -> Any:
+    """Return what a `get_attr` node gets."""
+    return operator.attrgetter(node.target)(node.graph.owning_module)
 
 
 def is_random(target: Any) -> bool:
     """Whether an op draws from a generator."""
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+def has_effects(node: Node) -> bool:
+    """Whether a node must keep its place among others that do something beside their result.
+
+    It draws random numbers, checks something, or is of a library or a program of its own.
+    """
+    return has_effects_of_its_own(node) or isinstance(node.target, HigherOrderOperator)
+
+
+def has_effects_of_its_own(node: Node) -> bool:
+    """Whether a node's op, not what it calls, has effects; ops of libraries may."""
+    target: Any = node.target
+    if not isinstance(target, OpOverload):
+        return False
+    is_pytorchs = target.namespace in ("aten", "prims")
+    return not is_pytorchs or is_random(node.target) or node.is_impure()
+
+
+def is_view(node: Node) -> bool:
+    """Whether PyTorch's op gives a view of its first argument."""
+    if node.target is operator.getitem:
+        return True
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(result.alias_info for result in schema.returns)

@@ -1,38 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph cut at the nodes that the host runs: steps, each a compiled piece or a host node.
 
-Invariants: a step comes after all that it needs; host nodes keep their order, as each may draw from
-the generator; a node that writes into an argument comes after everything that reads it.
+Invariants: a step comes after all that it needs, the sizes that data decides included; host nodes
+that draw random numbers or do something else beside their result keep their order; a node that
+writes into an argument comes after everything that reads it, through views of PyTorch's too.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ingot.frontends.torch.nodes import Node, is_size, is_tuple, tensor_inputs
+import torch
+
+from ingot.frontends.torch.nodes import (
+    Node,
+    bindings_of,
+    data_symbols,
+    has_effects,
+    is_size,
+    is_tuple,
+    is_view,
+    tensor_inputs,
+)
+from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement
 from ingot.support.levels import assign_levels
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Nodes that become one program.
-
-    Attributes:
-        nodes: what is computed, in order.
-        inputs: tensors from outside: arguments, constants, results of other steps.
-        outputs: tensors that other steps or the caller need, and writes into arguments.
-        mutations: the outputs that are written into an input, which is their first argument.
-    """
-
-    nodes: tuple[Node, ...]
-    inputs: tuple[Node, ...]
-    outputs: tuple[Node, ...]
-    mutations: frozenset[Node]
-
 
 Step = Piece | Node
 
@@ -49,8 +43,9 @@ def partition(graph: Any, placement: Placement) -> list[Step]:
     for level in sorted(set(levels.values())):
         here = [node for node in order if levels[node] == level]
         compiled = [node for node in here if node not in placement.host]
-        if compiled:
-            steps.append(_piece(compiled, placement.mutations))
+        piece = _piece(compiled, placement)
+        if piece is not None:
+            steps.append(piece)
         steps.extend(node for node in here if node in placement.host)
     return steps
 
@@ -59,27 +54,47 @@ def _needs(order: Sequence[Node], placement: Placement) -> dict[Node, list[Node]
     """Return what each node must come after."""
     needs: dict[Node, list[Node]] = {}
     readers: dict[Node, list[Node]] = {}
-    last_host: Node | None = None
+    memory: dict[Node, Node] = {}  # what PyTorch gave a view of
+    binders: dict[str, Node] = {}
+    last_effect: Node | None = None
     for node in order:
-        needs[node] = [item for item in tensor_inputs(node) if item.op == "call_function"]
-        if node in placement.mutations:
-            needs[node].extend(reader for reader in readers.get(node.args[0], ()))
-        for item in tensor_inputs(node):
-            readers.setdefault(item, []).append(node)
-        if node in placement.host and node.target is not operator.getitem:
-            if last_host is not None:
-                needs[node].append(last_host)
-            last_host = node
+        inputs = tensor_inputs(node)
+        needs[node] = [item for item in inputs if item.op == "call_function"]
+        needs[node].extend(
+            binders[name] for name in data_symbols(node) if binders.get(name, node) is not node
+        )
+        binders.update(dict.fromkeys(bindings_of(node), node))
+        if node.target is torch.ops.aten.copy_.default:
+            needs[node].extend(readers.get(memory.get(node.args[0], node.args[0]), ()))
+        for item in inputs:
+            readers.setdefault(memory.get(item, item), []).append(node)
+        if node in placement.host and inputs and is_view(node):
+            memory[node] = memory.get(inputs[0], inputs[0])
+        if node in placement.host and has_effects(node):
+            if last_effect is not None:
+                needs[node].append(last_effect)
+            last_effect = node
     return needs
 
 
-def _piece(nodes: Sequence[Node], mutations: set[Node]) -> Piece:
-    inside = set(nodes)
+def _piece(nodes: Sequence[Node], placement: Placement) -> Piece | None:
+    """Return the program that computes what others need of some nodes; None if that is nothing."""
+    inside, mutations, views = set(nodes), placement.mutations, placement.views
+    roots = set(views.values())
+    outputs = [
+        node
+        for node in nodes
+        if node in mutations or node in roots or (node not in views and _is_needed(node, inside))
+    ]
+    live = set(outputs)
+    for node in reversed(nodes):
+        if node in live:
+            live.update(item for item in node.all_input_nodes if item in inside)
+    kept = tuple(node for node in nodes if node in live)
     inputs = dict.fromkeys(
-        item for node in nodes for item in tensor_inputs(node) if item not in inside
+        item for node in kept for item in tensor_inputs(node) if item not in inside
     )
-    outputs = [node for node in nodes if node in mutations or _is_needed(node, inside)]
-    return Piece(tuple(nodes), tuple(inputs), tuple(outputs), frozenset(inside & mutations))
+    return Piece(kept, tuple(inputs), tuple(outputs), frozenset(live & mutations)) if kept else None
 
 
 def _is_needed(node: Node, inside: set[Node]) -> bool:

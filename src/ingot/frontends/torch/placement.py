@@ -3,7 +3,8 @@
 
 The host runs what draws random numbers (so that they are those of PyTorch's generator, in its
 order), what has effects outside of tensors, and ops without a rule; the last with a warning once
-per op, or an error in strict mode. Sizes are neither: they are expressions of the graph's symbols.
+per op, or an error in strict mode. It also works out numbers that are no sizes. Sizes are neither:
+they are expressions of the graph's symbols.
 
 Invariant: a node that is compiled has a rule, and its values have element types that HLO has.
 """
@@ -17,13 +18,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.nodes import Node, is_random, is_size, tensor_inputs, tensors_of
+from ingot.frontends.torch.lowering.symbols import with_bodies
+from ingot.frontends.torch.nodes import (
+    Node,
+    has_effects_of_its_own,
+    is_graph,
+    is_number,
+    is_random,
+    is_size,
+    tensor_inputs,
+    tensors_of,
+)
+from ingot.frontends.torch.random_ops import is_storage_of_draws
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.frontends.torch.types import element_of
+from ingot.frontends.torch.views import views_of
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import STRICT, IngotWarning
 
@@ -38,10 +52,12 @@ class Placement:
     Attributes:
         host: the nodes that PyTorch runs, and why; empty for those that always run there.
         mutations: nodes that write a value into an argument, which is written in place.
+        views: nodes that are made as views of a tensor in memory, which is given.
     """
 
     host: dict[Node, str] = field(default_factory=dict[Node, str])
     mutations: set[Node] = field(default_factory=set[Node])
+    views: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
 
 def place(graph: Any, refused: dict[Node, str]) -> Placement:
@@ -64,6 +80,7 @@ def place(graph: Any, refused: dict[Node, str]) -> Placement:
         why = refused.get(node) or _why_on_host(node, found.host)
         if why is not None:
             found.host[node] = why
+    found.views = views_of(graph, found.host)
     _report((node, why) for node, why in found.host.items() if why)
     return found
 
@@ -82,16 +99,43 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
     if node.target is operator.getitem:
         # An element of a result is where the result is.
         return "" if node.args[0] in host else None
-    if is_random(node.target) or node.is_impure() or node.target is torch.ops.aten.copy_.default:
+    if is_number(node) or is_random(node.target) or node.is_impure():
+        return ""
+    if node.target is torch.ops.aten.copy_.default or is_storage_of_draws(node):
+        return ""
+    if _is_of_a_library(node.target):
         return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"
+    if any(is_graph(item) for item in node.all_input_nodes):
+        return _why_body_on_host(node)
     try:
         for item in (node, *tensor_inputs(node)):
             for tensor in tensors_of(item):
                 _check(tensor)
     except UnsupportedError as error:
         return error.diagnostic.message
+    return None
+
+
+def _is_of_a_library(target: Any) -> bool:
+    """Whether an op is somebody's own (`torch.library`), or writes through one of those."""
+    if isinstance(target, HigherOrderOperator):
+        return str(target).startswith("auto_functionalized")
+    return isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
+
+
+def _why_body_on_host(node: Node) -> str | None:
+    """Return why the bodies of a higher-order op cannot be compiled; None if they can."""
+    for inner in with_bodies([node]):
+        if inner is node or inner.op != "call_function" or is_size(inner):
+            continue
+        if inner.target is operator.getitem:
+            continue
+        if is_number(inner) or has_effects_of_its_own(inner):
+            return f"its body calls {inner.target}, which PyTorch always runs"
+        if not rules.has_rule(inner.target):
+            return f"its body calls {inner.target}, and Ingot has no rule for that"
     return None
 
 

@@ -2,23 +2,31 @@
 """Sizes of PyTorch (`int`, `SymInt`) as sizes of HLO (`int`, `Dim`).
 
 A `SymInt` holds a SymPy expression over named sizes; a `Dim` is the same as an integer polynomial.
-Invariant: a symbol has the same name on both sides (`s77`).
+An expression that is none (a rounded product with a fraction, a sum with a number that may be
+negative) is a named size of its own, which the wrapper computes.
+
+Invariant: a symbol has the same name on both sides (`s77`); equal expressions get equal names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from hashlib import sha256
 from typing import Any
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 from torch.utils._sympy import functions as torch_functions
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.symbol import SymT, prefix_str
 
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
-from ingot.support.diagnostics import UnsupportedError
 
 _SYMPY: Any = _sympy  # it has no types
+
+_PRINTER: Any = PythonPrinter()
+_FLOAT_PREFIXES = tuple(prefix_str[kind] for kind in (SymT.FLOAT, SymT.UNBACKED_FLOAT))
 
 Size = int | Dim
 Sizes = tuple[Size, ...]
@@ -56,24 +64,75 @@ _MAKERS: dict[Any, Callable[..., Size]] = {
 
 
 def size_of(value: Any) -> Size:
-    """Return an `int`, `SymInt` or SymPy expression as a size.
-
-    Raises:
-        UnsupportedError: INGOT0371, it is not an integer polynomial of named sizes.
-    """
+    """Return an `int`, `SymInt` or SymPy expression as a size."""
     if isinstance(value, int):
         return int(value)
     expression = value if isinstance(value, _SYMPY.Expr) else value.node.expr
-    made: dict[Any, Size] = {}
-    for part in _SYMPY.postorder_traversal(expression):
-        if part not in made:
-            made[part] = _made(part, made)
-    return made[expression]
+    if not isinstance(value, _SYMPY.Expr):
+        number = _guarded_number(value.node.shape_env, expression)
+        if number is not None:
+            return number
+    if expression.is_Symbol or not _may_be_negative(value, expression):
+        made: dict[Any, Size] = {}
+        for part in _SYMPY.postorder_traversal(expression):
+            if part not in made:
+                made[part] = _made(part, made)
+        return made[expression]
+    return Dim.symbol(_own_name(expression))
 
 
 def sizes_of(values: Sequence[Any]) -> Sizes:
     """Return the sizes of a shape."""
     return tuple(map(size_of, values))
+
+
+def is_float_symbol(name: str) -> bool:
+    """Whether a symbol of PyTorch is a float, not an integer."""
+    return name.startswith(_FLOAT_PREFIXES)
+
+
+def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the expressions in `SymInt`s that are named sizes of their own.
+
+    Returns:
+        name -> its definition as Python text (with `math`), and the symbols in that.
+    """
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for value in values:
+        expression = value.node.expr
+        for part in _SYMPY.postorder_traversal(expression):
+            if isinstance(part, _SYMPY.Expr) and not part.is_Atom:
+                symbols = frozenset(map(str, part.free_symbols))
+                found[_own_name(part)] = (_PRINTER.doprint(part), symbols)
+    return found
+
+
+def _guarded_number(environment: Any, expression: Any) -> int | None:
+    """Return 0 or 1 where PyTorch compiles for an expression that has this value, else None.
+
+    PyTorch does so where it matters, for `n // 2` say; other expressions keep their form.
+    """
+    if expression.is_Symbol:
+        return None
+    bounds = environment.bound_sympy(expression)
+    for number in (1, 0):
+        if bounds.lower <= number <= bounds.upper:
+            known = environment._maybe_evaluate_static(_SYMPY.Eq(expression, number))
+            if known == True:  # noqa: E712 - SymPy's truth
+                return number
+    return None
+
+
+def _own_name(expression: Any) -> str:
+    return f"e{sha256(str(expression).encode()).hexdigest()[:12]}"
+
+
+def _may_be_negative(value: Any, expression: Any) -> bool:
+    """Whether some symbol of an expression may be below 0, which named sizes of HLO never are."""
+    if isinstance(value, _SYMPY.Expr):
+        return False
+    ranges = value.node.shape_env.var_to_range
+    return any(symbol in ranges and ranges[symbol].lower < 0 for symbol in expression.free_symbols)
 
 
 def _made(part: Any, made: dict[Any, Size]) -> Size:
@@ -87,8 +146,4 @@ def _made(part: Any, made: dict[Any, Size]) -> Size:
             return maker(*(made[item] for item in part.args))
         except (ValueError, KeyError):
             pass
-    raise UnsupportedError(
-        f"the size {part} is not made of sums, products, quotients and remainders of sizes",
-        code="INGOT0371",
-        hint="mark the dimension as static, or compute the size in integers",
-    )
+    return Dim.symbol(_own_name(part))

@@ -20,18 +20,28 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch._C._dynamo import guards as _native
+from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, DivideByKey
+from torch.utils._pytree import (
+    MappingKey,
+    SequenceKey,
+    tree_flatten,
+    tree_leaves,
+    tree_unflatten,
+)
 from torch.utils._sympy.printers import PythonPrinter
 
 from ingot.frontends.torch.constants import attribute
 from ingot.frontends.torch.launch import Launch
-from ingot.frontends.torch.layout import MemoryLayout
-from ingot.frontends.torch.nodes import Node, parts
-from ingot.frontends.torch.sizes import Size, Sizes, size_of
+from ingot.frontends.torch.layout import MemoryLayout, layout_of
+from ingot.frontends.torch.nodes import Node, arguments, bindings_of
+from ingot.frontends.torch.sizes import Size, Sizes, definitions_of, is_float_symbol, size_of
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.support.diagnostics import InternalError
 
 Step = Launch | Node
 
@@ -46,21 +56,45 @@ class Wrapper:
         source: its text.
     """
 
-    __slots__ = ("_constants", "_lines", "_names", "_namespace", "_uses", "function", "source")
+    __slots__ = (
+        "_constants",
+        "_defined",
+        "_definitions",
+        "_lines",
+        "_names",
+        "_namespace",
+        "_uses",
+        "_views",
+        "function",
+        "source",
+    )
 
-    def __init__(self, graph_module: Any, steps: Sequence[Step]) -> None:
-        """Write and compile the function that runs `steps` for the graph of `graph_module`."""
+    def __init__(
+        self, graph_module: Any, steps: Sequence[Step], views: Mapping[Node, Node]
+    ) -> None:
+        """Write and compile the function that runs `steps` for the graph of `graph_module`.
+
+        `views`: tensors that are made as views, of which tensor each.
+        """
+        self._views: dict[Node, list[Node]] = {}
+        for view, root in views.items():
+            self._views.setdefault(root, []).append(view)
         self._names: dict[Node, str] = {}
         self._lines: list[str] = []
         self._constants: dict[int, str] = {}
         self._namespace: dict[str, Any] = {
             "empty_strided": cast("Any", _native)._empty_strided_cpu,
-            "floordiv": _floordiv,
-            "mod": _mod,
             "fail": _fail,
+            "floordiv": _floordiv,
             "math": math,
+            "mod": _mod,
+            "scalar_tensor": torch.scalar_tensor,
+            "torch": torch,
+            "unflatten": tree_unflatten,
         }
         graph = graph_module.graph
+        self._defined: set[str] = set()
+        self._definitions = definitions_of(_symbolic_sizes(graph))
         results = next(node for node in graph.nodes if node.op == "output").args[0]
         self._uses = _last_uses(steps, results)
         self._bind(graph_module)
@@ -70,7 +104,8 @@ class Wrapper:
             else:
                 self._host(step)
             self._drop(number)
-        self._lines.append(f"return [{', '.join(self._text(item) for item in results)}]")
+        given = ", ".join([self._text(item) for item in results])
+        self._lines.append(f"return [{given}]")
         self.source = "def call(args):\n" + "".join(f"    {line}\n" for line in self._lines)
         exec(compile(self.source, "<ingot>", "exec"), self._namespace)
         self.function: Callable[[list[Any]], list[Any]] = self._namespace["call"]
@@ -93,6 +128,9 @@ class Wrapper:
             self._lines.append(f"{', '.join(arguments)}, = args")
         self._lines.append("args.clear()")
         self._lines.extend(f"{symbol} = {source}" for symbol, source in symbols.items())
+        self._defined.update(symbols)
+        for node in list(self._names):
+            self._look(node)
 
     # ---- steps
 
@@ -102,6 +140,13 @@ class Wrapper:
         addresses: list[str] = []
         for node, layout in zip(launch.nodes, launch.inputs, strict=True):
             addresses.append(f"{self._input(node, layout)}.data_ptr()")
+        for symbol in launch.numbers:
+            held = f"number{len(self._lines)}"
+            is_float = is_float_symbol(symbol)
+            kind = self._constant(torch.float64 if is_float else torch.int64, "dtype")
+            text = self._size(Dim.symbol(symbol))
+            self._lines.append(f"{held} = scalar_tensor({text}, dtype={kind})")
+            addresses.append(f"{held}.data_ptr()")
         addresses.extend("0" for _ in launch.sizes)
         copies: list[str] = []
         for node, layout in zip(piece.outputs, launch.outputs, strict=True):
@@ -110,11 +155,24 @@ class Wrapper:
             else:
                 made = self._output(node, layout, copies)
             addresses.append(f"{made}.data_ptr()")
-        addresses.extend(map(str, launch.open_sizes))
+        addresses.extend([self._size(size) for size in launch.open_sizes])
         run, status = self._constant(launch.run, "run"), f"status{number}"
         self._lines.append(f"{status} = {run}({', '.join(addresses)})")
         self._lines.append(f"if {status}: fail({self._constant(launch, 'launch')}, {status})")
         self._lines.extend(copies)
+        for node in piece.outputs:
+            self._look(node)
+
+    def _look(self, root: Node) -> None:
+        """Write the views of a tensor in memory."""
+        for view in self._views.get(root, ()):
+            source = self._names[root]
+            name = self._names[view] = f"view{len(self._names)}"
+            value, sizes = view.meta["val"], layout_of(view)
+            shift = size_of(value.storage_offset()) - size_of(root.meta["val"].storage_offset())
+            offset = f"{source}.storage_offset()" + (f" + {self._size(shift)}" if shift else "")
+            form = f"{self._tuple(sizes.sizes)}, {self._tuple(sizes.strides)}"
+            self._lines.append(f"{name} = {source}.as_strided({form}, {offset})")
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -136,9 +194,9 @@ class Wrapper:
         """
         name = self._names[node] = f"t{len(self._names)}"
         kind = self._constant(node.meta["val"].dtype, "dtype")
-        sizes, strides = _tuple(layout.sizes), _tuple(layout.strides)
+        sizes, strides = self._tuple(layout.sizes), self._tuple(layout.strides)
         if layout.order is None:
-            made, dense = f"dense{len(self._lines)}", _tuple(_row_major(layout.sizes))
+            made, dense = f"dense{len(self._lines)}", self._tuple(_row_major(layout.sizes))
             self._lines.append(f"{made} = empty_strided({sizes}, {dense}, {kind})")
             self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
             # Of elements that are one in memory, the first is written.
@@ -149,21 +207,30 @@ class Wrapper:
             return made
         if layout.repeats:
             ones = [1 if axis in layout.repeats else size for axis, size in enumerate(layout.sizes)]
-            made = f"empty_strided({_tuple(ones)}, {strides}, {kind})"
+            made = f"empty_strided({self._tuple(ones)}, {strides}, {kind})"
             self._lines.append(f"{name} = {made}.expand({sizes})")
         else:
             self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
         return name
 
     def _host(self, node: Node) -> None:
-        """Write the call of one of PyTorch's ops."""
-        name = self._names[node] = f"t{len(self._names)}"
+        """Write the call of one of PyTorch's ops, and of what its result says of sizes."""
+        name = f"t{len(self._names)}"
         if node.target is operator.getitem:
             self._lines.append(f"{name} = {self._text(node.args[0])}[{node.args[1]}]")
-            return
-        given = [self._text(item) for item in node.args]
-        given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())
-        self._lines.append(f"{name} = {self._constant(node.target, 'op')}({', '.join(given)})")
+        elif node.target is torch.ops.aten.empty_strided.default:
+            layout, kind = layout_of(node), self._constant(node.meta["val"].dtype, "dtype")
+            form = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {kind}"
+            self._lines.append(f"{name} = empty_strided({form})")
+        else:
+            given = [self._text(item) for item in node.args]
+            given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())
+            self._lines.append(f"{name} = {self._constant(node.target, 'op')}({', '.join(given)})")
+        self._names[node] = name
+        for symbol, path in bindings_of(node).items():
+            self._lines.append(f"{symbol} = {_path_text(name, path)}")
+            self._defined.add(symbol)
+        self._look(node)
 
     def _drop(self, number: int) -> None:
         """Write the end of what is not needed after a step."""
@@ -173,27 +240,52 @@ class Wrapper:
 
     # ---- values
 
-    def _text(self, item: Any) -> str:
+    def _text(self, items: Any) -> str:
         """Return an argument of a node as Python text."""
-        texts = [self._leaf(part) for part in parts(item)]
-        return f"[{', '.join(texts)}]" if isinstance(item, tuple | list) else texts[0]
+        leaves, structure = tree_flatten(items)
+        if structure.is_leaf():
+            return self._leaf(items)
+        texts = ", ".join([self._leaf(part) for part in leaves])
+        if len(leaves) == len(items) and all(
+            structure.child(n).is_leaf() for n in range(len(items))
+        ):
+            if isinstance(items, list):
+                return f"[{texts}]"
+            if type(items) is tuple:
+                return f"({texts}{',' if len(leaves) == 1 else ''})"
+        return f"unflatten([{texts}], {self._constant(structure, 'structure')})"
 
     def _leaf(self, item: Any) -> str:
         value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
         if isinstance(value, torch.SymInt):
-            return str(size_of(value))
+            return self._size(size_of(value))
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            return str(_PRINTER.doprint(cast("Any", value).node.expr))
+            return f"({_PRINTER.doprint(cast('Any', value).node.expr)})"
         if isinstance(item, torch.fx.Node):
-            return self._names[item]
+            return self._names[item] if item in self._names else repr(value)
         if item is None or isinstance(item, bool | int | str):
             return repr(item)
         return self._constant(item)
 
+    def _size(self, size: Size) -> str:
+        """Return a size as Python text; write the lines that define expressions in it."""
+        if isinstance(size, int):
+            return str(size)
+        for symbol in sorted(symbols_of((size,)) - self._defined):
+            if symbol in self._definitions:
+                text, _ = self._definitions[symbol]
+                self._lines.append(f"{symbol} = {text}")
+                self._defined.add(symbol)
+        return str(size)
+
+    def _tuple(self, items: Sequence[Size]) -> str:
+        texts = [self._size(item) for item in items]
+        return f"({', '.join(texts)}{',' if len(items) == 1 else ''})"
+
     def _constant(self, value: Any, kind: str = "constant") -> str:
         """Return the name of a value that the function holds."""
         if id(value) not in self._constants:
-            name = f"{kind}{len(self._namespace)}"
+            name = f"{kind}{len(self._constants)}"
             self._constants[id(value)] = name
             self._namespace[name] = value
         return self._constants[id(value)]
@@ -209,6 +301,41 @@ def _mod(left: int, right: int) -> int:
 
 def _fail(launch: Launch, status: int) -> None:
     raise launch.fail(status)
+
+
+def _path_text(name: str, path: Sequence[Any]) -> str:
+    """Return the text for a part of a value: where PyTorch says that a named size is."""
+    text = name
+    for key in path:
+        match key:
+            case SequenceKey():
+                text = f"{text}[{key.idx}]"
+            case MappingKey():
+                text = f"{text}[{cast('Any', key).key!r}]"
+            case CallMethodKey():
+                text = f"{text}.{key.name}()"
+            case DivideByKey():
+                text = f"({text} // {key.divisor})"
+            case ConvertIntKey():
+                text = f"int({text})"
+            case _:
+                raise InternalError(f"a size is at {path} of a result")
+    return text
+
+
+def _symbolic_sizes(graph: Any) -> list[Any]:
+    """Return the symbolic sizes of a graph: of tensors, of arguments, and as values."""
+    found: list[Any] = []
+    for node in graph.nodes:
+        leaves = [*tree_leaves(node.meta.get("val")), *arguments(node)]
+        for leaf in leaves:
+            items = (*leaf.shape, *leaf.stride()) if _has_sizes(leaf) else (leaf,)
+            found.extend(item for item in items if isinstance(item, torch.SymInt))
+    return found
+
+
+def _has_sizes(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
@@ -248,7 +375,3 @@ def _row_major(sizes: Sizes) -> list[Size]:
         strides.insert(0, step)
         step = step * size
     return strides
-
-
-def _tuple(items: Sequence[Size]) -> str:
-    return f"({', '.join(map(str, items))}{',' if len(items) == 1 else ''})"

@@ -1,53 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A piece of an ATen graph as an HLO module: the walk over its nodes.
+"""A piece of an ATen graph as an HLO module: parameters, the walk over its nodes, results.
 
 Parameters and results of the module are the arrays in memory (`layout`); named sizes come from the
 dimensions of parameters, and a size that no parameter has as a dimension gets one without data.
-
-Invariant: a rule that gives a result of other sizes than PyTorch computed is an internal error,
-never a wrong result.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import torch
 
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.lowering.numbers import run_time_number, symbols_in
-from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.nodes import Node, arguments, parts, tensors_of
-from ingot.frontends.torch.partition import Piece
-from ingot.frontends.torch.sizes import Size, Sizes, size_of, sizes_of
+from ingot.frontends.torch.lowering.symbols import sizes_in, sizes_of_result, with_bodies
+from ingot.frontends.torch.lowering.walk import Walk
+from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.piece import Piece
+from ingot.frontends.torch.sizes import is_float_symbol
 from ingot.frontends.torch.types import element_of
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
-
-
-class RefusedError(Exception):
-    """A rule does not take the arguments of a node, which is left to PyTorch.
-
-    Attributes:
-        node: the node.
-        why: the reason, for people.
-    """
-
-    def __init__(self, node: Node, why: str) -> None:
-        super().__init__(why)
-        self.node = node
-        self.why = why
+from ingot.support.diagnostics import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +34,11 @@ class Lowered:
     """A module, and how tensors become its parameters and its results tensors.
 
     Attributes:
-        module: parameters for the inputs of the piece, then for `sizes`; a tuple of results.
+        module: parameters for the inputs of the piece, then for `numbers` and `sizes`; a tuple of
+            results.
         nodes: the inputs that are parameters.
         inputs: the layout of each of them.
+        numbers: symbols that are no size of an array, with a number each; they may be negative.
         sizes: named sizes that have a parameter of their own.
         outputs: the layout of each output.
     """
@@ -65,6 +46,7 @@ class Lowered:
     module: Module
     nodes: tuple[Node, ...]
     inputs: tuple[MemoryLayout, ...]
+    numbers: tuple[str, ...]
     sizes: tuple[str, ...]
     outputs: tuple[MemoryLayout, ...]
 
@@ -89,7 +71,7 @@ def lower(
     return _Lowering(piece, name, constants, layouts).run()
 
 
-class _Lowering:
+class _Lowering(Walk):
     def __init__(
         self,
         piece: Piece,
@@ -102,8 +84,7 @@ class _Lowering:
         self.name = name
         self.inputs = [node for node in piece.inputs if node not in constants]
         self.constants = {node: constants[node] for node in piece.inputs if node in constants}
-        self.values: dict[Any, Any] = {}
-        self.b = ArrayBuilder("main", self._symbol, {})
+        super().__init__(ArrayBuilder("main", self._symbol, {}))
         self._sizes: dict[str, Instruction] = {}
 
     def run(self) -> Lowered:
@@ -113,7 +94,7 @@ class _Lowering:
             array = self.b.parameter(number, shape, node.name)
             self._learn_sizes(array)
             self.values[node] = layout.tensor_of(self.b, array)
-        lacking = self._size_parameters()
+        numbers, lacking = self._size_parameters()
         for node, array in self.constants.items():
             self.values[node] = self.b.constant(array, element_of(node.meta["val"].dtype))
         for node in self.piece.nodes:
@@ -127,7 +108,7 @@ class _Lowering:
         ]
         module = Module.of(self.name, self.b.build(self.b.tuple(*results)))
         module.aliases = self._aliases()
-        return Lowered(module, tuple(self.inputs), inputs, lacking, outputs)
+        return Lowered(module, tuple(self.inputs), inputs, numbers, lacking, outputs)
 
     # ---- sizes
 
@@ -142,92 +123,35 @@ class _Lowering:
                 found = self.b.emit("get-dimension-size", array, dimensions=(axis,))
                 self._sizes[str(size)] = self.b.convert_to(found, S64)
 
-    def _size_parameters(self) -> tuple[str, ...]:
-        """Add a parameter without data for each named size that no input has as a dimension."""
-        used = symbols_of(size for node in self.piece.nodes for size in _sizes_in(node))
-        given = symbols_of(size for node in self.inputs for size in self.layout_of(node).array_dims)
-        lacking = tuple(sorted((used | given) - self._sizes.keys()))
-        first = len(self.inputs)
-        for number, name in enumerate(lacking, first):
-            shape = Shape.array("u8", (Dim.symbol(name),))
-            self._learn_sizes(self.b.parameter(number, shape, name))
-        return lacking
+    def _size_parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Add a parameter for each symbol that no input has as a dimension.
+
+        Returns:
+            The symbols that are only numbers, whose parameters are numbers; and those that sizes
+            are made of, whose parameters have the size and no data.
+        """
+        nodes, inputs = list(with_bodies(self.piece.nodes)), self.inputs
+        used = symbols_of(size for node in nodes for size in sizes_in(node))
+        given = symbols_of(size for node in inputs for size in self.layout_of(node).array_dims)
+        of_arrays = given | symbols_of(size for node in nodes for size in sizes_of_result(node))
+        lacking = (used | given) - self._sizes.keys()
+        numbers, sizes = tuple(sorted(lacking - of_arrays)), tuple(sorted(lacking & of_arrays))
+        for number, name in enumerate((*numbers, *sizes), len(inputs)):
+            if name in numbers:
+                element = F64 if is_float_symbol(name) else S64
+                self._sizes[name] = self.b.parameter(number, Shape.array(element, ()), name)
+            else:
+                shape = Shape.array("u8", (Dim.symbol(name),))
+                self._learn_sizes(self.b.parameter(number, shape, name))
+        return numbers, sizes
 
     # ---- nodes
 
     def _value(self, node: Node) -> Any:
-        if node.target is operator.getitem:
-            return self.values[node.args[0]][node.args[1]]
-        if node in self.piece.mutations:
-            to, value = (self._argument(item) for item in node.args[:2])
-            return self.b.spread(self.b.convert_to(value, to.shape.dtype), to.shape.dims)
-        op = Op(node, self.b)
-        positional, named = self._arguments(node)
-        try:
-            made = rules.find(node.target)(op, *positional, **named)
-        except UnsupportedError as error:
-            raise RefusedError(node, error.diagnostic.message) from error
-        except VerifyError as error:
-            shapes = ", ".join(
-                str(item.shape) for item in positional if isinstance(item, Instruction)
-            )
-            raise InternalError(
-                f"{node.target} of {shapes}: {error.diagnostic.message}",
-                op_type=str(node.target),
-                op_name=node.name,
-                location=metadata_of(node).location,
-            ) from error
-        self._check(node, made)
-        return made
-
-    def _arguments(self, node: Node) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of a node by PyTorch's schema, with its defaults."""
-        schema = getattr(node.target, "_schema", None)
-        if schema is None:
-            return [self._argument(item) for item in node.args], {}
-        positional: list[Any] = []
-        named: dict[str, Any] = {}
-        for number, argument in enumerate(schema.arguments):
-            if argument.name in _OF_THE_RESULT and argument.kwarg_only:
-                continue
-            given = (
-                node.args[number]
-                if number < len(node.args)
-                else node.kwargs.get(argument.name, argument.default_value)
-            )
-            value = self._argument(given)
-            if argument.kwarg_only:
-                named[argument.name] = value
-            else:
-                positional.append(value)
-        return positional, named
-
-    def _argument(self, given: Any) -> Any:
-        made = [self._item(item) for item in parts(given)]
-        return made if isinstance(given, tuple | list) else made[0]
-
-    def _item(self, given: Any) -> Any:
-        if isinstance(given, torch.fx.Node):
-            value = given.meta.get("val")
-            if isinstance(value, torch.SymInt):
-                return size_of(value)
-            if isinstance(value, torch.SymFloat):
-                return run_time_number(self.b, value)
-            return self.values[given]
-        return size_of(given) if isinstance(given, torch.SymInt) else given
-
-    def _check(self, node: Node, made: Any) -> None:
-        """Compare what a rule made with what PyTorch expects."""
-        for value, want in zip(parts(made), parts(node.meta["val"]), strict=True):
-            if not isinstance(want, torch.Tensor) or value is None:
-                continue
-            shape = Shape.array(element_of(want.dtype), sizes_of(want.shape))
-            if value.shape.dims != shape.dims or value.shape.dtype is not shape.dtype:
-                raise InternalError(
-                    f"the rule of {node.target} gave {value.shape} where PyTorch has {shape}",
-                    op_type=str(node.target),
-                    op_name=node.name,
-                )
+        if node not in self.piece.mutations:
+            return self.value_of(node)
+        to, value = (self.argument(item) for item in node.args[:2])
+        return self.b.spread(self.b.convert_to(value, to.shape.dtype), to.shape.dims)
 
     # ---- results
 
@@ -240,22 +164,3 @@ class _Lowering:
             for number, node in enumerate(self.piece.outputs)
             if node in self.piece.mutations
         )
-
-
-_OF_THE_RESULT = frozenset(
-    {"device", "dtype", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
-)
-"""What a schema says of the result, which PyTorch has worked out already."""
-
-
-def _sizes_in(node: Node) -> Sizes:
-    """Return the sizes that a node's values and arguments have."""
-    named: list[Size] = []
-    found: list[Any] = [size for tensor in tensors_of(node) for size in tensor.shape]
-    for item in arguments(node):
-        value = item.meta.get("val") if isinstance(item, torch.fx.Node) else item
-        if isinstance(value, torch.SymInt):
-            found.append(value)
-        elif isinstance(value, torch.SymFloat):
-            named.extend(map(Dim.symbol, symbols_in(value)))
-    return (*sizes_of(found), *named)

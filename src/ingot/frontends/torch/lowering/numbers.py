@@ -19,6 +19,7 @@ from torch.utils._sympy import functions as torch_functions
 
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.sizes import size_of
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
@@ -103,6 +104,8 @@ def symbols_in(value: Any) -> list[str]:
 def _made(b: ArrayBuilder, part: Any, made: dict[Any, Instruction]) -> Instruction:
     if part.is_Number:
         return b.scalar(float(part), F64)
+    if part.is_Symbol:
+        return b.scalar(Dim.symbol(str(part)), F64)
     maker = None if part.is_integer else _MAKERS.get(part.func)
     if maker is not None:
         return maker(b, *(made[item] for item in part.args))

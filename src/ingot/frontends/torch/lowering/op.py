@@ -36,7 +36,9 @@ _CATEGORIES = {Kind.PRED: 0, Kind.SIGNED: 1, Kind.UNSIGNED: 1, Kind.FLOAT: 2, Ki
 class Op:
     """One node of the graph."""
 
-    __slots__ = ("b", "node", "val")
+    __slots__ = ("b", "inlined", "node", "val")
+    inlined: Callable[[ArrayBuilder, Any, Sequence[Any]], list[Any]]
+    """Emits the body of a higher-order op into a builder: see `Walk.inlined`."""
 
     def __init__(self, node: Any, b: ArrayBuilder) -> None:
         """Look at `node`, an `fx.Node` that calls an op."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from torch._ops import HigherOrderOperator
+
 from ingot.frontends.torch.lowering import (
     activation,
     arithmetic,
@@ -16,6 +18,7 @@ from ingot.frontends.torch.lowering import (
     distances,
     elementwise,
     embedding_bag,
+    higher_order,
     indexing,
     matmul,
     reduction,
@@ -34,16 +37,22 @@ _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, specia
 _FOLDS = (cumulative, reduction, softmax, sorting)
 _MOVES = (diagonals, embedding_bag, indexing, scatter, searching, shaping, strides)
 _PRODUCTS = (distances, matmul)
-FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_PRODUCTS)
+FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_PRODUCTS, higher_order)
 
 RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
 
 
 def has_rule(target: Any) -> bool:
     """Whether an op is compiled."""
-    return target is operator.getitem or str(target) in RULES
+    return target is operator.getitem or _key(target) in RULES
 
 
 def find(target: Any) -> Rule:
     """Return the rule of an op that has one."""
-    return RULES[str(target)]
+    return RULES[_key(target)]
+
+
+def _key(target: Any) -> str:
+    if isinstance(target, HigherOrderOperator):
+        return f"higher_order.{target.name()}.default"
+    return str(target)

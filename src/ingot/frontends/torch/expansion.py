@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`flex_attention` as the ops that it means: `expand_attention(graph_module)`, before `placement`.
+
+PyTorch's own definition of the op (scores, `score_mod` and `mask_mod` over all of them, softmax,
+product) is traced for the operands of each node, and takes the node's place.
+
+Invariant: the graph computes the same.
+
+Example:
+    flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j))
+    bmm, add, softmax, bmm ...: one program
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._higher_order_ops.flex_attention import (
+    flex_attention,
+    sdpa_dense,  # pyright: ignore[reportUnknownVariableType]
+)
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.nodes import Node, attribute_of, is_graph
+
+_MEANINGS: dict[Any, Callable[..., Any]] = {flex_attention: sdpa_dense}
+"""PyTorch refuses gradients of `flex_attention` on CPU, so there is no node for them."""
+
+
+def expand_attention(graph_module: Any) -> None:
+    """Replace the nodes of a graph that call `flex_attention`."""
+    found = [node for node in graph_module.graph.nodes if node.target in _MEANINGS]
+    for node in found:
+        _expand(graph_module, node, _MEANINGS[node.target])
+    if found:
+        graph_module.graph.eliminate_dead_code()
+
+
+def _expand(graph_module: Any, node: Node, meaning: Callable[..., Any]) -> None:
+    leaves, structure = tree_flatten((node.args, node.kwargs))
+    nodes = [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
+    inputs = [leaf for leaf in nodes if not is_graph(leaf)]
+    known = {leaf: attribute_of(leaf) for leaf in nodes if is_graph(leaf)}
+
+    def called(*given: Any) -> Any:
+        values = {**known, **dict(zip(inputs, given, strict=True))}
+        filled = [values[x] if isinstance(x, torch.fx.Node) else x for x in leaves]
+        args, kwargs = tree_unflatten(filled, structure)
+        return meaning(*args, **kwargs)
+
+    mode = next(
+        item.meta["val"].fake_mode
+        for item in inputs
+        if isinstance(item.meta.get("val"), FakeTensor)
+    )
+    functional = torch.func.functionalize(called, remove="mutations")
+    with mode:
+        traced = make_fx(functional, decomposition_table=decompositions())(
+            *(item.meta["val"] for item in inputs)
+        )
+    _replace(node, _inlined(graph_module, node, traced, inputs))
+
+
+def _inlined(graph_module: Any, before: Node, traced: Any, inputs: list[Node]) -> Any:
+    """Copy the nodes of a traced function in front of a node; return its results."""
+    graph, given = graph_module.graph, iter(inputs)
+    copies: dict[Node, Node] = {}
+    results: Any = None
+    with graph.inserting_before(before):
+        for node in traced.graph.nodes:
+            if node.op == "placeholder":
+                copies[node] = next(given)
+            elif node.op == "output":
+                leaves, structure = tree_flatten(node.args[0])
+                held = [copies[x] if isinstance(x, torch.fx.Node) else x for x in leaves]
+                results = tree_unflatten(held, structure)
+            else:
+                copies[node] = graph.node_copy(node, copies.__getitem__)
+                copies[node].meta["stack_trace"] = before.meta.get("stack_trace")
+            if node.op == "get_attr":
+                _adopt(graph_module, copies[node], attribute_of(node))
+    return results
+
+
+def _adopt(graph_module: Any, node: Node, value: Any) -> None:
+    """Give the graph module an attribute, which a node gets."""
+    node.target = f"_expanded_{node.name}"
+    with unset_fake_temporarily():
+        setattr(graph_module, node.target, value)
+    if isinstance(value, torch.Tensor):
+        node.meta["val"] = value
+
+
+def _replace(node: Node, results: Any) -> None:
+    """Let the users of a node's results, and of tuples in them, use others."""
+    waiting: list[tuple[Node, Any]] = [(node, results)]
+    while waiting:
+        old, new = waiting.pop()
+        for user in list(old.users):
+            if user.target is not operator.getitem:
+                continue
+            item = new[user.args[1]]
+            if isinstance(item, torch.fx.Node) or item is None:
+                user.replace_all_uses_with(item)
+            else:
+                waiting.append((user, item))

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk over the nodes of an ATen graph: each node's rule is called with what it takes.
+
+`lowering.graph` walks a piece of a graph so; rules of higher-order ops walk their bodies, in the
+builder of a computation (`Walk.inlined`).
+
+Invariant: a rule that gives a result of other sizes than PyTorch computed is an internal error,
+never a wrong result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.numbers import run_time_number
+from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.nodes import Node, attribute_of, is_graph, is_size, parts
+from ingot.frontends.torch.sizes import size_of, sizes_of
+from ingot.frontends.torch.types import element_of
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
+
+
+class RefusedError(Exception):
+    """A rule does not take the arguments of a node, which is left to PyTorch.
+
+    Attributes:
+        node: the node.
+        why: the reason, for people.
+    """
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+class Walk:
+    """The values of nodes in one computation."""
+
+    def __init__(self, b: ArrayBuilder) -> None:
+        """Emit into `b`."""
+        self.b = b
+        self.values: dict[Any, Any] = {}
+
+    def value_of(self, node: Node) -> Any:
+        """Return what a node computes: an instruction, or a tuple of several.
+
+        Raises:
+            RefusedError: its rule does not take the arguments.
+        """
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
+        op = Op(node, self.b)
+        op.inlined = self.inlined
+        positional: list[Any] = []
+        try:
+            positional, named = self.arguments(node)
+            made = rules.find(node.target)(op, *positional, **named)
+        except UnsupportedError as error:
+            raise RefusedError(node, error.diagnostic.message) from error
+        except RefusedError as error:  # of a node of its body
+            raise RefusedError(node, error.why) from error
+        except VerifyError as error:
+            shapes = ", ".join(
+                str(item.shape) for item in positional if isinstance(item, Instruction)
+            )
+            raise InternalError(
+                f"{node.target} of {shapes}: {error.diagnostic.message}",
+                op_type=str(node.target),
+                op_name=node.name,
+                location=metadata_of(node).location,
+            ) from error
+        _check(node, made)
+        return made
+
+    @staticmethod
+    def inlined(b: ArrayBuilder, body: Any, arguments: Sequence[Any]) -> list[Any]:
+        """Emit the graph of a graph module into `b`; return its results.
+
+        Args:
+            b: the builder.
+            body: a `GraphModule`.
+            arguments: instructions and sizes, for its placeholders.
+        """
+        walk, given = Walk(b), iter(arguments)
+        results: list[Any] = []
+        for node in body.graph.nodes:
+            if node.op == "placeholder":
+                walk.values[node] = next(given)
+                _check_operand(node, walk.values[node])
+            elif node.op == "output":
+                results = [walk.argument(item) for item in parts(node.args[0])]
+            elif node.op == "call_function" and not is_size(node):
+                b.metadata = metadata_of(node)
+                walk.values[node] = walk.value_of(node)
+        return results
+
+    def arguments(self, node: Node) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of a node by PyTorch's schema, with its defaults."""
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            return [self.argument(item) for item in node.args], {}
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for number, argument in enumerate(schema.arguments):
+            if argument.name in _OF_THE_RESULT and argument.kwarg_only:
+                continue
+            given = (
+                node.args[number]
+                if number < len(node.args)
+                else node.kwargs.get(argument.name, argument.default_value)
+            )
+            value = self.argument(given)
+            if argument.kwarg_only:
+                named[argument.name] = value
+            else:
+                positional.append(value)
+        return positional, named
+
+    def argument(self, given: Any) -> Any:
+        """Return what an argument of a node stands for; of a list, of its items."""
+        made = [self._item(item) for item in parts(given)]
+        return made if isinstance(given, tuple | list) else made[0]
+
+    def _item(self, given: Any) -> Any:
+        if not isinstance(given, torch.fx.Node):
+            return size_of(given) if isinstance(given, torch.SymInt) else given
+        if is_graph(given):
+            return attribute_of(given)
+        value = given.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return size_of(value)
+        if isinstance(value, torch.SymFloat):
+            return run_time_number(self.b, value)
+        if isinstance(value, torch.SymBool):
+            raise UnsupportedError(f"{value} is a truth value of sizes")
+        return value if isinstance(value, int | float) else self.values[given]
+
+
+_OF_THE_RESULT = frozenset(
+    {"device", "dtype", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
+)
+"""What a schema says of the result, which PyTorch has worked out already."""
+
+
+def _check_operand(node: Node, value: Any) -> None:
+    """Raise UnsupportedError for an operand with other sizes than its body was traced with."""
+    want = node.meta.get("val")
+    if isinstance(want, torch.Tensor) and value.shape.dims != sizes_of(want.shape):
+        raise UnsupportedError(f"its body is of {sizes_of(want.shape)}, not {value.shape}")
+
+
+def _check(node: Node, made: Any) -> None:
+    """Compare what a rule made with what PyTorch expects."""
+    for value, want in zip(parts(made), parts(node.meta["val"]), strict=True):
+        if not isinstance(want, torch.Tensor) or value is None:
+            continue
+        shape = Shape.array(element_of(want.dtype), sizes_of(want.shape))
+        if value.shape.dims != shape.dims or value.shape.dtype is not shape.dtype:
+            raise InternalError(
+                f"the rule of {node.target} gave {value.shape} where PyTorch has {shape}",
+                op_type=str(node.target),
+                op_name=node.name,
+            )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views that leave a graph are views: `views_of(graph, host)`, between `placement` and `partition`.
+
+A result of the graph, or an argument of a host node, that only looks differently at a tensor in
+memory (an argument of the graph, a result of PyTorch's kernels, another result) is not computed.
+Nor is one with gaps, whose root becomes a result of its program. The wrapper makes them with
+`as_strided`. PyTorch asks for that, too: it reads the offset of a result that is a view of an
+argument.
+
+Invariant: a view and its root share their storage in PyTorch's own trace and have one element type,
+and nothing writes into the root.
+
+Example:
+    def f(x): y = x * 2; return y, y.t(), x[1:]     y is computed; y.t() and x[1:] are views
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ingot.frontends.torch.layout import layout_of
+from ingot.frontends.torch.nodes import Node, is_size, is_view
+
+
+def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
+    """Return the views that need not be computed, and the root of each: a tensor in memory.
+
+    Args:
+        graph: an ATen graph.
+        host: the nodes that PyTorch runs.
+    """
+    leaving = _leaving(graph, host)
+    written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
+    found: dict[Node, Node] = {}
+    for node in leaving:
+        root = root_of(node)
+        if root is node or node in host or root in written or is_size(node):
+            continue
+        if not _is_plain_view(node.meta["val"], root.meta.get("val")):
+            continue
+        in_memory = root.op != "call_function" or root in host or root in leaving
+        # A tensor with gaps is better seen in its root than filled by a copy.
+        if in_memory or layout_of(node).order is None:
+            found[node] = root
+    return found
+
+
+def root_of(node: Node) -> Node:
+    """Return the tensor that a node is a view of, through views of views; else the node."""
+    while node.op == "call_function":
+        source = node.args[0] if node.target is operator.getitem else node
+        if source.target is operator.getitem or source.op != "call_function":
+            break
+        if not is_view(source):
+            break
+        node = source.args[0]
+    return node
+
+
+def _leaving(graph: Any, host: Collection[Node]) -> dict[Node, None]:
+    """Return the tensors of programs that the caller or a host node gets."""
+    found: dict[Node, None] = {}
+    for node in graph.nodes:
+        if node.op == "output" or node in host:
+            found.update(dict.fromkeys(node.all_input_nodes))
+    return {node: None for node in found if node.op == "call_function"}
+
+
+def _is_plain_view(view: object, root: object) -> bool:
+    if not isinstance(view, torch.Tensor) or not isinstance(root, torch.Tensor):
+        return False
+    if any(item.layout is not torch.strided for item in (view, root)):
+        return False
+    kinds = [(item.dtype, item.is_conj(), item.is_neg()) for item in (view, root)]
+    storages: list[Any] = [StorageWeakRef(item.untyped_storage()) for item in (view, root)]
+    return kinds[0] == kinds[1] and bool(storages[0] == storages[1])

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that data decides: masks, `nonzero`, `unique`, `item()`, in graphs that are not broken."""
+
+import pytest
+import torch
+from tests.frontends.torch.compare import assert_runs_same, assert_same
+
+pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
+
+
+@pytest.fixture(autouse=True)
+def _captured():
+    with torch._dynamo.config.patch(
+        capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
+    ):
+        yield
+
+
+def _sized(n):
+    count = n.item()
+    torch._check(count >= 0)
+    torch._check(count < 100)
+    return torch.arange(count) * 2, torch.ones(count, 3).sum(0), count + 1
+
+
+def _scaled(x, n):
+    return x * n.item() + 1
+
+
+def _halves(x):
+    found = x[x > 0]
+    return found.sin(), found.shape[0], found.new_ones(found.shape[0] + 2), found.sum()
+
+
+def _two(x):
+    positive, negative = x[x > 0], x[x < 0]
+    return torch.cat([positive, negative]) * 2, positive.shape[0] * negative.shape[0]
+
+
+def _twice(x):
+    found = x[x > -0.5]
+    return found[found > 0.5] * 3, found * 2
+
+
+X = torch.linspace(-1, 1, 21)
+CASES = {
+    "nonzero": (lambda x: (x > 0).nonzero() * 2, X.reshape(3, 7)),
+    "nonzero, tuple": (lambda x: torch.nonzero(x > 0, as_tuple=True), X.reshape(3, 7)),
+    "none": (lambda x: x[x > 5].exp(), X),
+    "mask": (_halves, X),
+    "two masks": (_two, X),
+    "mask of a mask": (_twice, X),
+    "masked_select": (lambda x: torch.masked_select(x * 2, x > 0).cos(), X),
+    "rows": (lambda x: x[x[:, 0] > 0].sum(1), X.reshape(7, 3)),
+    "unique": (lambda x: torch.unique(x) * 2, torch.tensor([3, 1, 3, 0, 1])),
+    "unique, counts": (
+        lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+        torch.tensor([3, 1, 3, 0, 1]),
+    ),
+    "repeat_interleave": (
+        lambda x, n: x.repeat_interleave(n) + 1,
+        torch.arange(3.0),
+        torch.tensor([2, 0, 3]),
+    ),
+    "item": (_sized, torch.tensor(5)),
+    "item, 0": (_sized, torch.tensor(0)),
+    "item, a number": (_scaled, X, torch.tensor(-3)),
+    "item, a float": (_scaled, X, torch.tensor(-0.75)),
+    "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_data_sizes(name):
+    function, *args = CASES[name]
+    assert_same(function, *args)
+
+
+def test_one_compilation_for_all_data():
+    torch._dynamo.reset()
+    compiled = torch.compile(_halves, backend="ingot", fullgraph=True, dynamic=True)
+    for x in (X, X.abs() + 1, -X.abs() - 1, X[:5]):
+        assert_runs_same(_halves, compiled, x)
+
+
+def _masked_loss(x, w):
+    found = (x @ w).flatten()
+    return (found[found > 0] ** 2).sum() / 3
+
+
+def test_gradients_through_a_mask():
+    w = torch.linspace(-1, 1, 8).reshape(4, 2).requires_grad_()
+    assert_same(_masked_loss, torch.linspace(-1, 2, 12).reshape(3, 4), w, grad=True)
+
+
+def test_checks_keep_their_meaning():
+    def checked(x):
+        n = x.item()
+        torch._check(n > 3, lambda: "too few")
+        return torch.ones(4) * n
+
+    torch._dynamo.reset()
+    compiled = torch.compile(checked, backend="ingot", fullgraph=True)
+    assert_runs_same(checked, compiled, torch.tensor(5))
+    with pytest.raises(RuntimeError, match=r"too few|u0 > 3|Runtime assertion"):
+        compiled(torch.tensor(2))
+
+
+def test_assertions_of_tensors_keep_their_meaning():
+    def checked(x):
+        torch._assert_async((x > 0).all(), "not positive")
+        return x * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(checked, backend="ingot")
+    assert_runs_same(checked, compiled, torch.ones(3))
+    with pytest.raises(RuntimeError, match="not positive"):
+        compiled(-torch.ones(3))

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamic shapes: one compilation serves many sizes, of every form that PyTorch makes."""
+
+import math
+
+import pytest
+import torch
+from tests.frontends.torch.compare import assert_runs_same
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.nn import functional
+
+pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
+
+FUNCTIONS = {
+    "product": lambda x: x.reshape(-1) * 2,
+    "half": lambda x: x[: x.shape[0] // 2] + 1,
+    "one more": lambda x: functional.pad(x, (0, 0, 0, 1)).sum(1),
+    "remainder": lambda x: x[: x.shape[0] % 2 + 1].exp(),
+    "as a number": lambda x: x * x.shape[0] - x.shape[1],
+    "as a float": lambda x: x / math.sqrt(x.shape[1]) + x.shape[0] / 3,
+    "range": lambda x: x.sum(1) + torch.arange(x.shape[0]),
+    "range of both": lambda x: torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape) + x,
+    "as a result": lambda x: (x.sin(), x.shape[0] * 2, x.shape[1] + 1, x.numel()),
+    "transposed": lambda x: (x.t(), x.t().contiguous(), x.t() * 2),
+    "joined": lambda x: torch.cat([x, x[1:], x * 2]),
+    "expanded": lambda x: x[None].expand(3, *x.shape) * 1,
+    "mean": lambda x: x.mean(0) + x.mean(),
+    "new": lambda x: x.new_zeros(x.shape[0], 2 * x.shape[1]) + x.new_ones(2 * x.shape[1]),
+    "rounded": lambda x: x.new_ones(int(x.shape[0] * 1.5)) * 2,
+    "maximum": lambda x: x.new_ones(max(x.shape[0], x.shape[1])) * 3,
+    "matmul": lambda x: x @ x.t(),
+    "softmax": lambda x: torch.softmax(x @ x.t(), -1) @ x,
+    "split": lambda x: x.split([x.shape[0] // 2, x.shape[0] - x.shape[0] // 2]),
+    "strided": lambda x: (x[:, ::2] * 2, x[::2]),
+}
+SIZES = [(4, 7), (6, 9), (9, 11), (13, 12), (5, 30)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_compilation_serves_all_sizes(name):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    function = FUNCTIONS[name]
+    compiled = torch.compile(function, backend=counter, dynamic=True, fullgraph=True)
+    for rows, columns in SIZES:
+        x = torch.linspace(-1, 1, rows * columns).reshape(rows, columns)
+        assert_runs_same(function, compiled, x)
+    # PyTorch itself compiles anew where the remainder is 0.
+    assert counter.frame_count == (2 if name == "remainder" else 1)
+
+
+def test_a_part_that_becomes_1_is_compiled_anew():
+    torch._dynamo.reset()
+    half = lambda x: x[: x.shape[0] // 2] + 1  # noqa: E731
+    compiled = torch.compile(half, backend="ingot", dynamic=True)
+    for rows in (4, 2, 9, 3):
+        assert_runs_same(half, compiled, torch.ones(rows, 3))
+
+
+def _step(x, w):
+    return (torch.tanh(x @ w) * x.shape[0]).sum(1).softmax(0)
+
+
+@pytest.mark.parametrize("how", ["dynamic", "automatic", "marked"])
+def test_forward_and_backward_of_one_compilation(how):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(_step, backend=counter, dynamic=True if how == "dynamic" else None)
+    w = torch.linspace(-1, 1, 15).reshape(3, 5).requires_grad_()
+    for rows in (4, 5, 7, 11, 16):
+        x = torch.linspace(-2, 1, rows * 3).reshape(rows, 3)
+        if how == "marked":
+            torch._dynamo.mark_dynamic(x, 0)
+            torch.testing.assert_close(compiled(x, w), _step(x, w))
+        else:
+            assert_runs_same(_step, compiled, x.requires_grad_(), w, grad=True)
+    assert counter.frame_count == (2 if how == "automatic" else 1)
+
+
+def test_sizes_0_and_1():
+    torch._dynamo.reset()
+    compiled = torch.compile(_step, backend="ingot", dynamic=True)
+    w = torch.ones(3, 5, requires_grad=True)
+    for rows in (4, 1, 0, 6):
+        assert_runs_same(_step, compiled, torch.ones(rows, 3), w, grad=True)
+
+
+def test_channels_last_with_a_symbolic_batch():
+    torch._dynamo.reset()
+    compiled = torch.compile(_image, backend="ingot", dynamic=True)
+    for batch in (2, 3, 5):
+        x = torch.randn(batch, 3, 6, 4).contiguous(memory_format=torch.channels_last)
+        assert_runs_same(_image, compiled, x)
+
+
+def _image(x):
+    return x.relu() * 2, x.permute(0, 2, 3, 1) + 1, x.contiguous() - 1
+
+
+@pytest.mark.parametrize("numbers", [(3, 7, 5), (-3, -7, -5), (4, -4, 9)])
+def test_integers_as_arguments(numbers):
+    """They are numbers, below 0 too; as a size only with what is added."""
+    torch._dynamo.reset()
+
+    def shifted(x, n):
+        return x * n + n, torch.ones(n + 10), torch.full((3,), n * n - 2 * n)
+
+    compiled = torch.compile(shifted, backend="ingot", dynamic=True)
+    for n in numbers:
+        assert_runs_same(shifted, compiled, torch.arange(4.0), n)
+
+
+def test_floats_as_arguments():
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(specialize_float=False):
+        scaled = lambda x, a: (x * a, x + a / 2)  # noqa: E731
+        compiled = torch.compile(scaled, backend="ingot", dynamic=True)
+        for a in (0.5, -2.25, 3.0):
+            assert_runs_same(scaled, compiled, torch.arange(4.0), a)
