@@ -6,11 +6,29 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ingot.frontends.torch.lowering import elementwise, matmul, reduction, shaping
+from ingot.frontends.torch.lowering import (
+    attention,
+    convolution,
+    elementwise,
+    matmul,
+    normalization,
+    pooling,
+    reduction,
+    shaping,
+)
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
-FAMILIES = (elementwise, matmul, reduction, shaping)
+FAMILIES = (
+    attention,
+    convolution,
+    elementwise,
+    matmul,
+    normalization,
+    pooling,
+    reduction,
+    shaping,
+)
 
 RULES = merged(*(family.RULES for family in FAMILIES))
 
