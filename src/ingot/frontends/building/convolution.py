@@ -185,4 +185,3 @@ class ConvolutionPlan:
             dim_labels=f"{sides}->{self._filter_labels('b', 'f')}",
             batch_group_count=self.groups,
         )
-

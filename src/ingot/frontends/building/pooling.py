@@ -146,9 +146,7 @@ def put_at_indices(
     for tap in product(*(range(one.size) for one in window)):
         padding = tuple(
             _tap_padding(one, index, size, count, fixed)
-            for one, index, size, count in zip(
-                window, tap, image, gradient.shape.dims, strict=True
-            )
+            for one, index, size, count in zip(window, tap, image, gradient.shape.dims, strict=True)
         )
         here = b.emit("pad", indices, nothing, padding=padding)
         share = b.emit("pad", gradient, zero, padding=padding)

@@ -193,4 +193,3 @@ def _attention_backward(
     query_gradient = made.product(change, key, (3, 2), element)
     key_gradient = made.product(change, made.query, (2, 2), element)
     return made.apart(query_gradient, (query.shape.dims[3],)), key_gradient, value_gradient
-

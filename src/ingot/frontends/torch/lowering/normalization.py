@@ -348,9 +348,7 @@ def _layer_norm_backward(
     inner = tuple(range(rank - len(normalized), rank))
     dy, image = b.convert_to(gradient, wide), b.convert_to(x, wide)
     rows = dims[: len(outer)]
-    average, factor = (
-        b.reshape_to(b.convert_to(item, wide), rows) for item in (mean, inverse)
-    )
+    average, factor = (b.reshape_to(b.convert_to(item, wide), rows) for item in (mean, inverse))
     normal = _normalized(b, image, average, factor, outer)
     found: list[Given] = [None, None, None]
     if mask[0]:

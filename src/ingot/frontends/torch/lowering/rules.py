@@ -10,11 +10,15 @@ from ingot.frontends.torch.lowering import (
     attention,
     convolution,
     elementwise,
+    grid_sampling,
+    linalg,
     matmul,
     normalization,
     pooling,
     reduction,
+    resampling,
     shaping,
+    spectral,
 )
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
@@ -23,11 +27,15 @@ FAMILIES = (
     attention,
     convolution,
     elementwise,
+    grid_sampling,
+    linalg,
     matmul,
     normalization,
     pooling,
     reduction,
+    resampling,
     shaping,
+    spectral,
 )
 
 RULES = merged(*(family.RULES for family in FAMILIES))

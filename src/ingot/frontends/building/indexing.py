@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers and scatters as HLO has them, at places that index arrays give.
+
+HLO's gather clamps an index out of range and its scatter drops one; front ends that want an error
+check indices before. Nothing is taken of an empty axis: the result is zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.frontends.building.arrays import ArrayBuilder, Sizes
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def take(
+    b: ArrayBuilder,
+    operand: Instruction,
+    indices: Instruction,
+    axis: int = 0,
+    batch_dims: int = 0,
+) -> Instruction:
+    """Take slices along `axis` at indices that are in range; of nothing, at none."""
+    rank, dims = operand.shape.rank, operand.shape.dims
+    if dims[axis] == 0:
+        made = (*dims[:axis], *indices.shape.dims[batch_dims:], *dims[axis + 1 :])
+        return b.zeros(operand.shape.with_dims(made))
+    places = indices.shape.rank - batch_dims
+    offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
+    sizes: Sizes = tuple(
+        1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
+    )
+    return b.emit(
+        "gather",
+        operand,
+        indices,
+        offset_dims=offset_dims,
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=tuple(range(batch_dims)),
+        start_indices_batching_dims=tuple(range(batch_dims)),
+        index_vector_dim=indices.shape.rank,
+        slice_sizes=sizes,
+    )
+
+
+def take_vectors(b: ArrayBuilder, operand: Instruction, indices: Instruction) -> Instruction:
+    """Take slices at index vectors, the last dimension of `indices`, which are in range."""
+    *outer, depth = indices.shape.dims
+    assert isinstance(depth, int)
+    dims = operand.shape.dims
+    if 0 in dims[:depth]:
+        return b.zeros(operand.shape.with_dims((*outer, *dims[depth:])))
+    return b.emit(
+        "gather",
+        operand,
+        indices,
+        offset_dims=tuple(range(len(outer), len(outer) + len(dims) - depth)),
+        collapsed_slice_dims=tuple(range(depth)),
+        start_index_map=tuple(range(depth)),
+        index_vector_dim=len(outer),
+        slice_sizes=(*([1] * depth), *dims[depth:]),
+    )
+
+
+def take_elements(
+    b: ArrayBuilder, operand: Instruction, indices: Instruction, axis: int
+) -> Instruction:
+    """Return `operand[i, j, indices[i, j, k], l]`: one element of a row for each index.
+
+    The indices have the operand's rank, and its sizes but along `axis`.
+    """
+    rank, dims = operand.shape.rank, operand.shape.dims
+    if dims[axis] == 0:
+        return b.zeros(operand.shape.with_dims(indices.shape.dims))
+    rest = tuple(place for place in range(rank) if place != axis)
+    return b.emit(
+        "gather",
+        operand,
+        indices,
+        offset_dims=(),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=rest,
+        start_indices_batching_dims=rest,
+        index_vector_dim=rank,
+        slice_sizes=(1,) * rank,
+    )
+
+
+def combiner(b: ArrayBuilder, opcode: str, element: DType) -> Computation:
+    """Return what a scatter does with an old and a new element; "update" keeps the new one."""
+    if opcode != "update":
+        return b.reducer(opcode, element)
+    key = ("update", element.name)
+    reducers = b.reducers
+    if key not in reducers:
+        inner = Builder(f"update_{element.name}")
+        inner.parameter(0, Shape.array(element, ()), "old")
+        reducers[key] = inner.build(inner.parameter(1, Shape.array(element, ()), "new"))
+    return reducers[key]
+
+
+def scatter_vectors(
+    b: ArrayBuilder,
+    opcode: str,
+    operand: Instruction,
+    indices: Instruction,
+    updates: Instruction,
+) -> Instruction:
+    """Combine slices into the places given by index vectors (the last dimension).
+
+    Args:
+        b: where.
+        opcode: the combiner's, or "update".
+        operand: what is there before.
+        indices: `[outer..., depth]`, places in the first `depth` dimensions of the operand.
+        updates: `[outer..., the other dimensions of the operand...]`.
+    """
+    outer = indices.shape.rank - 1
+    window = updates.shape.rank - outer
+    chosen = tuple(range(operand.shape.rank - window))
+    return b.emit(
+        "scatter",
+        operand,
+        indices,
+        updates,
+        update_window_dims=tuple(range(outer, outer + window)),
+        inserted_window_dims=chosen,
+        scatter_dims_to_operand_dims=chosen,
+        index_vector_dim=outer,
+        to_apply=combiner(b, opcode, operand.shape.dtype),
+    )
+
+
+def scatter_slices(
+    b: ArrayBuilder,
+    opcode: str,
+    operand: Instruction,
+    indices: Instruction,
+    updates: Instruction,
+    axis: int = 0,
+) -> Instruction:
+    """Combine slices into those numbered by `indices`, of any rank, along an axis.
+
+    The updates have the operand's dimensions with those of the indices in the place of `axis`.
+    """
+    before, places = tuple(range(axis)), indices.shape.rank
+    after = tuple(range(axis + places, operand.shape.rank - 1 + places))
+    return b.emit(
+        "scatter",
+        operand,
+        indices,
+        updates,
+        update_window_dims=before + after,
+        inserted_window_dims=(axis,),
+        scatter_dims_to_operand_dims=(axis,),
+        index_vector_dim=places,
+        to_apply=combiner(b, opcode, operand.shape.dtype),
+    )
+
+
+def scatter_elements(
+    b: ArrayBuilder,
+    opcode: str,
+    operand: Instruction,
+    indices: Instruction,
+    updates: Instruction,
+    axis: int,
+) -> Instruction:
+    """Combine each update into one element of its row: the opposite of `take_elements`."""
+    rest: Sequence[int] = tuple(place for place in range(operand.shape.rank) if place != axis)
+    return b.emit(
+        "scatter",
+        operand,
+        indices,
+        updates,
+        update_window_dims=(),
+        inserted_window_dims=(axis,),
+        scatter_dims_to_operand_dims=(axis,),
+        input_batching_dims=tuple(rest),
+        scatter_indices_batching_dims=tuple(rest),
+        index_vector_dim=operand.shape.rank,
+        to_apply=combiner(b, opcode, operand.shape.dtype),
+    )
