@@ -11,7 +11,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 def copied(args: Any) -> Any:
     """Return arguments with tensors of their own, of the same strides, that can be differentiated
-    where those could be."""
+    where those could be.
+    """
 
     def copy(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 class BasicBlock(nn.Module):
@@ -27,8 +27,8 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+        y = functional.relu(self.bn1(self.conv1(x)))
+        return functional.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
 
 
 class ResNet18(nn.Module):
@@ -49,8 +49,8 @@ class ResNet18(nn.Module):
         self.head = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.pool(F.relu(self.bn(self.stem(x))))
-        return self.head(torch.flatten(F.adaptive_avg_pool2d(self.blocks(x), 1), 1))
+        x = self.pool(functional.relu(self.bn(self.stem(x))))
+        return self.head(torch.flatten(functional.adaptive_avg_pool2d(self.blocks(x), 1), 1))
 
 
 class SqueezeExcite(nn.Module):
@@ -62,8 +62,8 @@ class SqueezeExcite(nn.Module):
         self.expand = nn.Conv2d(channels // 4, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate = F.relu(self.reduce(F.adaptive_avg_pool2d(x, 1)))
-        return x * F.hardsigmoid(self.expand(gate))
+        gate = functional.relu(self.reduce(functional.adaptive_avg_pool2d(x, 1)))
+        return x * functional.hardsigmoid(self.expand(gate))
 
 
 class InvertedResidual(nn.Module):
@@ -76,9 +76,7 @@ class InvertedResidual(nn.Module):
             nn.Conv2d(channels, expanded, 1, bias=False),
             nn.BatchNorm2d(expanded),
             nn.Hardswish(),
-            nn.Conv2d(
-                expanded, expanded, kernel, stride, kernel // 2, groups=expanded, bias=False
-            ),
+            nn.Conv2d(expanded, expanded, kernel, stride, kernel // 2, groups=expanded, bias=False),
             nn.BatchNorm2d(expanded),
             SqueezeExcite(expanded),
             nn.Hardswish(),
@@ -146,7 +144,7 @@ class CausalSelfAttention(nn.Module):
             part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
             for part in self.qkv(x).split(width, 2)
         )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.project(y.transpose(1, 2).contiguous().view(batch, length, width))
 
 
@@ -196,9 +194,9 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         skip = self.down(x)
-        low = self.middle(F.max_pool2d(skip, 2))
-        low = F.interpolate(low, scale_factor=2.0, mode="bilinear")
-        low = self.up(F.avg_pool2d(low, 2))
+        low = self.middle(functional.max_pool2d(skip, 2))
+        low = functional.interpolate(low, scale_factor=2.0, mode="bilinear")
+        low = self.up(functional.avg_pool2d(low, 2))
         return self.last(torch.cat([skip, low], 1))
 
 

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models, compiled, beside eager: outputs, loss, gradients, statistics; both modes."""
+"""Whole models, compiled, beside eager: outputs, loss, gradients, statistics; both modes.
+
+Training steps run in f64: with so few images batch norm amplifies rounding, and eager's own f32
+gradients are 1e-3 from the exact ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-
 
 import pytest
 import torch
 from tests.frontends.torch import models
 from tests.frontends.torch.compare import assert_results
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 IMAGES = (2, 3, 32, 32)
 
@@ -53,24 +56,25 @@ def _captured_recurrences() -> Iterator[None]:
         yield
 
 
-def _model(name: str) -> tuple[nn.Module, Tensor]:
+def _model(name: str, kind: torch.dtype) -> tuple[nn.Module, Tensor]:
     make, inputs = CASES[name]
     torch.manual_seed(0)
-    model, x = make(), inputs()
+    model, x = make().to(kind), inputs()
+    x = x.to(kind) if x.is_floating_point() else x
     if name.endswith("channels_last"):
         model = model.to(memory_format=torch.channels_last)
     return model, x
 
 
-def _twins(name: str) -> tuple[nn.Module, nn.Module, Tensor]:
+def _twins(name: str, kind: torch.dtype) -> tuple[nn.Module, nn.Module, Tensor]:
     """Return two equal models and their input."""
-    (one, x), (other, _) = _model(name), _model(name)
+    (one, x), (other, _) = _model(name, kind), _model(name, kind)
     return one, other, x
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_inference(name: str) -> None:
-    eager, other, x = _twins(name)
+    eager, other, x = _twins(name, torch.float32)
     compiled = torch.compile(other.eval(), backend="ingot", fullgraph=True)
     with torch.no_grad():
         assert_results(compiled(x), eager.eval()(x), rtol=1e-4, atol=1e-5)
@@ -78,24 +82,21 @@ def test_inference(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_training_step(name: str) -> None:
-    eager, other, x = _twins(name)
+    eager, other, x = _twins(name, torch.float64)
     compiled = torch.compile(other.train(), backend="ingot", fullgraph=True)
     results = []
     for model, parameters in ((eager.train(), eager), (compiled, other)):
         y = model(x)
         target = torch.arange(y[..., 0].numel()) % y.shape[-1]
-        loss = F.cross_entropy(y.flatten(0, -2), target)
+        loss = functional.cross_entropy(y.flatten(0, -2), target)
         loss.backward()
         gradients = [item.grad for item in parameters.parameters()]
-        results.append((y.detach(), loss.detach(), gradients, dict(parameters.named_buffers())))
-    assert_results(results[1][:3], results[0][:3], rtol=2e-3, atol=2e-4)
-    assert_results(
-        list(results[1][3].values()), list(results[0][3].values()), rtol=1e-4, atol=1e-5
-    )
+        results.append((y.detach(), loss.detach(), gradients, list(parameters.buffers())))
+    assert_results(results[1], results[0], rtol=1e-7, atol=1e-9)
 
 
 def test_one_program_serves_all_batch_sizes() -> None:
-    eager, other, _ = _twins("resnet18")
+    eager, other, _ = _twins("resnet18", torch.float32)
     compiled = torch.compile(other.eval(), backend="ingot", fullgraph=True, dynamic=True)
     counters = torch._dynamo.utils.counters["stats"]
     with torch.no_grad():

@@ -21,7 +21,7 @@ from ingot.frontends.building.pooling import (
 )
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Size, Sizes
+from ingot.frontends.torch.sizes import Sizes
 from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import Window, WindowDimension
@@ -203,12 +203,3 @@ def _average_pool(rank: int) -> None:
 for _rank in (2, 3):
     _max_pool(_rank)
     _average_pool(_rank)
-
-
-def _spans(size: int, count: int) -> list[tuple[int, int]]:
-    """Return where the windows of an adaptive pool start and end."""
-    return [(n * size // count, -(-(n + 1) * size // count)) for n in range(count)]
-
-
-def _known_space(op: Op, dims: Sequence[Size], rank: int) -> list[int]:
-    return [op.known(size, _SIZE) for size in dims[-rank:]]

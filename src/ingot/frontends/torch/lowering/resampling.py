@@ -2,9 +2,8 @@
 """Upsampling: nearest, linear, cubic, antialiased, in one to three dimensions; and the gradients.
 
 Dimensions are resampled one after the other, from the last; taps and weights are computed here, in
-the float type that PyTorch computes them in. Also adaptive average pools, whose windows are taps.
-Source: PyTorch's `aten/src/ATen/native/UpSample.h`, `cpu/UpSampleKernel.cpp`,
-`AdaptiveAveragePooling.cpp`.
+the float type that PyTorch computes them in.
+Source: PyTorch's `aten/src/ATen/native/UpSample.h`, `cpu/UpSampleKernel.cpp`.
 """
 
 from __future__ import annotations
@@ -243,59 +242,3 @@ for _name, _method, _rank in (
 ):
     RULES.add(_forward(_method, _rank, has_corners=True), _name)
     RULES.add(_backward(_method, _rank, has_corners=True), f"{_name}_backward")
-
-
-# ---- adaptive average pools
-
-
-def _window_means(axis: _Axis) -> Taps:
-    """The windows of an adaptive pool, from floor(i * size / target) to where the next begins."""
-    number = np.arange(axis.target)
-    start = number * axis.size // axis.target
-    end = -(-(number + 1) * axis.size // axis.target)
-    count = (end - start)[:, None]
-    tap = np.arange(max(1, int(count.max(initial=0))))
-    indices = np.where(tap < count, start[:, None] + tap, -1)
-    return Taps(indices, np.where(tap < count, 1 / count, 0).astype(axis.kind))
-
-
-def _adaptive(op: Op, x: Instruction, size: Sequence[Size], rank: int) -> Instruction:
-    """A window that is the whole dimension is a mean; whole multiples are means of a reshape."""
-    b, space = op.b, x.shape.dims[-rank:]
-    if 0 in op.dims:
-        return b.zeros(op.shape)
-    if all(wanted == 1 for wanted in size):
-        made = b.convert_to(x, wider(op.dtype))
-        axes = tuple(range(x.shape.rank - rank, x.shape.rank))
-        total = b.reduced("add", made, axes, keep=True)
-        count: Size = 1
-        for extent in space:
-            count = count * extent
-        return b.convert_to(b.divide(total, b.like(count, total.shape)), op.dtype)
-    axes = _axes(op, space, size, False, [None] * rank, _float_of(op))
-    return _resampled(op, x, axes, _window_means)
-
-
-def _adaptive_rules(rank: int) -> None:
-    @RULES.rule(f"_adaptive_avg_pool{rank}d")
-    def _(op: Op, x: Instruction, size: Sequence[Size]) -> Instruction:
-        return _adaptive(op, x, size, rank)
-
-    @RULES.rule(f"_adaptive_avg_pool{rank}d_backward")
-    def _(op: Op, gradient: Instruction, x: Instruction) -> Instruction:
-        b, dims, size = op.b, x.shape.dims, gradient.shape.dims[-rank:]
-        if 0 in (*dims, *gradient.shape.dims):
-            return b.zeros(op.shape)
-        if all(wanted == 1 for wanted in size):
-            count: Size = 1
-            for extent in dims[-rank:]:
-                count = count * extent
-            wide = b.convert_to(gradient, wider(op.dtype))
-            share = b.divide(wide, b.like(count, wide.shape))
-            return b.spread(b.convert_to(share, op.dtype), dims)
-        axes = _axes(op, dims[-rank:], size, False, [None] * rank, _float_of(op))
-        return _resampled(op, gradient, axes, _window_means, back=True)
-
-
-for _rank in (2, 3):
-    _adaptive_rules(_rank)

@@ -7,13 +7,16 @@ import operator
 from typing import Any
 
 from ingot.frontends.torch.lowering import (
+    adaptive_pooling,
     attention,
     convolution,
     elementwise,
+    fused_layers,
     grid_sampling,
     linalg,
     matmul,
     normalization,
+    padding,
     pooling,
     reduction,
     resampling,
@@ -24,13 +27,16 @@ from ingot.frontends.torch.lowering.op import Rule
 from ingot.frontends.torch.lowering.table import merged
 
 FAMILIES = (
+    adaptive_pooling,
     attention,
     convolution,
     elementwise,
+    fused_layers,
     grid_sampling,
     linalg,
     matmul,
     normalization,
+    padding,
     pooling,
     reduction,
     resampling,
