@@ -6,10 +6,10 @@ An op that Ingot has a rule for stays whole, as its rule knows more than the par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._C import DispatchKey
@@ -31,12 +31,12 @@ _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return PyTorch's decompositions of the ops that have no rule."""
-    table: dict[Any, Callable[..., Any]] = core_aten_decompositions()
+    table = cast("dict[Any, Callable[..., Any]]", core_aten_decompositions())
     return {op: function for op, function in table.items() if str(op) not in rules.RULES}
 
 
 @contextmanager
-def resampling_kept_whole() -> Iterator[None]:
+def resampling_kept_whole() -> Generator[None]:
     """Let AOTAutograd see resampling ops whole, and their gradients, while it traces.
 
     PyTorch registers their Python decompositions as kernels of the dispatcher, which no table
