@@ -179,3 +179,30 @@ def test_sampling_at_a_grid_and_its_gradients(mode: str, padding: str) -> None:
 def test_replicated_borders_and_their_gradient() -> None:
     function = _call("pad", pad=(3, 1, 0, 2), mode="replicate")
     assert_same(function, _random(2, 3, 4, 5), grad=True)
+
+
+@pytest.mark.parametrize("masked", ["not", "keys", "pairs"])
+def test_encoder_layer_of_inference(masked: str) -> None:
+    """In evaluation mode the layer is one op, `_transformer_encoder_layer_fwd`."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    masks: dict[str, Tensor] = {}
+    if masked == "keys":
+        masks["src_key_padding_mask"] = torch.arange(5) >= torch.tensor([[3], [5]])
+    if masked == "pairs":
+        masks["src_mask"] = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    with torch.no_grad():
+        assert_same(lambda x: layer(x, **masks), torch.randn(2, 5, 16), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d", "adaptive_avg_pool2d", "linear"])
+def test_halves_are_as_close_to_the_exact_result_as_eager(name: str) -> None:
+    dims = {"adaptive_avg_pool2d": None, "linear": (7, 9)}.get(name, (5, 5, 3, 3))
+    operands = [torch.randn(2, 5, 8, 9).bfloat16()]
+    operands.extend([torch.randn(dims).bfloat16()] if dims else [])
+    keywords = {"output_size": (3, 4)} if dims is None else {}
+    function = _call(name, **keywords)
+    exact = function(*(x.double() for x in operands))
+    found = torch.compile(function, backend="ingot")(*operands)
+    assert found.dtype is torch.bfloat16
+    errors = [(x.double() - exact).abs().max() for x in (found, function(*operands))]
+    assert errors[0] <= 1.001 * errors[1]
