@@ -10,9 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def copied(args: Any) -> Any:
-    """Return arguments with tensors of their own, of the same strides, that can be differentiated
-    where those could be.
-    """
+    """Return arguments with tensors of their own, which keep strides and `requires_grad`."""
 
     def copy(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -28,7 +26,8 @@ def assert_results(got: Any, want: Any, *, strides: bool = True, **tolerance: fl
         if isinstance(other, torch.Tensor):
             assert_close(one, other, equal_nan=True, check_stride=strides, **tolerance)
         else:
-            assert one == other and type(one) is type(other)
+            assert one == other
+            assert type(one) is type(other)
 
 
 def assert_same(
