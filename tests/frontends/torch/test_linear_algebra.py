@@ -74,6 +74,22 @@ def test_factorizations(name: str, kind: torch.dtype) -> None:
     assert_same(function, _positive(kind) / 4, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("dims", [(0, 0), (2, 0, 0), (0, 3, 3)], ids=str)
+def test_factorizations_of_nothing(dims: tuple[int, ...]) -> None:
+    def function(x: Tensor) -> Any:
+        return [factorize(x) for factorize in FACTORIZATIONS.values()]
+
+    assert_same(function, torch.zeros(dims, dtype=torch.float64))
+
+
+def test_factorizations_of_matrices_without_columns() -> None:
+    def function(x: Tensor) -> Any:
+        q, r = torch.linalg.qr(x, mode="complete")
+        return q, r, *torch.linalg.svd(x), *torch.linalg.lu(x)
+
+    assert_same(function, torch.zeros(2, 3, 0, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("name", ["det", "slogdet", "cholesky_ex", "inv_ex"])
 def test_gradients_of_factorizations(name: str) -> None:
     def function(x: Tensor) -> Any:

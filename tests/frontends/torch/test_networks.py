@@ -109,6 +109,12 @@ def test_batch_norm_updates_its_statistics() -> None:
     assert_same(_batch_norm, _random(4, 3, 5), mean, variance, _random(3), grad=True)
 
 
+def test_batch_norm_of_halves_keeps_statistics_of_halves() -> None:
+    mean, variance = torch.zeros(3).bfloat16(), torch.ones(3).bfloat16()
+    x, weight = torch.randn(4, 3, 5).bfloat16(), torch.ones(3).bfloat16()
+    assert_same(_batch_norm, x, mean, variance, weight, rtol=0.02, atol=0.02)
+
+
 NORMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = {
     "batch": (lambda x, w: functional.batch_norm(x, None, None, w, w, True), (5, 3, 4), (3,)),
     "layer": (lambda x, w: functional.layer_norm(x, (4, 5), w, w), (3, 4, 5), (4, 5)),

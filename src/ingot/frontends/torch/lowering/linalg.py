@@ -53,9 +53,13 @@ def _is_empty(*operands: Instruction) -> bool:
     return any(0 in x.shape.dims for x in operands)
 
 
-def _refuse_empty(op: Op, *operands: Instruction) -> None:
-    if _is_empty(*operands):
-        raise op.error("a matrix is empty")
+def _of_nothing(op: Op, *identities: int) -> tuple[Instruction, ...]:
+    """Return the results for matrices without elements: zeros, and identities where listed."""
+    shapes = [op.shape_of(number) for number in range(len(op.val))]
+    return tuple(
+        identity(op.b, shape) if number in identities else op.b.zeros(shape)
+        for number, shape in enumerate(shapes)
+    )
 
 
 def _product(b: ArrayBuilder, left: Instruction, right: Instruction) -> Instruction:
@@ -207,7 +211,8 @@ def _lu(op: Op, a: Instruction, *, pivot: bool = True) -> tuple[Instruction, ...
     if not pivot:
         raise op.error("without pivoting")
     b = op.b
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        return _of_nothing(op, 0)
     lu, pivots, _ = lu_factored(b, a)
     return (_permutation(b, pivots, op.shape_of(0)), *_unpacked(b, lu))
 
@@ -221,7 +226,8 @@ def _lu_unpack(
     unpack_pivots: bool = True,
 ) -> tuple[Instruction, ...]:
     b = op.b
-    _refuse_empty(op, lu)
+    if _is_empty(lu):
+        return _of_nothing(op, *([0] if unpack_pivots else []))
     made = [b.zeros(op.shape_of(number)) for number in range(3)]
     if unpack_pivots:
         made[0] = _permutation(b, pivots, op.shape_of(0))
@@ -277,7 +283,8 @@ def _solve_ex(
     if check_errors:
         raise op.error("it raises errors itself")
     b, shape = op.b, op.shape_of(0)
-    _refuse_empty(op, a, right)
+    if _is_empty(a, right):
+        return _of_nothing(op)
     lu, pivots, info = lu_factored(b, a)
     dims, rank = shape.dims, a.shape.rank
     is_vector = len(dims) == rank - 1
@@ -314,10 +321,17 @@ def _factored_for_determinant(op: Op, a: Instruction) -> list[Instruction]:
     return lu_factored(op.b, transposed(op.b, a) if turned else a)
 
 
+def _with_ones(op: Op) -> tuple[Instruction, ...]:
+    """Return the results for matrices without elements, whose determinant is 1."""
+    first, *rest = _of_nothing(op)
+    return op.b.like(1, first.shape), *rest
+
+
 @RULES.rule("_linalg_det")
 def _det(op: Op, a: Instruction) -> tuple[Instruction, ...]:
     b = op.b
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        return _with_ones(op)
     lu, pivots, _ = _factored_for_determinant(op, a)
     factors = diagonal(b, lu)
     product = b.reduced("multiply", factors, (factors.shape.rank - 1,))
@@ -327,7 +341,8 @@ def _det(op: Op, a: Instruction) -> tuple[Instruction, ...]:
 @RULES.rule("_linalg_slogdet")
 def _slogdet(op: Op, a: Instruction) -> tuple[Instruction, ...]:
     b = op.b
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        return _with_ones(op)
     lu, pivots, _ = _factored_for_determinant(op, a)
     sign, logarithm = sign_and_logarithm(b, lu_sign(b, lu, pivots), diagonal(b, lu))
     return sign, logarithm, lu, pivots
@@ -339,7 +354,9 @@ def _slogdet(op: Op, a: Instruction) -> tuple[Instruction, ...]:
 @RULES.rule("linalg_qr")
 def _qr(op: Op, a: Instruction, mode: str = "reduced") -> tuple[Instruction, Instruction]:
     b = op.b
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        q, r = _of_nothing(op, *([0] if mode == "complete" else []))
+        return q, r
     if mode == "r":
         packed, _ = householder(b, a)
         least = op.shape_of(1).dims[-2]
@@ -350,13 +367,16 @@ def _qr(op: Op, a: Instruction, mode: str = "reduced") -> tuple[Instruction, Ins
 
 @RULES.rule("geqrf")
 def _geqrf(op: Op, a: Instruction) -> tuple[Instruction, Instruction]:
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        packed, tau = _of_nothing(op)
+        return packed, tau
     return householder(op.b, a)
 
 
 @RULES.rule("linalg_householder_product")
 def _householder_product(op: Op, packed: Instruction, tau: Instruction) -> Instruction:
-    _refuse_empty(op, packed, tau)
+    if _is_empty(packed, tau):
+        return identity(op.b, op.shape)
     return basis_of(op.b, packed, tau)
 
 
@@ -371,7 +391,8 @@ def _svd(
 ) -> tuple[Instruction, ...]:
     if driver is not None:
         raise op.error(f"with the driver {driver}")
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        return _of_nothing(op, *([0, 2] if compute_uv else []))
     b = op.b
     u, s, vh, _ = svd(b, a, full=full_matrices, vectors=compute_uv)
     if compute_uv:
@@ -383,21 +404,26 @@ def _svd(
 def _eigh(
     op: Op, a: Instruction, uplo: str = "L", compute_v: bool = True
 ) -> tuple[Instruction, Instruction]:
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        w, v = _of_nothing(op)
+        return w, v
     w, v, _ = eigh(op.b, a, lower=uplo.upper() == "L", vectors=compute_v)
     return w, v if compute_v else op.b.zeros(op.shape_of(1))
 
 
 @RULES.rule("linalg_eig")
 def _eig(op: Op, a: Instruction) -> tuple[Instruction, Instruction]:
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        w, v = _of_nothing(op)
+        return w, v
     w, v, _ = eig(op.b, a, vectors=True)
     return w, v
 
 
 @RULES.rule("_linalg_eigvals")
 def _eigvals(op: Op, a: Instruction) -> Instruction:
-    _refuse_empty(op, a)
+    if _is_empty(a):
+        return op.b.zeros(op.shape)
     return eig(op.b, a, vectors=False)[0]
 
 

@@ -121,9 +121,14 @@ def _batch_norm(
     for number, value in enumerate(saved, 1):
         shape = op.shape_of(number)
         made.append(b.zeros(shape) if shape.dims == (0,) else b.convert_to(value, shape.dtype))
-    kinds = [item.shape.dtype for item in old if item is not None]
-    made.extend(b.convert_to(value, kind) for value, kind in zip(after, kinds, strict=True))
-    return tuple(made)
+    return (*made, *after)
+
+
+def _as_results(op: Op, made: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Return values in the element types that PyTorch gives the results."""
+    return tuple(
+        op.b.convert_to(value, op.shape_of(number).dtype) for number, value in enumerate(made)
+    )
 
 
 @RULES.rule("_native_batch_norm_legit_functional")
@@ -138,7 +143,9 @@ def _functional(
     momentum: float,
     epsilon: float,
 ) -> tuple[Instruction, ...]:
-    return _batch_norm(op, x, weight, bias, (mean, variance), training, momentum, epsilon)
+    old = (mean, variance)
+    made = _batch_norm(op, x, weight, bias, old, training, momentum, epsilon)
+    return _as_results(op, made)
 
 
 @RULES.rule("_batch_norm_with_update_functional")
@@ -154,7 +161,7 @@ def _with_update(
 ) -> tuple[Instruction, ...]:
     """Training; the fourth result is a reserve that the CPU does not use."""
     made = _batch_norm(op, x, weight, bias, (mean, variance), True, momentum, epsilon)
-    return (*made[:3], op.b.zeros(op.shape_of(3)), *made[3:])
+    return _as_results(op, (*made[:3], op.b.zeros(op.shape_of(3)), *made[3:]))
 
 
 @RULES.rule("_batch_norm_no_update")
