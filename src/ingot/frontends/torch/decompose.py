@@ -7,14 +7,27 @@ as its rule knows more than the parts say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
+import torch
+from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions
 
 from ingot.frontends.torch import foreach
 from ingot.frontends.torch.lowering import rules
+
+_RESAMPLING = (
+    "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_bicubic2d",
+    "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "upsample_trilinear3d",
+)  # fmt: skip
+"""Ops whose decompositions PyTorch registers below its tables, where it differentiates."""
+
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
 @cache
@@ -24,3 +37,26 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
     table = {**foreach.decompositions(), **dict(core.items())}
     return {op: function for op, function in table.items() if str(op) not in rules.RULES}
+
+
+@contextmanager
+def resampling_kept_whole() -> Generator[None]:
+    """Let AOTAutograd see resampling ops whole, and their gradients, while it traces.
+
+    PyTorch registers their Python decompositions as kernels of the dispatcher, which no table
+    decides on: forward they are gathers at computed indices, and their gradients scatters. They are
+    taken out meanwhile; TorchDynamo holds its lock during compilation.
+    """
+    removed: list[tuple[Any, Any, Any]] = []
+    for packet in (getattr(torch.ops.aten, name) for name in _RESAMPLING):
+        for op in (getattr(packet, name) for name in packet.overloads()):
+            for key in _KEYS:
+                if key in op.py_kernels:
+                    removed.append((op, key, op.py_kernels.pop(key)))
+            op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in removed:
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()

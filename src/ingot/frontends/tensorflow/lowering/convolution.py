@@ -1,50 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and their gradients, each one HLO `convolution`.
+"""Convolutions and their gradients, each one HLO `convolution` (`building.convolution`).
 
-The gradient for the input is a convolution of the spread-out gradient with the mirrored filter;
-the one for the filter is a convolution of the input with the gradient, batch and channels swapped.
-Source: TensorFlow's `core/kernels/conv_grad_ops.h`; XLA's `tf2xla/kernels/conv_op_helpers.cc`.
+Source: TensorFlow's `core/kernels/conv_grad_ops.h`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ingot.frontends.building.convolution import ConvolutionPlan, FixSize
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
 from ingot.frontends.tensorflow.lowering.windows import Layout, paddings
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.window import WindowDimension
 
 _SIZE = "size of image and filter"
 
 
-@dataclass(frozen=True, slots=True)
-class _Convolution:
-    """The numbers of one convolution node; `kernel` are the filter's spatial sizes."""
+def _plan(op: Op, image: Sizes, kernel: Sizes, groups: int) -> ConvolutionPlan:
+    """Return the numbers of a node; images and filters have the sizes given."""
+    layout = Layout.of(op, len(image))
+    taps = tuple(_fixed(op)(size) for size in kernel[:-2])
+    strides, dilations = layout.pick(op, "strides"), layout.pick(op, "dilations")
+    pads = paddings(op, layout, layout.sizes(image), taps, strides, dilations)
+    return ConvolutionPlan(
+        taps, strides, dilations, pads, groups, layout.channels_first, outputs_first=False
+    )
 
-    layout: Layout
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    groups: int
 
-    @staticmethod
-    def of(op: Op, image: Sizes, kernel: Sizes, groups: int) -> _Convolution:
-        layout = Layout.of(op, len(image))
-        taps = tuple(op.fixed(size, _SIZE) for size in kernel[:-2])
-        strides = layout.pick(op, "strides")
-        dilations = layout.pick(op, "dilations")
-        sizes = layout.sizes(image)
-        pads = paddings(op, layout, sizes, taps, strides, dilations)
-        return _Convolution(layout, taps, strides, dilations, pads, groups)
-
-    @property
-    def filter_digits(self) -> str:
-        """The filter's spatial labels."""
-        return "".join(str(number) for number in range(len(self.kernel)))
+def _fixed(op: Op) -> FixSize:
+    return lambda size: op.fixed(size, _SIZE)
 
 
 def _groups(op: Op, image: Sizes, kernel: Sizes) -> int:
@@ -57,88 +41,22 @@ def _groups(op: Op, image: Sizes, kernel: Sizes) -> int:
 
 
 def _forward(op: Op, image: Instruction, kernel: Instruction, groups: int) -> Instruction:
-    plan = _Convolution.of(op, image.shape.dims, kernel.shape.dims, groups)
-    window = tuple(
-        WindowDimension(size, stride, *pad, window_dilation=dilation)
-        for size, stride, pad, dilation in zip(
-            plan.kernel, plan.strides, plan.pads, plan.dilations, strict=True
-        )
-    )
-    labels = plan.layout.labels("b", "f")
-    return op.b.emit(
-        "convolution",
-        image,
-        kernel,
-        window=window,
-        dim_labels=f"{labels}_{plan.filter_digits}io->{labels}",
-        feature_group_count=groups,
-    )
+    plan = _plan(op, image.shape.dims, kernel.shape.dims, groups)
+    return plan.forward(op.b, image, kernel)
 
 
 def _input_gradient(
     op: Op, image: Sizes, kernel: Instruction, gradient: Instruction, groups: int
 ) -> Instruction:
-    b = op.b
-    if 0 in gradient.shape.dims:
-        return b.zeros(gradient.shape.with_dims(image))
-    plan = _Convolution.of(op, image, kernel.shape.dims, groups)
-    *taps, inner, outer = kernel.shape.dims
-    if groups > 1:
-        # [.., inner, groups * part] to [.., groups * inner, part]: groups of the result's channels.
-        rank = len(taps)
-        part = dim_math.floordiv(outer, groups)
-        kernel = b.reshape_to(kernel, (*taps, inner, groups, part))
-        kernel = b.transposed(kernel, (*range(rank), rank + 1, rank, rank + 2))
-        kernel = b.reshape_to(kernel, (*taps, groups * inner, part))
-    window: list[WindowDimension] = []
-    sizes = zip(plan.layout.sizes(image), plan.layout.sizes(gradient.shape.dims), strict=True)
-    for number, (size, count) in enumerate(sizes):
-        stride, dilation = plan.strides[number], plan.dilations[number]
-        reach = (plan.kernel[number] - 1) * dilation + 1
-        low = reach - 1 - plan.pads[number][0]
-        spread = (count - 1) * stride + 1
-        high = op.fixed(size + reach - 1 - low - spread, _SIZE)
-        window.append(
-            WindowDimension(plan.kernel[number], 1, low, high, stride, dilation, reversal=True)
-        )
-    labels = plan.layout.labels("b", "f")
-    return b.emit(
-        "convolution",
-        gradient,
-        kernel,
-        window=tuple(window),
-        dim_labels=f"{labels}_{plan.filter_digits}oi->{labels}",
-        feature_group_count=groups,
-    )
+    plan = _plan(op, image, kernel.shape.dims, groups)
+    return plan.image_gradient(op.b, image, kernel, gradient, _fixed(op))
 
 
 def _filter_gradient(
     op: Op, image: Instruction, kernel: Sizes, gradient: Instruction, groups: int
 ) -> Instruction:
-    if 0 in gradient.shape.dims:
-        return op.b.zeros(gradient.shape.with_dims(kernel))
-    plan = _Convolution.of(op, image.shape.dims, kernel, groups)
-    window: list[WindowDimension] = []
-    sizes = zip(
-        plan.layout.sizes(image.shape.dims), plan.layout.sizes(gradient.shape.dims), strict=True
-    )
-    for number, (size, count) in enumerate(sizes):
-        stride, dilation = plan.strides[number], plan.dilations[number]
-        low = plan.pads[number][0]
-        reach = (op.fixed(count, _SIZE) - 1) * stride + 1
-        needed = reach + (plan.kernel[number] - 1) * dilation
-        high = needed - op.fixed(size, _SIZE) - low
-        window.append(WindowDimension(op.fixed(count, _SIZE), dilation, low, high, 1, stride))
-    image_labels = plan.layout.labels("f", "b")
-    gradient_labels = plan.layout.labels("i", "o")
-    return op.b.emit(
-        "convolution",
-        image,
-        gradient,
-        window=tuple(window),
-        dim_labels=f"{image_labels}_{gradient_labels}->{plan.filter_digits}bf",
-        batch_group_count=groups,
-    )
+    plan = _plan(op, image.shape.dims, kernel, groups)
+    return plan.filter_gradient(op.b, image, kernel, gradient, _fixed(op))
 
 
 def _convolution(op: Op) -> Value:

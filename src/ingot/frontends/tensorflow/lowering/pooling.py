@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.frontends.building.arrays import neutral
+from ingot.frontends.building.pooling import at_greatest, folded, spread_sums
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
@@ -53,29 +53,22 @@ class _Pool:
         return tuple(axis for axis, one in enumerate(self.window) if one != WindowDimension(1))
 
 
-def _folded(op: Op, opcode: str, x: Instruction, window: Window) -> Instruction:
-    element = x.shape.dtype
-    start = op.b.constant(neutral(opcode, element), element)
-    reducer = op.b.reducer(opcode, element)
-    return op.b.emit("reduce-window", x, start, window=window, to_apply=reducer)
-
-
 def _counts(op: Op, pool: _Pool, image: Sizes, element: DType) -> Instruction:
     """Return how many elements of the image each window holds."""
     dims = tuple(size if axis in pool.axes else 1 for axis, size in enumerate(image))
-    return _folded(op, "add", op.b.like(1, Shape.array(element, dims)), pool.window)
+    return folded(op.b, "add", op.b.like(1, Shape.array(element, dims)), pool.window)
 
 
 def _max_pool(op: Op) -> Value:
     x = op.tensor(0)
     pool = _Pool.of(op, x.shape.dims, 1 if len(op) > 1 else None)
-    return _folded(op, "maximum", x, pool.window)
+    return folded(op.b, "maximum", x, pool.window)
 
 
 def _average_pool(op: Op) -> Value:
     x = op.tensor(0)
     pool = _Pool.of(op, x.shape.dims)
-    total = _folded(op, "add", x, pool.window)
+    total = folded(op.b, "add", x, pool.window)
     counts = _counts(op, pool, x.shape.dims, x.shape.dtype)
     return op.b.divide(total, op.b.spread(counts, total.shape.dims))
 
@@ -115,54 +108,16 @@ def _average_pool_gradient(op: Op) -> Value:
         return b.zeros(gradient.shape.with_dims(image))
     counts = _counts(op, pool, image, gradient.shape.dtype)
     share = b.divide(gradient, b.spread(counts, gradient.shape.dims))
-    window: list[WindowDimension] = []
-    for size, windows, one in zip(image, gradient.shape.dims, pool.window, strict=True):
-        low = one.size - 1 - one.low
-        spread = (windows - 1) * one.stride + 1
-        high = op.fixed(size + one.size - 1 - low - spread, "size of the image")
-        window.append(WindowDimension(one.size, 1, low, high, one.stride))
-    return _folded(op, "add", share, tuple(window))
-
-
-def _first_greatest(op: Op, element: DType, other: DType, indexed: bool) -> Computation:
-    """Return the reducer of pairs that keeps the first pair with the greatest first part.
-
-    `indexed`: the second parts are indices, and a negative one is no element yet: then the first
-    element is taken whatever it is, NaN too.
-    """
-    key = (f"first_greatest_{other.name}_{indexed}", element.name)
-    reducers = op.b.reducers
-    if key not in reducers:
-        b = Builder("_".join(key))
-        shapes = (Shape.array(element, ()), Shape.array(other, ()))
-        value, mate, rival, rival_mate = (b.parameter(n, shapes[n % 2]) for n in range(4))
-        beaten = b.compare(value, rival, direction="LT")
-        if indexed:
-            beaten = b.or_(beaten, b.compare(mate, b.constant(0, other), direction="LT"))
-        reducers[key] = b.build(
-            b.tuple(b.select(beaten, rival, value), b.select(beaten, rival_mate, mate))
-        )
-    return reducers[key]
-
-
-def _at_greatest(
-    op: Op, x: Instruction, mate: Instruction, start: int, window: Window
-) -> tuple[Instruction, Instruction]:
-    """Return each window's greatest element, and what `mate` holds at its first place."""
-    element = x.shape.dtype
-    lowest = op.b.constant(neutral("maximum", element), element)
-    other = mate.shape.dtype
-    reducer = _first_greatest(op, element, other, start < 0)
-    starts = (lowest, op.b.constant(start, other))
-    found = op.b.emit("reduce-window", x, mate, *starts, window=window, to_apply=reducer)
-    return op.b.element_of(found, 0), op.b.element_of(found, 1)
+    return spread_sums(
+        b, share, image, pool.window, lambda size: op.fixed(size, "size of the image")
+    )
 
 
 def _max_pool_second_gradient(op: Op) -> Value:
     """Original input, original output, gradient (like the input): taken where the greatest was."""
     x, gradient = op.tensor(0), op.tensor(2)
     window = _Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window
-    return _at_greatest(op, x, gradient, 0, window)[1]
+    return at_greatest(op.b, x, gradient, 0, window)[1]
 
 
 def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:
@@ -172,7 +127,7 @@ def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:
     numbered = dims if op.attribute("include_batch_in_index", False) else (1, *dims[1:])
     count = dim_math.product(numbered)
     index = b.reshape_to(b.iota_of(S64, (count,), 0), numbered)
-    values, indices = _at_greatest(op, x, b.spread(index, dims), -1, _Pool.of(op, dims).window)
+    values, indices = at_greatest(op.b, x, b.spread(index, dims), -1, _Pool.of(op, dims).window)
     return values, b.convert_to(indices, op.result(1))
 
 

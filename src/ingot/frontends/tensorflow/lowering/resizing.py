@@ -9,37 +9,17 @@ few source pixels (taps), whose indices and weights are known at compile time. S
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
+from ingot.frontends.building.sampling import Taps, sampled, taken
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Array, Value
-from ingot.hlo.dtype import F32, S32
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 
-
-@dataclass(frozen=True, slots=True)
-class _Taps:
-    """Indices and weights `[target, taps]` of the source pixels of each target pixel.
-
-    A pixel with fewer taps than another has index -1 for the rest, and weight 0.
-    """
-
-    indices: Array
-    weights: Array
-
-    def matrix(self, size: int) -> Array:
-        """Return the weights as `[target, size]`."""
-        found = np.zeros((len(self.indices), size), np.float32)
-        np.add.at(found, (np.arange(len(found))[:, None], self.indices), self.weights)
-        return found
-
-
-Method = Callable[[Op, int, int], _Taps]
+Method = Callable[[Op, int, int], Taps]
 
 
 def _scale(op: Op, size: int, target: int) -> np.float32:
@@ -58,25 +38,25 @@ def _positions(op: Op, size: int, target: int) -> Array:
     return place * scale
 
 
-def _nearest(op: Op, size: int, target: int) -> _Taps:
+def _nearest(op: Op, size: int, target: int) -> Taps:
     place = _positions(op, size, target)
     if op.attribute("half_pixel_centers", False) or op.attribute("align_corners", False):
         place = place + np.float32(0.5)
     source = np.clip(np.floor(place), 0, size - 1).astype(int)[:, None]
-    return _Taps(source, np.ones(source.shape, np.float32))
+    return Taps(source, np.ones(source.shape, np.float32))
 
 
-def _linear(op: Op, size: int, target: int) -> _Taps:
+def _linear(op: Op, size: int, target: int) -> Taps:
     place = _positions(op, size, target)
     share = place - np.floor(place)
     high = np.minimum(np.ceil(place), size - 1)
     low = np.minimum(np.maximum(np.floor(place), 0), high)
-    return _Taps(
+    return Taps(
         np.stack([low, np.maximum(high, 0)], 1).astype(int), np.stack([1 - share, share], 1)
     )
 
 
-def _cubic(op: Op, size: int, target: int) -> _Taps:
+def _cubic(op: Op, size: int, target: int) -> Taps:
     """Four taps; their weights are rounded to those of 1024 steps between two pixels.
 
     With half-pixel centers, pixels outside do not count and the others are weighted up.
@@ -97,10 +77,10 @@ def _cubic(op: Op, size: int, target: int) -> _Taps:
         total = weights.sum(1, keepdims=True, dtype=np.float32)
         tiny = np.abs(total) < 1000 * np.finfo(np.float32).tiny
         weights /= np.where(tiny, np.float32(1), total)
-    return _Taps(indices, weights)
+    return Taps(indices, weights)
 
 
-def _area(op: Op, size: int, target: int) -> _Taps:
+def _area(op: Op, size: int, target: int) -> Taps:
     """As many taps as source pixels fall on a target pixel, wholly or partly."""
     scale = _scale(op, size, target)
     start = (np.arange(target) * scale).astype(np.float32)[:, None]
@@ -112,7 +92,7 @@ def _area(op: Op, size: int, target: int) -> _Taps:
     weights = np.where(exact + 1 > end, cut, covered)
     weights = np.where(exact > last, 0, weights) / scale
     indices = np.where(exact > last, -1, np.clip(exact, 0, size - 1))
-    return _Taps(indices.astype(int), weights.astype(np.float32))
+    return Taps(indices.astype(int), weights.astype(np.float32))
 
 
 def _image_sizes(op: Op, number: int) -> tuple[int, int]:
@@ -128,28 +108,12 @@ def target_sizes(op: Op) -> tuple[int, ...]:
     return sizes
 
 
-def _sampled(b: TensorBuilder, image: Instruction, axis: int, taps: _Taps) -> Instruction:
-    """Return the weighted sums of taps along an axis."""
-    found = _taken(b, image, axis, np.maximum(taps.indices, 0))
-    places = (axis, axis + 1)
-    weights = b.constant(taps.weights, image.shape.dtype)
-    scaled = b.multiply(found, b.spread(weights, found.shape.dims, places))
-    if taps.indices.min(initial=0) < 0:
-        counts = b.spread(b.constant(taps.indices >= 0), found.shape.dims, places)
-        scaled = b.select(counts, scaled, b.zeros(scaled.shape))
-    return b.reduced("add", scaled, (axis + 1,))
-
-
-def _taken(b: TensorBuilder, image: Instruction, axis: int, indices: Array) -> Instruction:
-    return take(b, image, b.constant(indices.astype(np.int32), S32), axis)
-
-
 def _resized(method: Method) -> Rule:
     def rule(op: Op) -> Value:
         sizes, targets = _image_sizes(op, 0), target_sizes(op)
         image = op.b.convert_to(op.tensor(0), F32)
         for axis, size, target in zip((1, 2), sizes, targets, strict=True):
-            image = _sampled(op.b, image, axis, method(op, size, target))
+            image = sampled(op.b, image, axis, method(op, size, target))
         return image
 
     return rule
@@ -163,7 +127,7 @@ def _resize_bilinear(op: Op) -> Value:
         if size == target:
             continue
         taps = _linear(op, size, target)
-        low, high = (_taken(b, image, axis, taps.indices[:, side]) for side in range(2))
+        low, high = (taken(b, image, axis, taps.indices[:, side]) for side in range(2))
         share = b.spread(b.constant(taps.weights[:, 1]), low.shape.dims, (axis,))
         image = b.add(low, b.multiply(b.subtract(high, low), share))
     return image

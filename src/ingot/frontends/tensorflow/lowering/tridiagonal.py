@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingot.frontends.tensorflow.lowering.linalg import matrices, transposed
+from ingot.frontends.building.linalg import transposed
+from ingot.frontends.tensorflow.lowering.linalg import matrices
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value

@@ -10,24 +10,35 @@ from torch._ops import HigherOrderOperator
 
 from ingot.frontends.torch.lowering import (
     activation,
+    adaptive_pooling,
     arithmetic,
+    attention,
     bits,
     complex_numbers,
+    convolution,
     cumulative,
     diagonals,
     distances,
     elementwise,
     embedding_bag,
+    fused_layers,
+    grid_sampling,
     higher_order,
     indexing,
+    linalg,
     matmul,
+    normalization,
+    padding,
+    pooling,
     reduction,
+    resampling,
     scatter,
     searching,
     shaping,
     softmax,
     sorting,
     special,
+    spectral,
     strides,
 )
 from ingot.frontends.torch.lowering.op import Rule
@@ -36,8 +47,12 @@ from ingot.frontends.torch.lowering.table import merged
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
 _MOVES = (diagonals, embedding_bag, indexing, scatter, searching, shaping, strides)
-_PRODUCTS = (distances, matmul)
-FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_PRODUCTS, higher_order)
+_NETWORKS = (
+    adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
+    pooling, resampling,
+)  # fmt: skip
+_PRODUCTS = (distances, linalg, matmul, spectral)
+FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
 RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
 

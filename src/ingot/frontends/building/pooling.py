@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windowed reductions, and gradients put back into the windows: what pools are made of.
+
+A window has one `WindowDimension` per dimension of its operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes, neutral
+from ingot.frontends.building.convolution import FixSize
+from ingot.hlo import dim as dim_math
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S64, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import Window, WindowDimension
+
+
+def folded(b: ArrayBuilder, opcode: str, x: Instruction, window: Window) -> Instruction:
+    """Fold each window of `x` with a binary opcode; padding is its neutral element."""
+    element = x.shape.dtype
+    start = b.constant(neutral(opcode, element), element)
+    return b.emit("reduce-window", x, start, window=window, to_apply=b.reducer(opcode, element))
+
+
+def spread_sums(
+    b: ArrayBuilder, share: Instruction, image: Sizes, window: Window, fixed: FixSize
+) -> Instruction:
+    """Return the sum, for each element of an image, of `share` over the windows that hold it.
+
+    Args:
+        b: where to.
+        share: one number per window.
+        image: the sizes of the image.
+        window: how the windows lie on it.
+        fixed: returns a size as a number.
+    """
+    if 0 in (*image, *share.shape.dims):
+        return b.zeros(share.shape.with_dims(image))
+    back: list[WindowDimension] = []
+    for size, windows, one in zip(image, share.shape.dims, window, strict=True):
+        low = one.size - 1 - one.low
+        spread = (windows - 1) * one.stride + 1
+        high = fixed(size + one.size - 1 - low - spread)
+        back.append(WindowDimension(one.size, 1, low, high, one.stride))
+    return folded(b, "add", share, tuple(back))
+
+
+def at_greatest(
+    b: ArrayBuilder,
+    x: Instruction,
+    mate: Instruction,
+    start: int,
+    window: Window,
+    *,
+    takes_nan: bool = False,
+) -> tuple[Instruction, Instruction]:
+    """Return each window's greatest element, and what `mate` holds at its first index.
+
+    Args:
+        b: where to.
+        x: the elements.
+        mate: an array of the same dimensions.
+        start: what a window without an element gives; negative says that `mate` is indices.
+        window: the windows.
+        takes_nan: NaN is greater than all (the last one is found, as in PyTorch).
+    """
+    element, other = x.shape.dtype, mate.shape.dtype
+    lowest = b.constant(neutral("maximum", element), element)
+    reducer = _first_greatest(b, element, other, start < 0, takes_nan)
+    starts = (lowest, b.constant(start, other))
+    found = b.emit("reduce-window", x, mate, *starts, window=window, to_apply=reducer)
+    return b.element_of(found, 0), b.element_of(found, 1)
+
+
+def greatest_of(
+    b: ArrayBuilder, x: Instruction, numbers: Instruction, axis: int
+) -> tuple[Instruction, Instruction]:
+    """Return the greatest elements along an axis and the first of their numbers.
+
+    Elements with a negative number do not count; NaN is greater than all, the last one is found.
+    """
+    element, other = x.shape.dtype, numbers.shape.dtype
+    starts = (b.constant(neutral("maximum", element), element), b.constant(-1, other))
+    reducer = _first_greatest(b, element, other, True, True)
+    found = b.emit("reduce", x, numbers, *starts, dimensions=(axis,), to_apply=reducer)
+    return b.element_of(found, 0), b.element_of(found, 1)
+
+
+def _first_greatest(
+    b: ArrayBuilder, element: DType, other: DType, indexed: bool, takes_nan: bool
+) -> Computation:
+    """Return the reducer of pairs that keeps the first pair with the greatest first part.
+
+    `indexed`: the second parts are indices, and a negative one is no element yet: then the first
+    element is taken whatever it is, NaN too.
+    """
+    key = (f"first_greatest_{other.name}_{indexed}_{takes_nan}", element.name)
+    if key not in b.reducers:
+        inner = Builder("_".join(key))
+        shapes = (Shape.array(element, ()), Shape.array(other, ()))
+        value, mate, rival, rival_mate = (inner.parameter(n, shapes[n % 2]) for n in range(4))
+        beaten = inner.compare(value, rival, direction="LT")
+        if takes_nan and element.is_float:
+            beaten = inner.or_(beaten, inner.compare(rival, rival, direction="NE"))
+        if indexed:
+            none = inner.compare(mate, inner.constant(0, other), direction="LT")
+            beaten = inner.or_(beaten, none)
+        values = inner.select(beaten, rival, value), inner.select(beaten, rival_mate, mate)
+        b.reducers[key] = inner.build(inner.tuple(*values))
+    return b.reducers[key]
+
+
+def flat_numbers(b: ArrayBuilder, dims: Sizes, axes: Sequence[int]) -> Instruction:
+    """Return s64 of `dims`: the row-major number of each element among those along `axes`."""
+    sizes = tuple(dims[axis] for axis in axes)
+    flat = b.iota_of(S64, (dim_math.product(sizes),), 0)
+    return b.spread(b.reshape_to(flat, sizes), dims, tuple(axes))
+
+
+def put_at_indices(
+    b: ArrayBuilder,
+    gradient: Instruction,
+    indices: Instruction,
+    image: Sizes,
+    window: Window,
+    fixed: FixSize,
+) -> Instruction:
+    """Add the gradient of each window to the element that its index names.
+
+    Every element looks at the windows that hold it, so no two threads write one element: by a
+    broadcast where windows do not overlap, else by one `pad` per element of the window.
+
+    Args:
+        b: where to.
+        gradient: one number per window.
+        indices: s64, the flat number of the element among those along the windowed dimensions.
+        image: the sizes of the result.
+        window: how the windows lie on it.
+        fixed: returns a size as a number.
+    """
+    zeros = b.zeros(gradient.shape.with_dims(image))
+    if 0 in (*image, *gradient.shape.dims):
+        return zeros
+    axes = [axis for axis, one in enumerate(window) if one != WindowDimension(1)]
+    numbers = flat_numbers(b, image, axes)
+    nothing = b.constant(-1, S64)
+    zero = b.constant(0, gradient.shape.dtype)
+    if all(one.size == one.stride and one.window_dilation == 1 for one in window):
+        here = _repeated(b, indices, image, window, nothing, fixed)
+        share = _repeated(b, gradient, image, window, zero, fixed)
+        return b.select(b.compare(here, numbers, direction="EQ"), share, zeros)
+    total: Instruction | None = None
+    for tap in product(*(range(one.size) for one in window)):
+        padding = tuple(
+            _tap_padding(one, index, size, count, fixed)
+            for one, index, size, count in zip(window, tap, image, gradient.shape.dims, strict=True)
+        )
+        here = b.emit("pad", indices, nothing, padding=padding)
+        share = b.emit("pad", gradient, zero, padding=padding)
+        found = b.select(b.compare(here, numbers, direction="EQ"), share, zeros)
+        total = found if total is None else b.add(found, total)
+    assert total is not None
+    return total
+
+
+def _tap_padding(
+    one: WindowDimension, index: int, size: Size, count: Size, fixed: FixSize
+) -> tuple[int, int, int]:
+    """Return how windows are padded so that each lies on its element number `index`."""
+    low = index * one.window_dilation - one.low
+    high = fixed(size - ((count - 1) * one.stride + 1) - low)
+    return low, high, one.stride - 1
+
+
+def _repeated(
+    b: ArrayBuilder,
+    x: Instruction,
+    image: Sizes,
+    window: Window,
+    outside: Instruction,
+    fixed: FixSize,
+) -> Instruction:
+    """Repeat each window's number over its elements; `outside` where there is no window."""
+    dims = x.shape.dims
+    pairs: list[Size] = []
+    for count, one in zip(dims, window, strict=True):
+        pairs.extend((count, one.size))
+    places = tuple(range(0, 2 * len(dims), 2))
+    wide = b.spread(x, tuple(pairs), places)
+    joined = tuple(count * one.size for count, one in zip(dims, window, strict=True))
+    made = b.reshape_to(wide, joined)
+    padding = tuple(
+        (-one.low, fixed(size - whole + one.low), 0)
+        for size, whole, one in zip(image, joined, window, strict=True)
+    )
+    if not np.any(padding):
+        return made
+    return b.emit("pad", made, outside, padding=padding)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of padding that repeats the border elements; PyTorch decomposes the padding itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.lowering.table import RuleTable
+from ingot.frontends.torch.sizes import Size
+from ingot.hlo.instruction import Instruction
+
+RULES = RuleTable("aten")
+
+
+@RULES.rule(
+    "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward"
+)
+def _replication_backward(
+    op: Op, gradient: Instruction, x: Instruction, padding: Sequence[Size]
+) -> Instruction:
+    """Each border element gets the sum of what repeats it; `padding` begins at the last axis."""
+    b = op.b
+    if 0 in (*gradient.shape.dims, *x.shape.dims):
+        return b.zeros(op.shape)
+    made = b.convert_to(gradient, wider(op.dtype))
+    for number in range(len(padding) // 2):
+        low, high = (op.known(item, "the padding") for item in padding[2 * number :][:2])
+        if low < 0 or high < 0:
+            raise op.error("a negative padding cuts elements off")
+        axis = x.shape.rank - 1 - number
+        made = _folded(b, made, axis, x.shape.dims[axis], low, high)
+    return b.convert_to(made, op.dtype)
+
+
+def _folded(
+    b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, low: int, high: int
+) -> Instruction:
+    """Add what lies before and behind an axis to its first and last element."""
+    zero = b.scalar(0, gradient.shape.dtype)
+    made = b.sliced(gradient, axis, low, low + size)
+    if low:
+        total = b.reduced("add", b.sliced(gradient, axis, 0, low), (axis,), keep=True)
+        made = b.add(made, b.padded(total, axis, 0, size - 1, zero))
+    if high:
+        behind = b.sliced(gradient, axis, low + size, low + size + high)
+        total = b.reduced("add", behind, (axis,), keep=True)
+        made = b.add(made, b.padded(total, axis, size - 1, 0, zero))
+    return made

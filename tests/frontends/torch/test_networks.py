@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of neural networks beside eager: values, sizes, strides, gradients, NaN, dynamic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tests.frontends.torch.compare import assert_same
+from torch import Tensor
+from torch.nn import functional
+
+
+def _random(*dims: int, kind: torch.dtype = torch.float64, grad: bool = True) -> Tensor:
+    return torch.randn(dims, dtype=kind, requires_grad=grad)
+
+
+def _last(*dims: int) -> Tensor:
+    x = torch.randn(dims, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    return x.requires_grad_(True)
+
+
+def _with_nan(*dims: int) -> Tensor:
+    x = torch.randn(dims, dtype=torch.float64)
+    x.view(-1)[::7] = float("nan")
+    x.view(-1)[3::11] = float("-inf")
+    return x
+
+
+def _call(name: str, **keywords: Any) -> Callable[..., Any]:
+    return lambda *args: getattr(functional, name)(*args, **keywords)
+
+
+CONVOLUTIONS = {
+    "1d": (_call("conv1d", padding=2, stride=3), (2, 4, 13), (6, 4, 3)),
+    "2d_odd": (_call("conv2d", stride=(2, 1), padding=(0, 2)), (2, 3, 7, 5), (5, 3, 3, 2)),
+    "2d_groups": (_call("conv2d", groups=2, padding=1), (2, 4, 7, 7), (6, 2, 3, 3)),
+    "2d_depthwise": (_call("conv2d", groups=4, padding=2), (2, 4, 7, 7), (8, 1, 5, 5)),
+    "2d_dilated": (_call("conv2d", dilation=2, padding=2), (1, 3, 9, 9), (4, 3, 3, 3)),
+    "3d": (_call("conv3d", padding=1, stride=2), (1, 2, 5, 6, 7), (3, 2, 3, 3, 3)),
+    "transposed": (
+        _call("conv_transpose2d", stride=2, padding=1, output_padding=1),
+        (2, 4, 5, 5),
+        (4, 3, 3, 3),
+    ),
+    "transposed_groups": (
+        _call("conv_transpose2d", stride=3, groups=2, dilation=2),
+        (2, 4, 4, 3),
+        (4, 3, 2, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_and_their_gradients(name: str) -> None:
+    function, image, weight = CONVOLUTIONS[name]
+    outputs = weight[1] * 2 if name == "transposed_groups" else weight[0]
+    bias = _random(3 if name == "transposed" else outputs)
+    assert_same(function, _random(*image), _random(*weight), bias, grad=True)
+
+
+def test_convolution_of_channels_last_gives_channels_last() -> None:
+    function = _call("conv2d", padding=1)
+    assert_same(function, _last(2, 3, 7, 5), _last(4, 3, 3, 3), grad=True)
+
+
+def test_convolution_with_an_open_batch() -> None:
+    function = _call("conv2d", padding=1, stride=2)
+    assert_same(function, _random(5, 3, 8, 8), _random(4, 3, 3, 3), dynamic=True, grad=True)
+
+
+POOLS = {
+    "max2d": _call("max_pool2d", kernel_size=3, stride=2, padding=1),
+    "max2d_apart": _call("max_pool2d", kernel_size=2),
+    "max2d_ceil": _call("max_pool2d", kernel_size=2, stride=2, ceil_mode=True),
+    "max2d_dilated": _call("max_pool2d", kernel_size=3, dilation=2, stride=1),
+    "max2d_indices": lambda x: functional.max_pool2d(x, 3, 2, return_indices=True),
+    "avg2d": _call("avg_pool2d", kernel_size=3, stride=2, padding=1),
+    "avg2d_inside": _call(
+        "avg_pool2d", kernel_size=3, stride=2, padding=1, ceil_mode=True, count_include_pad=False
+    ),
+    "avg2d_ceil": _call("avg_pool2d", kernel_size=3, stride=2, padding=1, ceil_mode=True),
+    "avg2d_divisor": _call("avg_pool2d", kernel_size=(2, 3), divisor_override=5),
+    "adaptive_avg": _call("adaptive_avg_pool2d", output_size=(3, 4)),
+    "adaptive_avg_one": _call("adaptive_avg_pool2d", output_size=1),
+    "adaptive_max": lambda x: functional.adaptive_max_pool2d(x, (3, 4), return_indices=True),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pools_and_their_gradients(name: str) -> None:
+    assert_same(POOLS[name], _random(2, 3, 7, 9), grad=True)
+
+
+def test_max_pools_find_the_last_nan_and_the_first_of_equal_elements() -> None:
+    for name in ("max2d_indices", "adaptive_max"):
+        assert_same(POOLS[name], _with_nan(2, 3, 7, 9))
+        assert_same(POOLS[name], torch.zeros(2, 3, 7, 9))
+
+
+def _batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor) -> Tensor:
+    return functional.batch_norm(x, mean, variance, weight, None, training=True)
+
+
+def test_batch_norm_updates_its_statistics() -> None:
+    mean, variance = torch.zeros(3).double(), torch.ones(3).double()
+    assert_same(_batch_norm, _random(4, 3, 5), mean, variance, _random(3), grad=True)
+
+
+def test_batch_norm_of_halves_keeps_statistics_of_halves() -> None:
+    mean, variance = torch.zeros(3).bfloat16(), torch.ones(3).bfloat16()
+    x, weight = torch.randn(4, 3, 5).bfloat16(), torch.ones(3).bfloat16()
+    assert_same(_batch_norm, x, mean, variance, weight, rtol=0.02, atol=0.02)
+
+
+NORMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = {
+    "batch": (lambda x, w: functional.batch_norm(x, None, None, w, w, True), (5, 3, 4), (3,)),
+    "layer": (lambda x, w: functional.layer_norm(x, (4, 5), w, w), (3, 4, 5), (4, 5)),
+    "group": (lambda x, w: functional.group_norm(x, 3, w, w), (2, 6, 5, 4), (6,)),
+    "instance": (lambda x, w: functional.instance_norm(x, weight=w), (2, 3, 5, 4), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_and_their_gradients(name: str) -> None:
+    function, dims, weights = NORMS[name]
+    assert_same(function, _random(*dims), _random(*weights), grad=True)
+
+
+def _attention(**keywords: Any) -> Callable[..., Tensor]:
+    def function(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, **keywords)
+
+    return function
+
+
+def _heads(heads: int, length: int) -> Tensor:
+    return _random(2, heads, length, 8)
+
+
+def test_attention_and_its_gradients() -> None:
+    assert_same(_attention(), _heads(3, 5), _heads(3, 7), _heads(3, 7), grad=True)
+    causal = _attention(is_causal=True, scale=0.5)
+    assert_same(causal, _heads(3, 7), _heads(3, 7), _heads(3, 7), grad=True)
+    shared = _attention(enable_gqa=True)
+    assert_same(shared, _heads(4, 5), _heads(2, 7), _heads(2, 7), grad=True)
+
+
+def test_attention_with_masks() -> None:
+    """A row without a key gives zeros."""
+    operands = _heads(3, 5), _heads(3, 7), _heads(3, 7)
+    assert_same(_attention(), *operands, torch.randn(5, 7).double(), grad=True)
+    mask = torch.rand(2, 1, 5, 7) > 0.4
+    mask[:, :, 2] = False
+    assert_same(_attention(), *operands, mask, grad=True)
+
+
+UPSAMPLINGS = {
+    "nearest": {"mode": "nearest", "scale_factor": 2.0},
+    "nearest_odd": {"mode": "nearest", "size": (5, 11)},
+    "nearest_exact": {"mode": "nearest-exact", "size": (5, 11)},
+    "bilinear": {"mode": "bilinear", "scale_factor": 2.0},
+    "bilinear_corners": {"mode": "bilinear", "size": (11, 4), "align_corners": True},
+    "bilinear_factor": {"mode": "bilinear", "scale_factor": 1.7, "recompute_scale_factor": False},
+    "bicubic": {"mode": "bicubic", "size": (9, 4)},
+    "bilinear_smooth": {"mode": "bilinear", "size": (3, 4), "antialias": True},
+    "bicubic_smooth": {"mode": "bicubic", "size": (3, 11), "antialias": True},
+}
+
+
+@pytest.mark.parametrize("name", UPSAMPLINGS)
+def test_resampling_and_its_gradients(name: str) -> None:
+    assert_same(_call("interpolate", **UPSAMPLINGS[name]), _random(2, 3, 7, 5), grad=True)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_sampling_at_a_grid_and_its_gradients(mode: str, padding: str) -> None:
+    function = _call("grid_sample", mode=mode, padding_mode=padding, align_corners=False)
+    assert_same(function, _random(2, 3, 5, 6), _random(2, 4, 3, 2), grad=True)
+
+
+def test_replicated_borders_and_their_gradient() -> None:
+    function = _call("pad", pad=(3, 1, 0, 2), mode="replicate")
+    assert_same(function, _random(2, 3, 4, 5), grad=True)
+
+
+@pytest.mark.parametrize("masked", ["not", "keys", "pairs"])
+def test_encoder_layer_of_inference(masked: str) -> None:
+    """In evaluation mode the layer is one op, `_transformer_encoder_layer_fwd`."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    masks: dict[str, Tensor] = {}
+    if masked == "keys":
+        masks["src_key_padding_mask"] = torch.arange(5) >= torch.tensor([[3], [5]])
+    if masked == "pairs":
+        masks["src_mask"] = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    with torch.no_grad():
+        assert_same(lambda x: layer(x, **masks), torch.randn(2, 5, 16), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d", "adaptive_avg_pool2d", "linear"])
+def test_halves_are_as_close_to_the_exact_result_as_eager(name: str) -> None:
+    dims = {"adaptive_avg_pool2d": None, "linear": (7, 9)}.get(name, (5, 5, 3, 3))
+    operands = [torch.randn(2, 5, 8, 9).bfloat16()]
+    operands.extend([torch.randn(dims).bfloat16()] if dims else [])
+    keywords = {"output_size": (3, 4)} if dims is None else {}
+    function = _call(name, **keywords)
+    exact = function(*(x.double() for x in operands))
+    found = torch.compile(function, backend="ingot")(*operands)
+    assert found.dtype is torch.bfloat16
+    errors = [(x.double() - exact).abs().max() for x in (found, function(*operands))]
+    assert errors[0] <= 1.001 * errors[1]
