@@ -134,6 +134,7 @@ def test_text_that_is_no_module_is_cut_by_lines(
     assert len(printed.out.splitlines()) < 10
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_fail_is_said_so(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,7 +156,10 @@ def test_crashes_and_hangs_are_survived(
         bad = "HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] OP(x) }"
         assert trials.of(bad.replace("OP", "sine")).signature == "hang"
     with Trials(Bounds(0.1, 0.1), worker=worker) as trials:
-        assert trials.of(bad.replace("OP", "tanh")).signature == "crash: SIGSEGV"
+        crashed = trials.of(bad.replace("OP", "tanh"))
+        assert crashed.signature == "crash: SIGSEGV"
+        assert "Segmentation fault" in crashed.detail
+        assert not crashed.compiled
         assert trials.of(bad.replace("OP", "negate")) == Outcome()
         assert trials.of(bad.replace("OP", "tanh")).signature == "crash: SIGSEGV"
     monkeypatch.setattr(reduce.Trials.__init__, "__kwdefaults__",

@@ -2,7 +2,8 @@
 """Options of the commands that run a module: how to read it, what to run it on, how to compare.
 
 Beneath `run`, `bisect`, `diff` and `reduce`. `module_options` adds the options to a command, which
-gets them as one `ModuleOptions` named `given`. Invariant: the same options give the same inputs in every command.
+gets them as one `ModuleOptions` named `given`. Invariant: the same options give the same inputs in
+every command.
 """
 
 from __future__ import annotations

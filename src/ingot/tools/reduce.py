@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -24,10 +22,8 @@ from ingot.tools.options import ModuleOptions, module_options
 from ingot.tools.reduction.cases import Case
 from ingot.tools.reduction.cutting import cut_lines
 from ingot.tools.reduction.graph import reduce_graph
+from ingot.tools.reduction.search import Search, Try
 from ingot.tools.reduction.trials import SECONDS, Outcome, Trials
-
-Try = Callable[[str], Outcome]
-"""Says how a program fails."""
 
 
 @click.command(name="reduce")
@@ -50,7 +46,7 @@ def command(
     """Shrink the failing program in FILE (- is standard input) while it fails in the same way."""
     data = loading.read_bytes(file)
     with Trials(given.bounds, seed=given.seed, seconds=trial_seconds) as trials:
-        search = _Search(trials.of if test is None else _by_command(test), max_seconds)
+        search = Search(trials.of if test is None else _by_command(test), max_seconds)
         text = _reduced(data, file, given, search)
     if text is None:
         click.echo(f"{file}: the program does not fail", err=True)
@@ -65,42 +61,7 @@ def command(
     return 0
 
 
-class _Search:
-    """Whether programs fail as the first one did, as long as there is time."""
-
-    def __init__(self, attempt: Try, seconds: float) -> None:
-        self._attempt = attempt
-        self._end = time.monotonic() + seconds
-        self.count = 0
-        self.wanted = self.detail = ""
-        self.needs_inputs = True
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() > self._end
-
-    def begin(self, text: str) -> bool:
-        """Note how the first program fails; return whether it does."""
-        self.count += 1
-        found = self._attempt(text)
-        self.wanted, self.detail = found.signature, found.detail or found.signature
-        self.needs_inputs = found.compiled
-        return bool(self.wanted)
-
-    def fails(self, text: str) -> bool:
-        """Whether a program fails as the first one did."""
-        if self.is_over:
-            return False
-        self.count += 1
-        found = self._attempt(text)
-        if found.signature != self.wanted:
-            return False
-        self.detail = found.detail or found.signature
-        return True
-
-
-def _reduced(data: bytes, file: str, given: ModuleOptions, search: _Search) -> str | None:
+def _reduced(data: bytes, file: str, given: ModuleOptions, search: Search) -> str | None:
     """Return the smallest text found; None if the program does not fail."""
     try:
         module = given.load_data(data, file)

@@ -9,6 +9,7 @@ against.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import sys
@@ -19,16 +20,16 @@ from ingot.evaluator import Value
 from ingot.formats.hlo_text import parse
 from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
-from ingot.support.channel import Channel
+from ingot.support.channel import Channel, ChannelError
 from ingot.support.diagnostics import IngotError, InternalError
-from ingot.support.worker import inherited, prepare
+from ingot.support.worker import Worker, forked, inherited, prepare
 from ingot.tools.comparing import Bounds, Comparison, compare
 from ingot.tools.inputs import random_inputs, symbols
 from ingot.tools.literals import as_arguments
 from ingot.tools.options import DEFAULT_SIZE
 from ingot.tools.platforms import PLATFORMS
 from ingot.tools.reduction.cases import inputs_in
-from ingot.tools.reduction.trials import COMPILED, Outcome
+from ingot.tools.reduction.trials import COMPILED, CRASH, Outcome
 
 _OF_INGOT = "/ingot/"
 
@@ -62,10 +63,7 @@ def _inputs(module: Module, text: str, seed: int) -> list[Value]:
 
 
 def _differs(found: Comparison) -> Outcome:
-    first = found.first[0] if found.first else None
-    where = f": {list(first.index)} is {first.got}, not {first.want}" if first else ""
-    what = found.problem or f"{found.mismatches} of {found.size} elements{where}"
-    return Outcome("differs", f"output {found.output} differs in {what}")
+    return Outcome("differs", f"output {found.output} differs in {found}")
 
 
 def of_error(error: Exception, *, compiled: bool = True) -> Outcome:
@@ -93,7 +91,31 @@ def _place(error: BaseException) -> str:
 
 
 def serve(channel: Channel) -> None:
-    """Answer until the parent ends."""
+    """Answer until the parent ends; a process that dies of a program is replaced.
+
+    Programs run in a copy of this process, which has imported what they need: to begin a new copy
+    takes milliseconds.
+    """
+    child: Worker | None = None
+    while True:
+        request = channel.receive()
+        if request is None:
+            return
+        child = child or forked(_answer)
+        answer = None
+        with contextlib.suppress(ChannelError):
+            child.channel.send(request)
+            answer = child.channel.receive()
+        if answer is None:
+            answer = _message(Outcome(f"{CRASH}{child.how_it_ended()}"))
+            child.kill()
+            child = None
+        channel.send(answer)
+
+
+def _answer(channel: Channel) -> None:
+    """Answer until the channel ends."""
+    faulthandler.enable()
     while True:
         request = channel.receive()
         if request is None:
@@ -101,11 +123,15 @@ def serve(channel: Channel) -> None:
         head, _, text = bytes(request).partition(b"\n")
         given = json.loads(head)
         bounds = Bounds(given["absolute"], given["relative"])
-        found = tried(text.decode("utf-8", "surrogateescape"), bounds, given["seed"])
-        channel.send(json.dumps(asdict(found)).encode())
+        channel.send(
+            _message(tried(text.decode("utf-8", "surrogateescape"), bounds, given["seed"]))
+        )
+
+
+def _message(found: Outcome) -> bytes:
+    return json.dumps(asdict(found)).encode()
 
 
 if __name__ == "__main__":
     prepare()
-    faulthandler.enable()
     serve(inherited(sys.argv[1:]))

@@ -27,6 +27,9 @@ SECONDS = 60.0
 """What a trial may take."""
 COMPILED = "ingot: the program is compiled"
 """What the child prints before it runs a program."""
+CRASH = "crash: "
+_LOG_BYTES = 1 << 16
+"""So much of what a child printed is read: the stack of a crash, and `COMPILED` before it."""
 
 
 @record
@@ -87,15 +90,20 @@ class Trials:
             head = json.dumps(self._head).encode()
             worker.channel.send(head, b"\n", text.encode("utf-8", "surrogateescape"))
             if not worker.channel.is_ready(self._seconds):
-                compiled = COMPILED in worker.printed()
+                compiled = COMPILED in worker.printed(_LOG_BYTES)
                 self._end()
                 return Outcome("hang", f"no answer in {self._seconds:g} seconds", compiled)
             answer = worker.channel.receive()
         if answer is None:
-            how, printed = worker.how_it_ended(), worker.printed()
+            found = Outcome(f"{CRASH}{worker.how_it_ended()}")
+        else:
+            found = Outcome(**json.loads(bytes(answer)))
+        if found.signature.startswith(CRASH):
+            printed = worker.printed(_LOG_BYTES).strip("\0").strip()
+            found = Outcome(found.signature, printed, COMPILED in printed)
+        if answer is None:
             self._end()
-            return Outcome(f"crash: {how}", printed, COMPILED in printed)
-        return Outcome(**json.loads(bytes(answer)))
+        return found
 
     def _end(self) -> None:
         if self._worker is not None:
