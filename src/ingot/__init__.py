@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ingot.client import Executable, clear_caches, compile, config, evaluate
     from ingot.client.analyses import Aval, MemoryAnalysis
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
+    from ingot.client.profile import Profile, profile
     from ingot.client.staged import StagedExecutable
     from ingot.formats.hlo_text import parse_hlo
     from ingot.formats.load import dump
@@ -74,6 +75,7 @@ __all__ = [
     "MemoryAnalysis",
     "Module",
     "ParseError",
+    "Profile",
     "ProgramLike",
     "Report",
     "ResourceError",
@@ -92,6 +94,7 @@ __all__ = [
     "load_executable",
     "parse_hlo",
     "parse_stablehlo",
+    "profile",
     "register_custom_call_target",
     "show_versions",
 ]
@@ -113,6 +116,7 @@ _HOMES = {
     "MemoryAnalysis": "ingot.client.analyses",
     "Module": "ingot.hlo.module",
     "ParseError": "ingot.support.diagnostics",
+    "Profile": "ingot.client.profile",
     "ProgramLike": "ingot.client.options",
     "Report": "ingot.viz.report",
     "ResourceError": "ingot.support.diagnostics",
@@ -130,6 +134,7 @@ _HOMES = {
     "load": "ingot.frontends.loading",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
+    "profile": "ingot.client.profile",
     "register_custom_call_target": "ingot.runtime.foreign",
     "show_versions": "ingot.support.versions",
 }

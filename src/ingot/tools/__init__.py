@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "opt": "run passes or a stage of the pipeline on a module and print it",
     "explain": "show what the compiler made of a module or a program, and why",
     "bisect": "find the pass that changes what a module computes",
+    "profile": "show which kernels of a module or a program take the time",
     "diff": "find the first instruction whose compiled value differs, and what made it so",
     "reduce": "shrink a failing program while it keeps failing",
     "pjrt": "write the PJRT plugin as a shared library",
