@@ -23,7 +23,7 @@ from ingot.support.records import record
 _COPIED = 1 << 24
 """Elements of the array that is copied: 64 MiB read and as much written."""
 _SIDE = 1024
-_RUNS = 5
+_RUNS = 9
 
 
 @record
