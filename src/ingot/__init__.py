@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     )
     from ingot.support.flags import IngotWarning
     from ingot.support.versions import show_versions
+    from ingot.tools.differences import Diff
     from ingot.tools.explaining import explain
+    from ingot.tools.function_diff import diff
     from ingot.viz.report import Report
 
 require_supported_platform()
@@ -65,6 +67,7 @@ __all__ = [
     "Aval",
     "Cancellation",
     "Diagnostic",
+    "Diff",
     "Executable",
     "ExecutionError",
     "FlagError",
@@ -87,6 +90,7 @@ __all__ = [
     "clear_caches",
     "compile",
     "config",
+    "diff",
     "dump",
     "evaluate",
     "explain",
@@ -106,6 +110,7 @@ _HOMES = {
     "Aval": "ingot.client.analyses",
     "Cancellation": "ingot.runtime.cancellation",
     "Diagnostic": "ingot.support.diagnostics",
+    "Diff": "ingot.tools.differences",
     "Executable": "ingot.client",
     "ExecutionError": "ingot.support.diagnostics",
     "FlagError": "ingot.support.diagnostics",
@@ -128,6 +133,7 @@ _HOMES = {
     "clear_caches": "ingot.client",
     "compile": "ingot.client",
     "config": "ingot.client",
+    "diff": "ingot.tools.function_diff",
     "dump": "ingot.formats.load",
     "evaluate": "ingot.client",
     "explain": "ingot.tools.explaining",
