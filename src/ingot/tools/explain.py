@@ -10,7 +10,9 @@ import click
 from rich.console import Console
 
 from ingot.client.compile import compile
+from ingot.support.observing import observed
 from ingot.tools import loading
+from ingot.tools.jax_cache_misses import explained_misses
 from ingot.tools.options import switch
 from ingot.tools.scripts import compiled_by
 from ingot.viz.gather import report_of
@@ -27,7 +29,9 @@ def command(file: str, arguments: tuple[str, ...], output: str | None, json: boo
     A program is run with the ARGUMENTS; those with dashes stand behind `--`.
     """
     if file.endswith(".py"):
-        report = report_of(compiled_by(file, arguments))
+        with observed() as observations, explained_misses():
+            compiled = compiled_by(file, arguments)
+        report = report_of(compiled, observations=observations)
     elif arguments:
         raise click.UsageError("only a Python program takes arguments")
     else:
