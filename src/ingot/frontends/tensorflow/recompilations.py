@@ -38,9 +38,8 @@ def report_recompilation(name: str, before: Sequence[Key], key: Key) -> None:
             program=len(before) + 1,
             on=why,
         )
-    if before:
-        reasons = key.explain() or (why,)
-        note(Observation(COMPILED_AGAIN, function_text(name), tuple(reasons)))
+        if before:
+            note(Observation(COMPILED_AGAIN, function_text(name), key.explain() or (other,)))
     special = [*(item for item in before if item.is_special), key]
     if key.is_special and len(special) in WARN_AT:
         _logger.warning("%s", _warning(name, special))
