@@ -10,8 +10,8 @@ Example:
     >>> import ingot
     >>> double = ingot.compile(ingot.parse_hlo(
     ...     "HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }"))
-    >>> profile = double.profile([1, 2, 3, 4], runs=3)
-    >>> [(row.site.name, row.site.kind, row.calls) for row in profile.rows()]
+    >>> found = double.profile([1, 2, 3, 4], runs=3)
+    >>> [(row.site.name, row.site.kind, row.calls) for row in found.rows()]
     [('loop_fusion', 'kernel', 3)]
     >>> with profile() as profiler:
     ...     _ = double([1, 2, 3, 4])

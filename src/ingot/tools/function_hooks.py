@@ -124,9 +124,10 @@ def _watch_jax(comparer: _Comparer) -> Callable[[], None]:
 
     @functools.wraps(original)
     def jit(*args: Any, **kwargs: Any) -> Any:
-        if not args:
-            return functools.partial(jit, **kwargs)
-        return _Jitted(original(*args, **kwargs), comparer)
+        def decorated(*given: Any) -> Any:
+            return _Jitted(original(*given, **kwargs), comparer)
+
+        return decorated(*args) if args else decorated
 
     jax.jit = jit
     return lambda: setattr(jax, "jit", original)
