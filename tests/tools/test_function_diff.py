@@ -200,3 +200,22 @@ def test_functions_and_programs_of_tensorflow(tmp_path: Path) -> None:
     assert lines[1].startswith("other, against TensorFlow run eagerly: output 0 differs in 3 of 3")
     assert lines[2].startswith("no op differs")
     assert len(lines) == 3
+
+
+@pytest.mark.slow
+def test_a_module_of_pytorch() -> None:
+    torch: Any = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Tanh())
+    x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    assert str(ingot.diff(model, x)).startswith("Sequential, against PyTorch run eagerly: all")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+    class Other(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x * (2.0 if torch.compiler.is_compiling() else 3.0)
+
+    diff = ingot.diff(torch.compile(Other()), torch.ones(3))
+    assert not diff.agrees
+    assert "output 0 differs in 3 of 3 elements: [0] is 2.0, not 3.0" in str(diff)
+    assert "all results agree" in diff.lines[-1]

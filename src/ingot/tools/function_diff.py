@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot.diff`: a compiled function held against its framework without compilation.
 
-JAX runs the function op by op (`jax.disable_jit`), TensorFlow as Python. Where results differ, the
-values of all ops are compared, as results of a function that gives them all; then the module that
-Ingot got is looked at with the evaluator (`differences`). No framework is imported that the program
+JAX runs the function op by op (`jax.disable_jit`), TensorFlow as Python, PyTorch eagerly. Where
+results differ, the values of all ops are compared, as results of a function that gives them all;
+then the module that Ingot got is looked at with the evaluator (`differences`). No framework is imported that the program
 has not imported itself.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -24,6 +25,8 @@ from ingot.support.diagnostics import ArgumentError
 from ingot.support.records import record
 from ingot.tools.comparing import Bounds, compare
 from ingot.tools.differences import SECONDS, Diff, all_agree, allowed, diff_case
+from ingot.tools.inputs import random_inputs, symbols
+from ingot.tools.options import DEFAULT_SIZE
 from ingot.tools.reduction.cases import Case
 
 
@@ -45,7 +48,7 @@ class Function:
         title: its name.
         reference: what ran without compilation, in words.
         got, want: its results, compiled and not.
-        ops: gives every op in order, with its values.
+        ops: gives every op in order, with its values; None where they cannot be seen.
         cases: the modules that Ingot compiles, with the inputs of the function or random ones.
     """
 
@@ -53,7 +56,7 @@ class Function:
     reference: str
     got: Sequence[Array]
     want: Sequence[Array]
-    ops: Callable[[], Sequence[Op]]
+    ops: Callable[[], Sequence[Op]] | None
     cases: Sequence[Case]
 
 
@@ -71,8 +74,9 @@ def diff(
 
     Args:
         program: a function of `jax.jit`, held against JAX without it; a
-            `tf.function(jit_compile=True)`, held against TensorFlow without it; or a module, HLO or
-            StableHLO as text or bytes, or a path, held against the evaluator.
+            `tf.function(jit_compile=True)`, held against TensorFlow without it; a module of
+            PyTorch, or what `torch.compile` gives, held against PyTorch run eagerly; or a module,
+            HLO or StableHLO as text or bytes, or a path, held against the evaluator.
         args: what the program is called with; of a module one value per parameter.
         absolute: error that is allowed.
         relative: error that is allowed, by the reference's value.
@@ -95,21 +99,31 @@ def diff(
 
 def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
     """Run a function of a framework compiled and not."""
-    for attribute, home in _HOMES.items():
-        if callable(program) and hasattr(program, attribute):
-            run: Callable[..., Function] = importlib.import_module(home).run_both
-            return run(program, args, kwargs)
+    torch: Any = sys.modules.get("torch")
+    is_module = torch is not None and isinstance(program, torch.nn.Module)
+    homes = [home for name, home in _HOMES.items() if callable(program) and hasattr(program, name)]
+    for home in [_TORCH] if is_module else homes:
+        run: Callable[..., Function] = importlib.import_module(home).run_both
+        return run(program, args, kwargs)
     raise ArgumentError(
         f"the program is {type(program).__name__}, which diff cannot run without compilation",
-        hint="give jax.jit(f), a tf.function with jit_compile=True, HLO, or a path",
+        hint="give jax.jit(f), a tf.function(jit_compile=True), a torch.nn.Module, HLO, or a path",
     )
 
 
+_TORCH = "ingot.tools.torch_diff"
 _HOMES = {
+    "_torchdynamo_orig_callable": _TORCH,
     "get_concrete_function": "ingot.tools.tensorflow_diff",
     "trace": "ingot.tools.jax_diff",
 }
 """What only the functions of a framework have -> who runs them both ways."""
+
+
+def on_random_inputs(module: Module) -> Case:
+    """Return a module with inputs: which arguments it takes is known to its front end alone."""
+    sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE)
+    return Case(module, tuple(random_inputs(module, 0, sizes)))
 
 
 def diff_function(function: Function, bounds: Bounds, seconds: float = SECONDS) -> Diff:
@@ -121,7 +135,8 @@ def diff_function(function: Function, bounds: Bounds, seconds: float = SECONDS) 
     if not wrong:
         return Diff(title, True, (all_agree(results, bounds),), bounds=bounds)
     lines = [f"output {wrong[0].output} differs in {wrong[0]} (allowed: {allowed(bounds)})"]
-    lines += _first_op(function.ops(), bounds)
+    if function.ops is not None:
+        lines += _first_op(function.ops(), bounds)
     reproducer = ""
     for case in function.cases:
         inner = diff_case(f"the module {case.module.name}", case, bounds, seconds)

@@ -18,20 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ingot.hlo.literal import Array
-from ingot.hlo.module import Module
 from ingot.support.diagnostics import UnsupportedError
-from ingot.tools.function_diff import Function, Op
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.reduction.cases import Case
+from ingot.tools.function_diff import Function, Op, on_random_inputs
 
 if TYPE_CHECKING:
     from ingot.client.executable import Executable
     from ingot.client.staged import StagedExecutable
 
 _BINDING = "tensorflow.python.eager.polymorphic_function.function_type_utils"
-
-_SIZE = 4
-"""A symbolic size."""
 
 
 def run_both(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
@@ -75,13 +69,8 @@ def run_both(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Func
         got=got,
         want=want,
         ops=ops,
-        cases=[_on_random_inputs(executable.source) for executable in executables],
+        cases=[on_random_inputs(executable.source) for executable in executables],
     )
-
-
-def _on_random_inputs(module: Module) -> Case:
-    """Return a module with inputs: which arguments it takes is known to the front end alone."""
-    return Case(module, tuple(random_inputs(module, 0, dict.fromkeys(symbols(module), _SIZE))))
 
 
 def _assign(variables: Sequence[Any], values: Sequence[Array]) -> None:
