@@ -3,8 +3,8 @@
 
 JAX runs the function op by op (`jax.disable_jit`), TensorFlow as Python, PyTorch eagerly. Where
 results differ, the values of all ops are compared, as results of a function that gives them all;
-then the module that Ingot got is looked at with the evaluator (`differences`). No framework is imported that the program
-has not imported itself.
+then the module that Ingot got is looked at with the evaluator (`differences`). No framework is
+imported that the program has not imported itself.
 """
 
 from __future__ import annotations
