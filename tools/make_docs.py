@@ -17,14 +17,14 @@ from typing import Any
 
 from ingot.frontends.tensorflow.lowering import coverage
 from ingot.hlo import opdef
-from ingot.support import flags, xla_flags
+from ingot.support import flags, tracing, xla_flags
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def switches() -> str:
     """Return the page of all switches, Ingot's and XLA's."""
-    return flags.markdown() + "\n" + xla_flags.markdown()
+    return "\n".join((flags.markdown(), tracing.markdown(), xla_flags.markdown()))
 
 
 def arity_text(op: opdef.OpDef) -> str:

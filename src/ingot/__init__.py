@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ingot.client import Executable, clear_caches, compile, config, evaluate
     from ingot.client.analyses import Aval, MemoryAnalysis
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
+    from ingot.client.profile import Profile, profile
     from ingot.client.staged import StagedExecutable
     from ingot.formats.hlo_text import parse_hlo
     from ingot.formats.load import dump
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     )
     from ingot.support.flags import IngotWarning
     from ingot.support.versions import show_versions
+    from ingot.tools.differences import Diff
     from ingot.tools.explaining import explain
+    from ingot.tools.function_diff import diff
     from ingot.viz.report import Report
 
 require_supported_platform()
@@ -64,6 +67,7 @@ __all__ = [
     "Aval",
     "Cancellation",
     "Diagnostic",
+    "Diff",
     "Executable",
     "ExecutionError",
     "FlagError",
@@ -74,6 +78,7 @@ __all__ = [
     "MemoryAnalysis",
     "Module",
     "ParseError",
+    "Profile",
     "ProgramLike",
     "Report",
     "ResourceError",
@@ -85,6 +90,7 @@ __all__ = [
     "clear_caches",
     "compile",
     "config",
+    "diff",
     "dump",
     "evaluate",
     "explain",
@@ -92,6 +98,7 @@ __all__ = [
     "load_executable",
     "parse_hlo",
     "parse_stablehlo",
+    "profile",
     "register_custom_call_target",
     "show_versions",
 ]
@@ -103,6 +110,7 @@ _HOMES = {
     "Aval": "ingot.client.analyses",
     "Cancellation": "ingot.runtime.cancellation",
     "Diagnostic": "ingot.support.diagnostics",
+    "Diff": "ingot.tools.differences",
     "Executable": "ingot.client",
     "ExecutionError": "ingot.support.diagnostics",
     "FlagError": "ingot.support.diagnostics",
@@ -113,6 +121,7 @@ _HOMES = {
     "MemoryAnalysis": "ingot.client.analyses",
     "Module": "ingot.hlo.module",
     "ParseError": "ingot.support.diagnostics",
+    "Profile": "ingot.client.profile",
     "ProgramLike": "ingot.client.options",
     "Report": "ingot.viz.report",
     "ResourceError": "ingot.support.diagnostics",
@@ -124,12 +133,14 @@ _HOMES = {
     "clear_caches": "ingot.client",
     "compile": "ingot.client",
     "config": "ingot.client",
+    "diff": "ingot.tools.function_diff",
     "dump": "ingot.formats.load",
     "evaluate": "ingot.client",
     "explain": "ingot.tools.explaining",
     "load": "ingot.frontends.loading",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
+    "profile": "ingot.client.profile",
     "register_custom_call_target": "ingot.runtime.foreign",
     "show_versions": "ingot.support.versions",
 }

@@ -59,7 +59,8 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
         loader, execute = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            del loader.exec_module  # the instance's attribute: the class's method is back
+            # The class's method is back; another of these may have taken the attribute away.
+            vars(loader).pop("exec_module", None)
             execute(module)
             self._enable()
 

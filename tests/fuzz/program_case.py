@@ -33,11 +33,11 @@ from ingot.hlo.dtype import from_numpy
 from ingot.hlo.module import Module
 from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
 from ingot.support import flags
-from ingot.tools.literals import literal_text, read_literal
+from ingot.tools.reduction.cases import input_lines, inputs_in
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXACT = "exact"
-_FP, _LEVEL, _COMPARE, _INPUT = "// FP: ", "// LEVEL: ", "// COMPARE: ", "// INPUT: "
+_FP, _LEVEL, _COMPARE = "// FP: ", "// LEVEL: ", "// COMPARE: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ProgramCase:
         lines = [] if self.fp == "default" else [f"{_FP}{self.fp}"]
         lines += [] if self.level == "auto" else [f"{_LEVEL}{self.level}"]
         lines += [f"{_COMPARE}{'; '.join(self.compare)}"]
-        lines += [f"{_INPUT}{literal_text(np.asarray(value))}" for value in self.inputs]
+        lines += input_lines(self.inputs)
         return "\n".join([*lines, print_module(self.module)]).encode()
 
     def wanted(self) -> list[Array]:
@@ -86,19 +86,16 @@ class ProgramCase:
 def read_case(data: bytes) -> ProgramCase:
     """Return the case in a file."""
     text = data.decode()
-    inputs: list[Array] = []
     compare: tuple[str, ...] = (EXACT,)
     fp, level = "default", "auto"
     for line in text.splitlines():
-        if line.startswith(_INPUT):
-            inputs.append(read_literal(line.removeprefix(_INPUT)))
-        elif line.startswith(_COMPARE):
+        if line.startswith(_COMPARE):
             compare = tuple(line.removeprefix(_COMPARE).split("; "))
         elif line.startswith(_FP):
             fp = line.removeprefix(_FP)
         elif line.startswith(_LEVEL):
             level = line.removeprefix(_LEVEL)
-    return ProgramCase(parse(text), inputs, compare, fp, level)
+    return ProgramCase(parse(text), inputs_in(text), compare, fp, level)
 
 
 def some_level(choose: random.Random) -> str:

@@ -3,24 +3,25 @@
 
 Text is cut by lines, then by words of the lines that stay; anything else by bytes. Both are delta
 debugging: ever smaller pieces are left out as long as the finding keeps its signature. A case of
-HLO whose module can be read is first cut as a graph (`reduce_hlo`).
-
-Source: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002.
+HLO whose module can be read is first cut as a graph. The means are those of `ingot reduce`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import replace
 
-from tests.fuzz.reduce_hlo import smaller_modules
+from tests.fuzz.program_case import ProgramCase, read_case
 from tests.fuzz.target import Target
 from tests.fuzz.watch import Watched
 
+from ingot.tools.reduction.cases import Case
+from ingot.tools.reduction.cutting import cut, cut_lines
+from ingot.tools.reduction.graph import reduce_graph
+
 TEXTS = (".hlo", ".py", ".mlir", ".txt", ".json")
 
-Piece = TypeVar("Piece", str, int)
 Fails = Callable[[bytes], bool]
 
 
@@ -45,15 +46,38 @@ def reduced(chosen: Target, data: bytes, signature: str, watched: Watched, secon
 
 
 def _graph(data: bytes, fails: Fails) -> bytes:
-    """Return a case with fewer outputs and instructions."""
-    again = True
-    while again:
-        again = False
-        for candidate in smaller_modules(data):
-            if len(candidate) < len(data) and fails(candidate):
-                data, again = candidate, True
-                break
-    return data
+    """Return a case with a smaller program; the same if `data` holds none.
+
+    Any error of the reader means that: it may be the very finding that is being reduced.
+    """
+    try:
+        case = read_case(data)
+    except Exception:
+        return data
+    found = [data]
+
+    def still(made: Case) -> bool:
+        smaller = part_of(case, made)
+        if smaller is None or not fails(smaller.to_bytes()):
+            return False
+        found.append(smaller.to_bytes())
+        return True
+
+    reduce_graph(Case(case.module, tuple(case.inputs)), still)
+    return found[-1]
+
+
+def part_of(case: ProgramCase, made: Case) -> ProgramCase | None:
+    """Return a smaller program as a case; None where nothing says how its results are compared."""
+    if made.inputs is None or any(isinstance(value, tuple) for value in made.inputs):
+        return None
+    compare = case.compare
+    if len(compare) > 1 and made.outputs:
+        known = [number for number in made.outputs if number is not None]
+        if len(known) < len(made.outputs):
+            return None
+        compare = tuple(case.compare[number] for number in known)
+    return replace(case, module=made.module, inputs=made.inputs, compare=compare)
 
 
 def _lines(data: bytes, fails: Fails) -> bytes:
@@ -61,26 +85,4 @@ def _lines(data: bytes, fails: Fails) -> bytes:
         text = data.decode()
     except UnicodeDecodeError:
         return bytes(cut(list(data), lambda kept: fails(bytes(kept))))
-    lines = text.splitlines(keepends=True)
-    return "".join(cut(lines, lambda kept: fails("".join(kept).encode()))).encode()
-
-
-def cut(whole: Sequence[Piece], fails: Callable[[Sequence[Piece]], bool]) -> Sequence[Piece]:
-    """Return a part of `whole` that still fails, and from which no single piece can go."""
-    size = max(1, len(whole) // 2)
-    while whole:
-        for candidate in _without(whole, size):
-            if fails(candidate):
-                whole = candidate
-                break
-        else:
-            if size == 1:
-                break
-            size //= 2
-        size = max(1, min(size, len(whole) // 2))
-    return whole
-
-
-def _without(whole: Sequence[Piece], size: int) -> Iterator[Sequence[Piece]]:
-    for start in range(0, len(whole), size):
-        yield [*whole[:start], *whole[start + size :]]
+    return cut_lines(text, lambda kept: fails(kept.encode())).encode()

@@ -16,8 +16,7 @@ from tests.fuzz.finding import of_exception, of_text
 from tests.fuzz.generator import exact_program
 from tests.fuzz.program_case import ProgramCase, read_case
 from tests.fuzz.reach import all_of
-from tests.fuzz.reduce import cut
-from tests.fuzz.reduce_hlo import smaller_modules
+from tests.fuzz.reduce import part_of
 from tests.fuzz.target import target, target_names
 from tests.fuzz.watch import ROOT, Watched, findings
 
@@ -25,6 +24,8 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import ParseError
+from ingot.tools.reduction.cases import Case
+from ingot.tools.reduction.subgraph import subgraph, values_of
 
 SEEDS = 12
 """Cases of each target in `make test`: the search itself is `make fuzz`."""
@@ -148,21 +149,21 @@ def test_reached_names_are_those_of_the_tables(tmp_path: Path) -> None:
         assert set(reached[kind]) & set(all_of(kind)), kind
 
 
-def test_cutting_keeps_what_fails() -> None:
-    letters = ["a", "b", "c", "d", "e", "f", "g"]
-    assert cut(letters, lambda kept: {"b", "f"} <= set(kept)) == ["b", "f"]
-    assert cut([1, 2, 3], lambda kept: True) == []
-
-
-def test_smaller_modules_keep_their_numbers() -> None:
+def test_parts_of_a_case_keep_their_numbers() -> None:
     """A value that became an input gives the results that it gave when it was computed."""
-    data = ProgramCase(*exact_program(11)).to_bytes()
-    case = read_case(data)
+    case = ProgramCase(*exact_program(11))
+    whole, wanted = Case(case.module, tuple(case.inputs)), case.wanted()
+    values, root = values_of(whole), case.module.entry.root
     compared = 0
-    for smaller in smaller_modules(data):
-        item = read_case(smaller)
-        verify(item.module)
-        if item.module.result_shape == case.module.result_shape:
-            compared += 1
-            assert not item.difference("smaller", item.wanted(), case.wanted())
+    for item in root.operands if root.opcode == "tuple" else (root,):
+        made = subgraph(whole, {item.name}, values)
+        if made is None:
+            continue
+        verify(made.module)
+        part, (number,) = part_of(case, made), made.outputs
+        assert part is not None
+        assert number is not None
+        assert not part.difference("part", part.wanted(), [wanted[number]])
+        assert part.module.instruction_count < case.module.instruction_count
+        compared += 1
     assert compared

@@ -75,6 +75,7 @@ REASONS = {
     "support/deep_stack.py": {"_wanted": "an entry for each of those inside"},
     "support/flags.py": {"_encoded": "the names of the switches"},
     "support/forking.py": {"_foreign": ONCE, "_held": RETURNED},
+    "support/observing.py": {"_listeners": RETURNED},
     "support/sources.py": {"sources_stamp": "the lists of packages that caches depend on"},
 }
 """Every other table, and what bounds it."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Log lines: levels, form, and that what is not asked for is not computed."""
 
+import ast
 import logging
+from pathlib import Path
 
 import pytest
 
-from ingot.support import flags
+from ingot.support import flags, tracing
 from ingot.support.tracing import Level, enabled, log, log_text
 
 
@@ -55,3 +57,30 @@ def test_lines_are_records_of_the_logger(caplog, capsys):
         ("ingot.compiler", "DEBUG", "pass.run\ntext"),
     ]
     assert capsys.readouterr().err == ""
+
+
+def test_every_event_is_in_the_table_under_its_level():
+    """What is logged is documented: the first argument of each call of `log` and `log_text`."""
+    root = Path(tracing.__file__).parents[1]
+    logged: dict[str, set[str]] = {}
+    for path in root.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "Level." in source else ():
+            if _is_call_of_log(node):
+                level, event = node.args[:2]
+                text = event.values[0] if isinstance(event, ast.JoinedStr) else event
+                logged.setdefault(level.attr, set()).add(text.value.split()[0])
+    table = {level.name: set(events) for level, events in tracing.EVENTS.items()}
+    assert logged == table
+
+
+def _is_call_of_log(node):
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("log", "log_text")
+        and len(node.args) > 1
+        and isinstance(node.args[0], ast.Attribute)
+        and isinstance(node.args[0].value, ast.Name)
+        and node.args[0].value.id == "Level"
+    )

@@ -320,3 +320,49 @@ def test_files_of_literals_that_cannot_be_used(
     ):
         assert main(["run", str(path), option]) == 1
         assert code in capsys.readouterr().err
+
+
+def test_opt_prints_what_each_pass_changed(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "after.hlo"
+    flags = ["--passes=algsimp,cse,dce", "--print-changed", "-o", str(kept)]
+    assert main(["opt", module, *flags]) == 0
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if line.startswith("***")] == [
+        "*** 1: algsimp (opt) ***"
+    ]
+    assert "-  ROOT %m = f32[4]{0} multiply(%s, %b)" in printed
+    assert "multiply" not in kept.read_text()
+    assert main(["opt", module, "--print-changed", "--stage=hlo", "-o", str(kept)]) == 0
+    assert "fusion (cpu) ***" in capsys.readouterr().out
+
+
+def test_opt_dumps_what_its_passes_do(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumps = tmp_path / "dumps"
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={dumps} --xla_dump_hlo_pass_re=.*")
+    assert main(["opt", module, "--passes=algsimp,dce", "-o", str(tmp_path / "after.hlo")]) == 0
+    suffixes = {path.name.split(".example.")[1] for path in dumps.iterdir()}
+    assert suffixes == {
+        "before_optimizations.txt",
+        "0000.opt.start.before_algsimp.txt",
+        "0001.opt.after_algsimp.txt",
+        "cpu_after_optimizations.txt",
+    }
+
+
+def test_debug_levels_show_modules_and_code(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(level: int) -> set[str]:
+        monkeypatch.setenv("INGOT_DEBUG", str(level))
+        assert main(["run", module]) == 0
+        lines = capsys.readouterr().err.splitlines()
+        return {line.split("] ")[1].split()[0] for line in lines if line.startswith("[ingot")}
+
+    assert shown(1) == {"compiled"}
+    assert shown(2) - shown(1) == {"pass.run", "kernel"}
+    assert shown(4) - shown(3) == {"module"}
+    assert shown(5) - shown(4) == {"buffers", "kernels", "llvm"}

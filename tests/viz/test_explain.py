@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -15,6 +16,10 @@ import pytest
 
 import ingot
 from ingot.__main__ import main
+from ingot.client.roofline import measured_roofs
+from ingot.support.observing import COMPILED_AGAIN, Observation
+from ingot.support.records import replace
+from ingot.viz.flame import Bar, flame_of
 from ingot.viz.graph import MOST_BOXES, picture_of
 from ingot.viz.layout import layers
 
@@ -242,3 +247,57 @@ def test_the_command_runs_a_program(tmp_path: Path) -> None:
     done = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "exit status 3" in done.stderr
+
+
+def test_timed_kernels_say_their_share_of_the_roofline() -> None:
+    report = ingot.explain("""HloModule m ENTRY e { x = f32[256,256] parameter(0)
+      ROOT y = f32[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+      np.ones((256, 256), np.float32))  # fmt: skip
+    (kernel,) = report.programs[0].kernels
+    assert kernel.seconds is not None
+    assert kernel.roofline is not None
+    assert kernel.roofline == measured_roofs().share(3 * 4 * 256**2, 2 * 256**3, kernel.seconds)
+    assert "of the roofline)" in str(report)
+    assert "Roofline" in report.to_html()
+
+
+def test_without_a_run_there_is_no_roofline(report: ingot.Report) -> None:
+    assert all(kernel.roofline is None for kernel in report.programs[0].kernels)
+    assert "roofline" not in str(report)
+    assert "Roofline" not in report.to_html()
+
+
+def test_the_flame_has_every_long_phase_and_pass(report: ingot.Report) -> None:
+    (program,) = report.programs
+    bars = flame_of(program)
+    total = program.compile_seconds
+    longest = max(program.passes, key=lambda row: row.seconds)
+    for row in (*program.phases, longest):
+        if row.seconds > total / 100:
+            assert any(bar.name == row.name and bar.seconds == row.seconds for bar in bars)
+    for depth in {bar.depth for bar in bars}:
+        line = sorted((bar for bar in bars if bar.depth == depth), key=lambda bar: bar.left)
+        for left, right in itertools.pairwise(line):
+            assert left.left + left.width <= right.left + 1e-9
+    for bar in bars:
+        above = [one for one in bars if one.depth == bar.depth - 1]
+        assert not bar.depth or any(_within(bar, one) for one in above)
+    assert 'class="flame"' in report.to_html()
+
+
+def _within(inner: Bar, outer: Bar) -> bool:
+    end = outer.left + outer.width + 1e-9
+    return outer.left - 1e-9 <= inner.left and inner.left + inner.width <= end
+
+
+def test_what_was_compiled_again_is_in_every_form(report: ingot.Report) -> None:
+    item = Observation(COMPILED_AGAIN, "f <lambda>", ("x was f32[3]", "called at a.py:1"))
+    made = replace(report, observations=(item,))
+    assert str(made).splitlines()[-3:] == [
+        "f <lambda>: compiled again", "  x was f32[3]", "  called at a.py:1"
+    ]  # fmt: skip
+    assert json.loads(made.to_json())["observations"][0]["reasons"] == list(item.reasons)
+    page = made.to_html()
+    assert "f &lt;lambda&gt;" in page
+    assert "x was f32[3]<br>called at a.py:1" in page
+    assert "Compiled again" not in report.to_html()

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 
 from ingot.client import shared
-from ingot.client.dump import Dump
+from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
+from ingot.client.memory_report import memory_usage_report
 from ingot.client.options import FpMode, ProgramLike, Settings, Stage, checked, module_of
 from ingot.client.reproducer import reproducible
 from ingot.client.staged import StagedExecutable, compile_staged
@@ -18,6 +21,7 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.rewrite.pass_base import Stage as PassStage
 from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
@@ -27,7 +31,7 @@ from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
 from ingot.support.timing import PhaseTimer
-from ingot.support.tracing import Level, enabled, log
+from ingot.support.tracing import Level, enabled, log, log_text
 
 
 def compile(
@@ -121,15 +125,18 @@ def _compile(
     if known is not None:
         return known
     options = context if context is not None else default_context(switches)
-    if dump.active and options.dump is None:
-        options.dump = dump.stage
+    if options.dump is None:
+        options.dump = _after_pass(dump)
+    dump.module(BEFORE, module)  # Before anything can fail.
     with reproducible(module), collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = module if is_final else module.clone()
         if defines_sizes(working):
 
             def report(stage: Executable) -> None:
-                _report(stage, stage.source, Dump(stage.source.name, switches))
+                dumped = Dump(stage.source.name, switches)
+                dumped.module(BEFORE, stage.source)
+                _report(stage, stage.source, dumped)
 
             return compile_staged(working, before, options, chosen, timer, report)
         compiled = compile_module(working, options, chosen, timer)
@@ -144,18 +151,18 @@ def _compile(
 def _report(executable: Executable, module: Module, dump: Dump) -> None:
     """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
     if dump.active:
-        after = "cpu_after_optimizations"
         texts: dict[str, Stage] = {
-            "before_optimizations.txt": "hlo_before",
-            f"{after}.txt": "hlo",
-            f"{after}-buffer-assignment.txt": "buffers",
+            f"{AFTER}.txt": "hlo",
+            f"{AFTER}-buffer-assignment.txt": "buffers",
             "kernels.txt": "kernel",
             "ir-no-opt.ll": "llvm",
+            "ir-with-opt.ll": "llvm_optimized",
         }
         for suffix, stage in texts.items():
             dump.text(suffix, lambda stage=stage: executable.as_text(stage))
-        dump.proto("before_optimizations", module)
-        dump.proto(after, executable.module)
+        usage = partial(memory_usage_report, executable.assignment)
+        dump.text(f"{AFTER}-memory-usage-report.txt", usage)
+        dump.formats(AFTER, executable.module)
     if not enabled(Level.COMPILATION):
         return
     log(
@@ -166,8 +173,33 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
         kernels=len(executable.kernels),
         seconds=f"{executable.timer.root.children['compile'].seconds:.3f}",
     )
+    for kernel in executable.kernels if enabled(Level.PASS) else ():
+        log(
+            Level.PASS,
+            "kernel",
+            name=kernel.name,
+            fusion=kernel.fusion,
+            opcodes=",".join(kernel.opcodes),
+            bytes=kernel.bytes_read + kernel.bytes_written,
+            flops=kernel.flops,
+        )
     for decision in executable.fusion_log if enabled(Level.REWRITE) else ():
         log(Level.REWRITE, "fusion", decision=decision)
+    log_text(Level.EVERYTHING, "buffers", partial(executable.as_text, "buffers"))
+    log_text(Level.EVERYTHING, "kernels", partial(executable.as_text, "kernel"))
+    log_text(Level.EVERYTHING, "llvm", partial(executable.as_text, "llvm"))
+
+
+def _after_pass(dump: Dump) -> Callable[[PassStage, Module], None] | None:
+    """Return what is called with the module after each pass; None if nobody wants to see it."""
+    if not enabled(Level.PROGRAM):
+        return dump.stage if dump.active else None
+
+    def show(stage: PassStage, module: Module) -> None:
+        dump.stage(stage, module)
+        log_text(Level.PROGRAM, f"module {stage}", lambda: print_module(module))
+
+    return show
 
 
 def default_context(switches: xla_flags.XlaFlags | None = None) -> PassContext:

@@ -4,26 +4,37 @@
 `XLA_FLAGS=--xla_dump_to=FOLDER` (or `INGOT_DUMP_TO`) asks for them; a folder of `-` is standard
 output. One `Dump` belongs to one compilation; without the flag it does nothing.
 
-Files: `module_0001.NAME.before_optimizations.txt`, `….cpu_after_optimizations.txt`,
-`….cpu_after_optimizations-buffer-assignment.txt`, `….ir-no-opt.ll`, `….kernels.txt`, around the
-passes that `--xla_dump_hlo_pass_re` matches `….0002.PIPELINE.after_A.before_B.txt`, and with
-`--xla_dump_hlo_as_proto` both modules as `.hlo.pb`.
+Files, each as `module_0001.NAME.SUFFIX`:
+
+* `before_optimizations.txt` and `cpu_after_optimizations.txt`, with `.dot`, `.html` and `.hlo.pb`
+  (`.hlo.pb.gz`) beside them where `--xla_dump_hlo_as_dot`, `_html` and `_proto` ask for these;
+* `0002.PIPELINE.after_A.txt` after the passes that `--xla_dump_hlo_pass_re` and
+  `--xla_dump_hlo_pipeline_re` match, in the same formats;
+* `cpu_after_optimizations-buffer-assignment.txt` and `…-memory-usage-report.txt`;
+* `kernels.txt`, `ir-no-opt.ll`, `ir-with-opt.ll`: the kernels, and LLVM IR on both sides of LLVM.
 """
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ingot.formats.hlo_dot import print_dot
+from ingot.formats.hlo_html import print_html
 from ingot.formats.hlo_text import print_module
 from ingot.formats.load import dump as dump_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
 from ingot.support.diagnostics import ResourceError
 from ingot.support.xla_flags import STANDARD_OUTPUT, XlaFlags
+
+BEFORE, AFTER = "before_optimizations", "cpu_after_optimizations"
+"""XLA's names of a module before and after all passes."""
 
 _numbers = itertools.count()
 
@@ -38,8 +49,12 @@ class Dump:
         self._flags = flags
         self.active = flags.dumps_module(name)
         self._prefix = ""
-        if self.active:
-            self._prefix = f"module_{next(_numbers):04d}.{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}"
+        if not self.active:
+            return
+        number, most = next(_numbers), flags.dump_max_hlo_modules
+        self.active = most <= 0 or number < most
+        when = f"{time.time_ns() // 1000}." if flags.dump_include_timestamp else ""
+        self._prefix = f"{when}module_{number:04d}.{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}"
 
     def text(self, suffix: str, make: Callable[[], str]) -> None:
         """Write `make()` to the file with this suffix, if the module is dumped.
@@ -55,11 +70,24 @@ class Dump:
             return
         self._write(name, make().encode("utf-8", "surrogateescape"))
 
-    def proto(self, suffix: str, module: Module) -> None:
-        """Write the module as a proto, if that is asked for; nobody reads one on the terminal."""
-        is_file = self._flags.dump_folder != STANDARD_OUTPUT
-        if self.active and self._flags.dump_hlo_as_proto and is_file:
-            self._write(f"{self._prefix}.{suffix}.hlo.pb", dump_module(module, "hlo_proto"))
+    def module(self, suffix: str, module: Module) -> None:
+        """Write a module in every format that is asked for."""
+        self.text(f"{suffix}.txt", lambda: print_module(module))
+        self.formats(suffix, module)
+
+    def formats(self, suffix: str, module: Module) -> None:
+        """Write a module in the formats beside the text; nobody reads a proto on the terminal."""
+        flags = self._flags
+        if flags.dump_hlo_as_dot:
+            self.text(f"{suffix}.dot", lambda: print_dot(module))
+        if flags.dump_hlo_as_html:
+            self.text(f"{suffix}.html", lambda: print_html(module))
+        if self.active and flags.dump_hlo_as_proto and flags.dump_folder != STANDARD_OUTPUT:
+            data = dump_module(module, "hlo_proto")
+            if flags.dump_compress_protos:
+                self._write(f"{self._prefix}.{suffix}.hlo.pb.gz", gzip.compress(data))
+            else:
+                self._write(f"{self._prefix}.{suffix}.hlo.pb", data)
 
     def _write(self, name: str, data: bytes) -> None:
         path = Path(self._flags.dump_folder) / name
@@ -76,5 +104,5 @@ class Dump:
     def stage(self, stage: Stage, module: Module) -> None:
         """Write the module between two passes, if one of them is asked for."""
         wanted = (name for name in (stage.after, stage.before) if name)
-        if any(self._flags.dumps_pass(name) for name in wanted):
-            self.text(f"{stage}.txt", lambda: print_module(module))
+        if any(self._flags.dumps_pass(name, stage.pipeline) for name in wanted):
+            self.module(str(stage), module)

@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles: which kernel ran when, by the names of the program.
 
-`Profiler` joins the runtime's recording with the executables of this process; `Executable.profile`
-and `jax.profiler.trace` (through PJRT) are made of it. Invariant: an executable that is collected
+`Profiler` joins the runtime's recording with the executables of this process; `ingot.profile`,
+`Executable.profile` and `jax.profiler.trace` (through PJRT) are made of it. `profile_table` prints
+a profile, `chrome_trace` makes a trace of it. Invariant: an executable that is collected
 while a recording goes on is kept until its events have their names.
 
 Example:
     >>> import ingot
     >>> double = ingot.compile(ingot.parse_hlo(
     ...     "HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }"))
-    >>> profile = double.profile([1, 2, 3, 4], runs=3)
-    >>> [(row.site.name, row.site.kind, row.calls) for row in profile.rows()]
+    >>> found = double.profile([1, 2, 3, 4], runs=3)
+    >>> [(row.site.name, row.site.kind, row.calls) for row in found.rows()]
     [('loop_fusion', 'kernel', 3)]
+    >>> with profile() as profiler:
+    ...     _ = double([1, 2, 3, 4])
+    >>> len(profiler.profile.runs)
+    1
 """
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from ingot.cpu.sites import sites
 from ingot.hlo.custom_calls import call_site
 from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
+from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
-from ingot.support.text import format_seconds
 
 if TYPE_CHECKING:
     from ingot.client.executable import Executable
@@ -77,6 +85,8 @@ class Site:
         op_name: what the front end calls it.
         source: the user's file:line, or nothing.
         flops, bytes: work of one call, 0 if it is not known.
+        lines: the user's file:line of everything inside, without repeats.
+        hlo: the instruction as HLO text.
     """
 
     module: str
@@ -87,6 +97,8 @@ class Site:
     source: str = ""
     flops: int = 0
     bytes: int = 0
+    lines: tuple[str, ...] = ()
+    hlo: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +134,68 @@ class Profile:
         ]
         return sorted(rows, key=lambda row: -row.total)
 
+    def seconds_by_line(self) -> dict[str, float]:
+        """Return how long kernels ran that hold ops of a line of the user's, the longest first.
+
+        A kernel of several lines counts for each of them: together they may be more than the whole.
+        """
+        found: defaultdict[str, float] = defaultdict(float)
+        for row in self.rows():
+            for line in row.site.lines:
+                found[line] += row.total
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def to_chrome_trace(self) -> str:
+        """Return the profile as a trace that Perfetto (ui.perfetto.dev) and Chrome show: JSON."""
+        from ingot.client.chrome_trace import chrome_trace
+
+        return chrome_trace(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace of `to_chrome_trace` to a file.
+
+        Raises:
+            ResourceError: INGOT0411, the file cannot be written.
+        """
+        try:
+            Path(path).write_text(self.to_chrome_trace(), encoding="utf-8")
+        except OSError as error:
+            raise ResourceError(
+                f"{os.fspath(path)} cannot be written: {error.strerror}", code="INGOT0411"
+            ) from error
+
     def __str__(self) -> str:
-        rows = self.rows()
-        # A loop's time is that of what runs in it.
-        total = sum(row.total for row in rows if row.site.kind != "loop") or 1.0
-        lines = [f"{'share':>6} {'total':>9} {'calls':>6} {'shortest':>9}  what"]
-        for row in rows:
-            share = f"{100 * row.total / total:5.1f}%" if row.site.kind != "loop" else ""
-            times = f"{format_seconds(row.total):>9} {row.calls:>6}"
-            inside = f" ({', '.join(row.site.opcodes)})" if row.site.opcodes else ""
-            name = f"{row.site.kind} {row.site.name}{inside}"
-            lines.append(f"{share:>6} {times} {format_seconds(row.shortest):>9}  {name}")
-        return "\n".join(lines)
+        from ingot.client.profile_table import table
+
+        return table(self)
 
 
 class Profiler:
-    """One recording: `start`, run programs, `stop`."""
+    """One recording: `start`, run programs, `stop`; or what is between is inside of a `with`.
+
+    Attributes:
+        profile: what ran, after `stop`.
+    """
+
+    profile: Profile
 
     def __init__(self) -> None:
         """Do nothing yet."""
         self._kept: dict[Key, Executable] = {}
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End."""
+        self.stop()
 
     def start(self) -> None:
         """Begin.
@@ -168,7 +222,19 @@ class Profiler:
             for event in recording.events
             if event.program in names
         )
-        return Profile(recording, runs)
+        self.profile = Profile(recording, runs)
+        return self.profile
+
+
+def profile() -> Profiler:
+    """Return a recording of all that runs inside of a `with`, whichever front end compiled it.
+
+    Its attribute `profile` holds a `Profile` afterwards: `print` it, or `save` it as a trace.
+
+    Raises:
+        ResourceError: INGOT0412, somebody else is profiling; where the `with` begins.
+    """
+    return Profiler()
 
 
 def site_rows(executable: Executable) -> list[Site]:
@@ -176,11 +242,13 @@ def site_rows(executable: Executable) -> list[Site]:
     kernels = executable.kernels
     found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]
     for number, kernel in enumerate(kernels):
-        old, traffic = found[number], (kernel.bytes_read, kernel.bytes_written)
-        found[number] = Site(
-            *(old.module, old.name, old.kind, kernel.opcodes, old.op_name, old.source),
-            kernel.flops if isinstance(kernel.flops, int) else 0,
-            sum(size for size in traffic if isinstance(size, int)),
+        traffic = (kernel.bytes_read, kernel.bytes_written)
+        found[number] = replace(
+            found[number],
+            opcodes=kernel.opcodes,
+            flops=kernel.flops if isinstance(kernel.flops, int) else 0,
+            bytes=sum(size for size in traffic if isinstance(size, int)),
+            lines=kernel.lines,
         )
     return found
 
@@ -190,4 +258,13 @@ def _site(module: str, instruction: Instruction) -> Site:
     kind = _KINDS.get(instruction.opcode, "call")
     opcodes = (call_site(instruction).target,) if kind == "call" else ()
     location = "" if metadata.location is None else str(metadata.location)
-    return Site(module, instruction.name, kind, opcodes, metadata.op_name, location)
+    return Site(
+        module,
+        instruction.name,
+        kind,
+        opcodes,
+        metadata.op_name,
+        location,
+        lines=(location,) if location and kind == "call" else (),
+        hlo=repr(instruction),
+    )

@@ -201,7 +201,8 @@ DEBUG = Flag(
     _integer(0, 5),
     "a whole number from 0 to 5",
     "How much of what happens is logged to standard error. 1: each compilation; 2: each pass and "
-    "kernel; 3: each rewrite and fusion decision; 4: the programs between passes; 5: everything.",
+    "kernel; 3: each rewrite and fusion decision; 4: the programs between passes; 5: buffers, "
+    "kernels and LLVM IR too.",
 )
 NUM_THREADS = Flag(
     "num_threads",

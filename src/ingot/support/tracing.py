@@ -49,6 +49,56 @@ LOGGING_LEVELS = {
 """The levels of `logging` that records have."""
 
 
+EVENTS: dict[Level, dict[str, str]] = {
+    Level.COMPILATION: {
+        "compiled": "a program was compiled: its module, instructions, kernels, seconds",
+        "tensorflow.specialised": "a TensorFlow function was compiled again, and for what",
+        "cluster": "auto-clustering made a cluster of so many nodes",
+        "cluster.refused": "a cluster runs in TensorFlow, and why",
+        "pass.no_fixed_point": "a group of passes did not come to rest",
+        "rules.no_fixed_point": "rewrite rules did not come to rest",
+    },
+    Level.PASS: {
+        "pass.run": "a pass ran: whether it changed the module, and its time in us",
+        "kernel": "a kernel of the program: its ops, bytes and operations",
+    },
+    Level.REWRITE: {
+        "rule.fired": "a rewrite rule fired: its file:line, and on what",
+        "fusion": "two instructions are one kernel or are not, and why",
+    },
+    Level.PROGRAM: {
+        "module": "the whole module: before the first pass, and after each that changed it",
+    },
+    Level.EVERYTHING: {
+        "buffers": "where every value lives",
+        "kernels": "the loops of every kernel",
+        "llvm": "the LLVM IR, before LLVM optimizes it",
+    },
+}
+"""What each level adds: the first word of a line, and what it tells."""
+
+
+def markdown() -> str:
+    """Return the reference section of the levels."""
+    lines = [
+        "## INGOT_DEBUG",
+        "",
+        "Each level shows what the levels below it show, and more. Lines go to standard error,",
+        "and as records of the logger `ingot.compiler` to programs that set up `logging`. From",
+        "level 1 on the module is verified after each pass; from level 4 on passes that say that",
+        "they changed nothing are held to it.",
+        "",
+        "| level | line | what it tells |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {int(level)} | `{event}` | {doc} |"
+        for level, events in EVENTS.items()
+        for event, doc in events.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def enabled(level: Level) -> bool:
     """Return whether lines of `level` are printed or logged now."""
     return flags.DEBUG.value() >= level or _logger.isEnabledFor(LOGGING_LEVELS[level])

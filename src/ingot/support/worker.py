@@ -84,12 +84,12 @@ class Worker:
         known = {item.value: item.name for item in signal.Signals}
         return known.get(-status, f"signal {-status}")
 
-    def printed(self) -> str:
-        """Return the last of what the process printed, where it prints to a file."""
+    def printed(self, most: int = _LOG_BYTES) -> str:
+        """Return the last bytes (at most so many) that the process printed, if to a file."""
         if self._log is None:
             return ""
         size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - _LOG_BYTES))
+        self._log.seek(max(0, size - most))
         return self._log.read().decode("utf-8", "replace").strip()
 
     def forget_printed(self) -> None:

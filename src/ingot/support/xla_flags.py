@@ -41,24 +41,36 @@ class XlaFlags:
     dump_hlo_as_text: bool = False
     dump_hlo_as_long_text: bool = False
     dump_hlo_as_proto: bool = False
+    dump_hlo_as_dot: bool = False
+    dump_hlo_as_html: bool = False
     dump_hlo_pass_re: str = ""
+    dump_hlo_pipeline_re: str = ""
     dump_hlo_module_re: str = ""
+    dump_max_hlo_modules: int = 0
+    dump_include_timestamp: bool = False
+    dump_compress_protos: bool = False
     disable_hlo_passes: tuple[str, ...] = ()
     force_host_platform_device_count: int = 1
 
     @property
     def dump_folder(self) -> str:
         """Where dumps go: a folder, `-` for standard output (a format, no folder), "" for none."""
-        asks_for_format = self.dump_hlo_as_text or self.dump_hlo_as_long_text
+        graphs = self.dump_hlo_as_dot or self.dump_hlo_as_html
+        asks_for_format = self.dump_hlo_as_text or self.dump_hlo_as_long_text or graphs
         return self.dump_to or (STANDARD_OUTPUT if asks_for_format else "")
 
     def dumps_module(self, name: str) -> bool:
         """Return whether the module called `name` is dumped at all."""
         return bool(self.dump_folder) and re.search(self.dump_hlo_module_re, name) is not None
 
-    def dumps_pass(self, name: str) -> bool:
-        """Return whether modules are dumped around the pass called `name`."""
-        return bool(self.dump_hlo_pass_re) and re.search(self.dump_hlo_pass_re, name) is not None
+    def dumps_pass(self, name: str, pipeline: str = "") -> bool:
+        """Return whether modules are dumped around the pass called `name` of a pipeline.
+
+        Either of the two expressions asks for passes; where both are given, both have to match.
+        """
+        patterns = ((self.dump_hlo_pass_re, name), (self.dump_hlo_pipeline_re, pipeline))
+        asked = [(pattern, text) for pattern, text in patterns if pattern]
+        return bool(asked) and all(re.search(pattern, text) for pattern, text in asked)
 
 
 def boolean(text: str) -> bool:
@@ -72,6 +84,12 @@ def boolean(text: str) -> bool:
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise ValueError("it takes a whole number from 1 on")
+    return int(text)
+
+
+def _any_count(text: str) -> int:
+    if not text.removeprefix("-").isdigit():
+        raise ValueError("it takes a whole number")
     return int(text)
 
 
@@ -93,8 +111,23 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_dump_hlo_as_text": (boolean, "Dump HLO text (the default format)."),
     "xla_dump_hlo_as_long_text": (boolean, "Dump HLO text with everything known."),
     "xla_dump_hlo_as_proto": (boolean, "Dump HLO protos (`.hlo.pb`) beside the text."),
+    "xla_dump_hlo_as_dot": (boolean, "Dump graphs for Graphviz (`.dot`) beside the text."),
+    "xla_dump_hlo_as_html": (boolean, "Dump HLO as pages (`.html`) where names are links."),
     "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
+    "xla_dump_hlo_pipeline_re": (
+        _regular_expression,
+        "Dump around the passes of the pipelines that match.",
+    ),
     "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
+    "xla_dump_max_hlo_modules": (
+        _any_count,
+        "Dump only so many modules of a process; 0 and less for all.",
+    ),
+    "xla_dump_include_timestamp": (
+        boolean,
+        "Begin the names of dumps with the time, in us since 1970.",
+    ),
+    "xla_dump_compress_protos": (boolean, "Compress dumped protos (`.hlo.pb.gz`)."),
     "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),
     "xla_force_host_platform_device_count": (_count, "Devices that JAX sees in this process."),
 }

@@ -62,10 +62,7 @@ class Trial:
         for number, (got, want) in enumerate(zip(outputs, self._wanted, strict=True)):
             result = compare(number, got, want, self._bounds)
             if not result.agrees:
-                first = result.first[0] if result.first else None
-                place = f": {list(first.index)} is {first.got}, not {first.want}" if first else ""
-                count = result.problem or f"{result.mismatches} of {result.size} elements{place}"
-                self.found = f"output {number} differs in {count}"
+                self.found = f"output {number} differs in {result}"
                 return True
         return False
 

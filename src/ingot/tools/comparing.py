@@ -67,6 +67,13 @@ class Comparison:
         """Whether nothing mismatches."""
         return not self.mismatches and not self.problem
 
+    def __str__(self) -> str:
+        if self.problem:
+            return self.problem
+        first = self.first[0] if self.first else None
+        where = f": {list(first.index)} is {first.got}, not {first.want}" if first else ""
+        return f"{self.mismatches} of {self.size} elements{where}"
+
 
 def compare(output: int, got: Array, want: Array, bounds: Bounds) -> Comparison:
     """Return the comparison of one output."""

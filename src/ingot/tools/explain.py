@@ -6,20 +6,16 @@ The report is that of `ingot.explain`: text on the terminal, a page or JSON with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import click
 from rich.console import Console
 
-from ingot.__main__ import main
 from ingot.client.compile import compile
-from ingot.client.profile import kept_executables
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.observing import observed
 from ingot.tools import loading
+from ingot.tools.jax_cache_misses import explained_misses
 from ingot.tools.options import switch
+from ingot.tools.scripts import compiled_by
 from ingot.viz.gather import report_of
-from ingot.viz.report import Report
 
 
 @click.command(name="explain", context_settings={"ignore_unknown_options": True})
@@ -33,7 +29,9 @@ def command(file: str, arguments: tuple[str, ...], output: str | None, json: boo
     A program is run with the ARGUMENTS; those with dashes stand behind `--`.
     """
     if file.endswith(".py"):
-        report = _of_script(file, arguments)
+        with observed() as observations, explained_misses():
+            compiled = compiled_by(file, arguments)
+        report = report_of(compiled, observations=observations)
     elif arguments:
         raise click.UsageError("only a Python program takes arguments")
     else:
@@ -46,28 +44,3 @@ def command(file: str, arguments: tuple[str, ...], output: str | None, json: boo
     else:
         Console(highlight=False, soft_wrap=True).print(report)
     return 0
-
-
-def _of_script(file: str, arguments: Sequence[str]) -> Report:
-    """Run a program as `python -m ingot` does; return the report of all that was compiled.
-
-    Raises:
-        UnsupportedError: INGOT0363, Ingot compiled nothing of it.
-        click.ClickException: the program failed.
-    """
-    if not Path(file).is_file():
-        raise click.UsageError(f"there is no file '{file}'")
-    with kept_executables() as compiled:
-        try:
-            status: object = main([file, *arguments])
-        except SystemExit as end:
-            status = end.code
-    if status not in (0, None):
-        raise click.ClickException(f"{file} failed: exit status {status}")
-    if not compiled:
-        raise UnsupportedError(
-            f"Ingot compiled nothing of {file}",
-            code="INGOT0363",
-            hint="mark a tf.function with jit_compile=True, or run JAX with JAX_PLATFORMS=ingot",
-        )
-    return report_of(list(compiled.values()))

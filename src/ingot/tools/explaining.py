@@ -20,6 +20,7 @@ from ingot.client.options import ProgramLike
 from ingot.client.staged import StagedExecutable
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ArgumentError, UnsupportedError
+from ingot.support.observing import observed
 from ingot.viz.gather import report_of
 from ingot.viz.report import Report
 
@@ -46,7 +47,9 @@ def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
         if kwargs:
             raise ArgumentError("a module takes no arguments by name", hint="give them in order")
         return report_of([program], args or None)
-    return report_of(_of_framework(program, args, kwargs))
+    with observed() as observations:
+        executables = _of_framework(program, args, kwargs)
+    return report_of(executables, observations=observations)
 
 
 def _of_framework(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ingot.formats.hlo_text import parse
 from ingot.formats.load import READERS, WRITERS, sniff
-from ingot.formats.load import load as load_data
+from ingot.formats.load import load as read_module
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ResourceError
 
@@ -35,19 +35,20 @@ def load(path: str, format_name: str = "") -> Module:
         ParseError: the content is not of that format.
         ResourceError: the file cannot be read.
     """
-    return _load(read_bytes(path), path, format_name)
+    return load_data(read_bytes(path), path, format_name)
 
 
 def load_text(text: str, path: str, format_name: str = "") -> Module:
     """Return the module in a part of a file."""
-    return _load(text.encode("utf-8", "surrogateescape"), path, format_name)
+    return load_data(text.encode("utf-8", "surrogateescape"), path, format_name)
 
 
-def _load(data: bytes, path: str, format_name: str) -> Module:
+def load_data(data: bytes, path: str, format_name: str = "") -> Module:
+    """Return the module in the data of a file."""
     chosen = format_of(format_name) or sniff(data)
     if chosen == "hlo_text":
         return parse(data.decode("utf-8", "surrogateescape"), path)
-    return load_data(data, chosen)
+    return read_module(data, chosen)
 
 
 def format_of(name: str) -> str:

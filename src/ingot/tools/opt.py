@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ingot.client.compile import compile, default_context
+from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
 from ingot.client.options import STAGES, Stage
 from ingot.client.staged import StagedExecutable
@@ -24,7 +25,9 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
+from ingot.support import xla_flags
 from ingot.tools import loading
+from ingot.tools.changes import Changes, See, seeing
 from ingot.tools.options import switch
 from ingot.tools.passes import make, option_text, options_of, registry, split_list, summary
 
@@ -52,6 +55,7 @@ LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 @switch("--split-input-file", f"Several modules, with '{SEPARATOR}' between them.")
 @switch("--emit-proto", "Write an HloModuleProto, not text.")
 @click.option("--no-metadata", is_flag=True, help="Leave metadata={...} out of HLO text.")
+@switch("--print-changed", "Print what each pass changes, as a unified diff, before the result.")
 @click.option("-o", "--output", type=click.Path(), help="File to write; default: print.")
 @click.pass_context
 def command(
@@ -66,6 +70,7 @@ def command(
     split_input_file: bool,
     emit_proto: bool,
     no_metadata: bool,
+    print_changed: bool,
     output: str | None,
 ) -> int:
     """Run passes or the pipeline up to a stage on the module in FILE (- is standard input)."""
@@ -86,7 +91,8 @@ def command(
     if emit_proto and split_input_file:
         context.fail("--emit-proto and --split-input-file exclude each other")
     modules = _modules(file, input_format or "", split_input_file)
-    texts = [_text(module, passes, stage or "hlo", not no_metadata) for module in modules]
+    see = Changes().see if print_changed else None
+    texts = [_text(module, passes, stage or "hlo", not no_metadata, see) for module in modules]
     if emit_proto:
         loading.write_bytes(dump(parse(texts[0]), "hlo_proto"), output)
     else:
@@ -103,21 +109,37 @@ def _modules(file: str, input_format: str, split: bool) -> list[Module]:
     return [loading.load_text(part, file, input_format) for part in parts if part.strip()]
 
 
-def _text(module: Module, passes: str, stage: str, with_metadata: bool) -> str:
+def _text(module: Module, passes: str, stage: str, with_metadata: bool, see: See | None) -> str:
     """Return what was asked for of one module."""
     if passes:
-        run_some(module, passes)
+        run_some(module, passes, see)
         text = print_module(module)
-    else:
+    elif see is None:
         text = at_stage(compile(module), stage)
+    else:
+        text = at_stage(compile(module, context=seeing(see, default_context())), stage)
     return text if with_metadata else print_module(parse(text), with_metadata=False)
 
 
-def run_some(module: Module, passes: str) -> None:
-    """Run the passes that `a,b{option=value}` says on a module."""
+def run_some(module: Module, passes: str, see: See | None = None) -> None:
+    """Run the passes that `a,b{option=value}` says on a module; dumps show them as a pipeline.
+
+    Args:
+        module: what is changed.
+        passes: names and options.
+        see: is shown the module before the first pass, and after each that changed it.
+    """
     chosen = tuple(make(name) for name in split_list(passes))
     verify(module)
-    run_passes(Pipeline("opt", chosen), module, default_context())
+    dump = Dump(module.name, xla_flags.current())
+    dump.module(BEFORE, module)
+    context = default_context()
+    if dump.active:
+        context.dump = dump.stage
+    if see is not None:
+        context = seeing(see, context)
+    run_passes(Pipeline("opt", chosen), module, context)
+    dump.module(AFTER, module)
 
 
 def at_stage(executable: Executable | StagedExecutable, stage: str) -> str:

@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the commands that run a module: how to read it, what to run it on, how to compare.
 
-Beneath `run` and `bisect`. `module_options` adds the options to a command, which gets them as one
-`ModuleOptions` named `given`. Invariant: the same options give the same inputs in every command.
+Beneath `run`, `bisect`, `diff` and `reduce`. `module_options` adds the options to a command, which
+gets them as one `ModuleOptions` named `given`. Invariant: the same options give the same inputs in
+every command.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
 
 from ingot.evaluator import Value
 from ingot.hlo.device_groups import MOST_DEVICES, grid_of
+from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
 from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
 from ingot.tools.literals import as_arguments, read_iterations
+from ingot.tools.reduction.cases import inputs_in
 
 DEFAULT_SIZE = 4
 """A symbolic size that `--size` does not name."""
 _MOST_DIGITS = 18
+COMMENT = b"//"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -41,6 +45,7 @@ class ModuleOptions:
         floats: how random floats are distributed: a name of `inputs`.
         replicas: how many run a module; 0 for what its header says.
         partitions: the same of partitions.
+        noted: inputs in the comments of the files that were read (`reduction.cases`).
     """
 
     seed: int
@@ -51,22 +56,35 @@ class ModuleOptions:
     floats: str = NORMAL
     replicas: int = 0
     partitions: int = 0
+    noted: dict[Module, list[Array]] = field(default_factory=dict[Module, list[Array]])
 
     def load(self, path: str) -> Module:
         """Return the module in a file, on the grid of devices that was asked for."""
-        module = loading.load(path, self.input_format)
+        return self.load_data(loading.read_bytes(path), path)
+
+    def load_data(self, data: bytes, path: str) -> Module:
+        """Return the module in data; inputs in its comments are those of `inputs_of`."""
+        module = loading.load_data(data, path, self.input_format)
+        if data.startswith(COMMENT):
+            self.noted[module] = inputs_in(data.decode("utf-8", "surrogateescape"), path)
         for name, count in (("replica_count", self.replicas), ("num_partitions", self.partitions)):
             if count:
                 module.extra[name] = str(count)
         return module
 
     def inputs_of(self, module: Module, iteration: int = 0) -> list[list[Value]]:
-        """Return the inputs of each device in an iteration: those of the file, or random ones."""
+        """Return the inputs of each device in an iteration: those of a file, or random ones.
+
+        Those of `--input-literals-file` go before those in comments of the module's file.
+        """
         devices = grid_of(module).devices
         if self.inputs:
             given = read_iterations(self.inputs)
             row = as_arguments(module, given[iteration % len(given)], self.inputs)
             return [row] * devices
+        noted = self.noted.get(module)
+        if noted:
+            return [as_arguments(module, noted, "the module's file")] * devices
         sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | self.sizes
         seeds = range(self.seed + iteration * devices, self.seed + (iteration + 1) * devices)
         return [random_inputs(module, seed, sizes, self.floats) for seed in seeds]

@@ -13,13 +13,16 @@ from dataclasses import fields
 from typing import Any, TypeAlias
 
 from ingot.analysis.liveness import analyze_liveness
+from ingot.artifact.artifact import KernelInfo
 from ingot.client.executable import Executable
+from ingot.client.roofline import measured_roofs
 from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.cpu.sites import sites
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassTiming
 from ingot.passes.fusion.groups import Decision
+from ingot.support.observing import Observation
 from ingot.support.timing import Phase
 from ingot.viz.code import KernelTexts
 from ingot.viz.flow import feeds_of
@@ -41,13 +44,16 @@ Times: TypeAlias = dict[tuple[str, str], float]
 
 
 def report_of(
-    executables: Sequence[Executable | StagedExecutable], arguments: Sequence[Any] | None = None
+    executables: Sequence[Executable | StagedExecutable],
+    arguments: Sequence[Any] | None = None,
+    observations: Sequence[Observation] = (),
 ) -> Report:
     """Return the report of executables.
 
     Args:
         executables: what was compiled; each stage of a staged one is a program.
         arguments: flattened arguments to run the one executable on, for the kernels' times.
+        observations: what front ends did meanwhile.
 
     Raises:
         ExecutionError: the arguments do not fit.
@@ -58,7 +64,7 @@ def report_of(
     for executable in executables:
         parts = executable.executables if isinstance(executable, StagedExecutable) else [executable]
         programs += [_program(part, times) for part in parts]
-    return Report(tuple(programs))
+    return Report(tuple(programs), tuple(dict.fromkeys(observations)))
 
 
 def _times(executable: Executable | StagedExecutable, arguments: Sequence[Any]) -> Times:
@@ -123,12 +129,20 @@ def _kernels(
             feeds=feeds[number],
             live_bytes=live[number],
             seconds=times.get((module.name, kernel.fusion)),
+            roofline=_roofline(kernel, times.get((module.name, kernel.fusion))),
             hlo=texts.hlo(site),
             kernel_ir=texts.kernel_ir(kernel.name),
             llvm_ir=texts.llvm_ir(kernel.name),
         )
         for number, (kernel, site) in enumerate(zip(executable.kernels, found, strict=True))
     )
+
+
+def _roofline(kernel: KernelInfo, seconds: float | None) -> float | None:
+    """Return the share of the roofline that a kernel reached; None where it was not timed."""
+    sizes = (kernel.bytes_read, kernel.bytes_written, kernel.flops)
+    read, written, flops = (size if isinstance(size, int) else 0 for size in sizes)
+    return None if seconds is None else measured_roofs().share(read + written, flops, seconds)
 
 
 def size_of(size: int | Dim) -> Size:

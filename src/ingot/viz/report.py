@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ingot.support.diagnostics import ResourceError
+from ingot.support.observing import Observation
 from ingot.support.records import record
 
 SCHEMA = 1
@@ -40,6 +41,7 @@ class KernelReport:
         feeds: the kernels that read what it writes.
         live_bytes: bytes of temporaries and results that are live while it runs.
         seconds: time of one call where the program was run for the report, else None.
+        roofline: share of what this machine can do (`client.roofline`) that this is, else None.
         hlo, kernel_ir, llvm_ir: its code at three stages.
     """
 
@@ -57,6 +59,7 @@ class KernelReport:
     feeds: tuple[int, ...]
     live_bytes: int
     seconds: float | None
+    roofline: float | None
     hlo: str
     kernel_ir: str
     llvm_ir: str
@@ -167,9 +170,12 @@ class Report:
     Attributes:
         programs: the compiled programs; a function that was compiled for several shapes or that
             runs in stages has several.
+        observations: functions that were compiled again, and parts that run on the host, with why,
+            as far as it happened while the report was made.
     """
 
     programs: tuple[ProgramReport, ...]
+    observations: tuple[Observation, ...] = ()
 
     def to_json(self) -> str:
         """Return all fields as JSON, with `schema` for the version of their form."""

@@ -46,15 +46,23 @@ def opcodes_text(kernel: KernelReport) -> str:
 
 def plain(report: Report) -> str:
     """Return the text of a report."""
-    return "\n".join(text for program in report.programs for _, text in lines(program))
+    return "\n".join(text for _, text in _all_lines(report))
 
 
 def rich_text(report: Report) -> Text:
     """Return the same for rich."""
     from rich.text import Text
 
-    whole = [(text, style) for program in report.programs for style, text in lines(program)]
-    return Text("\n").join(Text(text, style=style) for text, style in whole)
+    return Text("\n").join(Text(text, style=style) for style, text in _all_lines(report))
+
+
+def _all_lines(report: Report) -> Iterator[Line]:
+    for program in report.programs:
+        yield from lines(program)
+    for item in report.observations[:LIMIT]:
+        yield "bold yellow", f"{item.function}: {item.kind}"
+        yield from (("", f"  {reason}") for reason in item.reasons)
+    yield from _rest(len(report.observations))
 
 
 def lines(program: ProgramReport) -> Iterator[Line]:
@@ -80,6 +88,8 @@ def lines(program: ProgramReport) -> Iterator[Line]:
 
 def _kernel(kernel: KernelReport) -> Iterator[Line]:
     time = "" if kernel.seconds is None else f", {format_seconds(kernel.seconds)}"
+    if kernel.roofline is not None:
+        time += f" ({kernel.roofline:.0%} of the roofline)"
     feeds = f", feeds {', '.join(f'#{n}' for n in kernel.feeds)}" if kernel.feeds else ""
     yield (
         "",

@@ -14,6 +14,7 @@ from ingot.frontends.tensorflow.errors import function_text
 from ingot.frontends.tensorflow.lowering.rules import reason, table
 from ingot.frontends.tensorflow.placement import Refused
 from ingot.frontends.tensorflow.variables import CALLS
+from ingot.support.observing import ON_HOST, Observation, note
 
 _logger = logging.getLogger("ingot.tensorflow")
 _told: set[str] = set()
@@ -42,16 +43,22 @@ def report_hosted(
                 found.setdefault(node.op, (node, why.message))
             elif node.name in nodes and node.op not in table() and node.op not in CALLS:
                 found.setdefault(node.op, (node, reason(node.op)[0]))
+    texts = {op: _text(*item) for op, item in found.items()}
+    if texts:
+        note(Observation(ON_HOST, function_text(function.name), tuple(texts.values())))
     new = {op: item for op, item in found.items() if op not in _told}
     if not new:
         return
     _told.update(new)
     lines = [f"Ingot: TensorFlow runs a part of {function_text(function.name)} itself:"]
-    for op, (node, text) in new.items():
-        where = "" if node.location is None else f" at {node.location}"
-        lines.append(f"  {op} (node '{node.name}'{where}): {text}")
+    lines += [f"  {texts[op]}" for op in new]
     lines.append(f"{_rest(programs)} INGOT_STRICT=1 makes this an error.")
     _logger.warning("%s", "\n".join(lines))
+
+
+def _text(node: CapturedNode, why: str) -> str:
+    where = "" if node.location is None else f" at {node.location}"
+    return f"{node.op} (node '{node.name}'{where}): {why}"
 
 
 def _rest(programs: int) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.errors import function_text
 from ingot.frontends.tensorflow.specialisation import Key
+from ingot.support.observing import COMPILED_AGAIN, Observation, note
 from ingot.support.tracing import Level, log
 
 _logger = logging.getLogger("ingot.tensorflow")
@@ -37,6 +38,8 @@ def report_recompilation(name: str, before: Sequence[Key], key: Key) -> None:
             program=len(before) + 1,
             on=why,
         )
+        if before:
+            note(Observation(COMPILED_AGAIN, function_text(name), key.explain() or (other,)))
     special = [*(item for item in before if item.is_special), key]
     if key.is_special and len(special) in WARN_AT:
         _logger.warning("%s", _warning(name, special))

@@ -10,6 +10,7 @@ from tests.frontends.tensorflow.programs.beside import COMPILED
 
 import ingot.tensorflow
 from ingot.support import flags
+from ingot.support.observing import COMPILED_AGAIN, ON_HOST, observed
 
 X = np.arange(12, dtype=np.float32)
 
@@ -239,3 +240,19 @@ def test_gradients_of_specialised_functions():
             value = f(x, tf.constant(count))
         want = np.where(np.arange(12) < count, 2 * count * X, 0)
         np.testing.assert_allclose(tape.gradient(value, x), want)
+
+
+def test_reports_are_told_of_what_was_compiled_again_and_of_the_host():
+    @tf.function(jit_compile=True)
+    def taken(x, n):
+        return tf.reverse(x[:n], [0]), tf.strings.as_string(x)
+
+    with observed() as found:
+        taken(tf.constant(X), tf.constant(3))
+        assert {item.kind for item in found} == {ON_HOST}
+        taken(tf.constant(X), tf.constant(4))
+    host, again = found[0], next(item for item in found if item.kind == COMPILED_AGAIN)
+    assert "the function 'taken'" in host.function
+    assert "AsString" in host.reasons[0]
+    assert "test_recompilation.py" in host.reasons[0]
+    assert again.reasons[0].startswith("argument 'n' = 4: StridedSlice")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as a trace in Chrome's format, which Perfetto shows without a network too.
+
+Each device is a process, each thread that ran kernels a thread. What a loop runs lies beneath it.
+An event has XLA's names for where it comes from (`hlo_module`, `hlo_op`), the HLO instruction, what
+the framework calls it, and the user's lines.
+
+Source: "Trace Event Format" of the Chromium project (complete events, `ph` "X"; times in us).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ingot.runtime.recording import Event
+
+if TYPE_CHECKING:
+    from ingot.client.profile import Profile, Site
+
+
+def chrome_trace(profile: Profile) -> str:
+    """Return the trace as JSON."""
+    runs = sorted(profile.runs, key=lambda run: (run[1].start, -run[1].end))
+    devices = {device: n for n, device in enumerate(sorted({e.device for _, e in runs}))}
+    threads = {key: n for n, key in enumerate(dict.fromkeys(_thread(e) for _, e in runs))}
+    begin = profile.recording.begin
+    events = [
+        {"ph": "M", "name": "process_name", "pid": number, "args": {"name": f"Ingot {number}"}}
+        for number in devices.values()
+    ]
+    events += [
+        {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": devices[device],
+            "tid": number,
+            "args": {"name": f"kernels {number}"},
+        }
+        for (device, _), number in threads.items()
+    ]
+    events += [
+        {
+            "ph": "X",
+            "name": site.name,
+            "cat": site.kind,
+            "pid": devices[event.device],
+            "tid": threads[_thread(event)],
+            "ts": (event.start - begin) / 1e3,
+            "dur": (event.end - event.start) / 1e3,
+            "args": _arguments(site, event),
+        }
+        for site, event in runs
+    ]
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events})
+
+
+def _thread(event: Event) -> tuple[tuple[int, int], int]:
+    return event.device, event.thread
+
+
+def _arguments(site: Site, event: Event) -> dict[str, Any]:
+    """Return what is known of an event, without what is empty."""
+    nanoseconds = max(1, event.end - event.start)
+    known = {
+        "hlo_module": site.module,
+        "hlo_op": site.name,
+        "hlo": site.hlo,
+        "contains": " ".join(site.opcodes),
+        "tf_op": site.op_name,
+        "source": ", ".join(site.lines) or site.source,
+        "bytes_accessed": site.bytes,
+        "flops": site.flops,
+        "GB/s": round(site.bytes / nanoseconds, 3),
+        "GFLOP/s": round(site.flops / nanoseconds, 3),
+    }
+    return {name: value for name, value in known.items() if value}

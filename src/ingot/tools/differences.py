@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ingot diff` says of a program: whether it agrees, and what is known where it does not.
+
+Beneath the command and `ingot.diff`. The search itself is `first_difference`; here the pass is
+found (`bisect`), a reproducer made (`reduction`), and everything put into words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ingot.support.records import record
+from ingot.tools import bisect
+from ingot.tools.comparing import Bounds, Comparison
+from ingot.tools.first_difference import Difference, compared, first_difference
+from ingot.tools.loading import write_bytes
+from ingot.tools.reduction.cases import Case
+from ingot.tools.reduction.graph import reduce_graph
+from ingot.tools.reduction.search import Search
+from ingot.tools.reduction.subgraph import cleaned
+from ingot.tools.reduction.trials import Trials
+
+SECONDS = 60.0
+"""How long a reproducer is made smaller."""
+
+
+@record
+class Diff:
+    """How a compiled program compares with its reference: `str` for text.
+
+    Attributes:
+        title: what was compared.
+        agrees: whether every result is within the bounds.
+        lines: what is known.
+        reproducer: a file's text: a program with its inputs that differs by itself; may be empty.
+        bounds: the errors that were allowed.
+    """
+
+    title: str
+    agrees: bool
+    lines: tuple[str, ...]
+    reproducer: str = ""
+    bounds: Bounds = Bounds(1e-3, 1e-3)
+
+    def save(self, path: str | Path) -> str:
+        """Write the reproducer; return the command that runs it.
+
+        Raises:
+            ResourceError: INGOT0411, the file cannot be written.
+        """
+        write_bytes(self.reproducer.encode("utf-8", "surrogateescape"), str(path))
+        flags = f"--abs-error-bound={self.bounds.absolute:g}"
+        return f"ingot run {path} {flags} --rel-error-bound={self.bounds.relative:g}"
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.title}: {self.lines[0]}", *self.lines[1:]))
+
+
+def allowed(bounds: Bounds) -> str:
+    """Return bounds in words."""
+    return f"absolute {bounds.absolute:g} or relative {bounds.relative:g}"
+
+
+def all_agree(results: list[Comparison], bounds: Bounds) -> str:
+    """Return the line for results that agree."""
+    worst = max((one.worst[0] for one in results), default=0.0)
+    return f"all results agree within {allowed(bounds)}: greatest error {worst:.3g}"
+
+
+def diff_case(title: str, case: Case, bounds: Bounds, seconds: float = SECONDS) -> Diff:
+    """Compare a compiled module with the evaluator; look for what makes it differ.
+
+    Args:
+        title: what it is called.
+        case: the module with its inputs.
+        bounds: errors that are allowed.
+        seconds: how long the reproducer is made smaller.
+
+    Raises:
+        IngotError: the module cannot be compiled, run or evaluated.
+    """
+    results = compared(case, bounds)
+    wrong = [one for one in results if not one.agrees]
+    if not wrong:
+        return Diff(title, True, (all_agree(results, bounds),), bounds=bounds)
+    lines = [f"output {wrong[0].output} differs in {wrong[0]} (allowed: {allowed(bounds)})"]
+    found = first_difference(case, bounds)
+    if found is None:
+        lines.append("no instruction differs once its value is a result: it depends on the fusion")
+    else:
+        lines += description(found)
+    small = reproducer(case if found is None else found.case, found, bounds, seconds)
+    assert small.inputs is not None
+    trial = bisect.Trial([list(small.inputs)], bounds, small.module)
+    lines.append(f"what made it so: {bisect.find(small.module, trial) or 'not found'}")
+    return Diff(title, False, tuple(lines), small.text(), bounds)
+
+
+def description(found: Difference) -> list[str]:
+    """Return in lines what is known of the instruction that differs."""
+    item, metadata = found.instruction, found.instruction.metadata
+    lines = [f"first instruction that differs: {item!r}"]
+    lines += [f"  in {where}" for where in found.inside]
+    if metadata.location is not None:
+        lines.append(f"  at {metadata.location}")
+    if metadata.op_name:
+        lines.append(f"  op: {metadata.op_name}")
+    lines.append(f"  it differs in {found.how}")
+    if found.adds_up:
+        lines.append("  none of its iterations differs by itself: the differences add up")
+    if found.from_operands is None or found.adds_up:
+        return lines
+    if found.from_operands.agrees:
+        error = found.from_operands.worst[0]
+        lines.append(
+            f"  its operands differ within what is allowed, and it makes that more: from the "
+            f"compiled\n  operands the evaluator gives the same (greatest error {error:.3g})"
+        )
+    else:
+        lines.append("  from the same operands the evaluator gives another value")
+    return lines
+
+
+def reproducer(case: Case, found: Difference | None, bounds: Bounds, seconds: float) -> Case:
+    """Return a small program that still differs: the instruction alone if it does."""
+    if found is not None and found.alone is not None and _still(found.alone, bounds):
+        return found.alone
+    start = case if found is None else _up_to(found)
+    if not _still(start, bounds):
+        start = case
+    with Trials(bounds) as trials:
+        search = Search(trials.of, seconds)
+        if not search.begin(start.text()):
+            return start
+        return reduce_graph(start, lambda one: search.fails(one.text()))
+
+
+def _still(case: Case, bounds: Bounds) -> bool:
+    return any(not one.agrees for one in compared(case, bounds))
+
+
+def _up_to(found: Difference) -> Case:
+    """Return the program whose one result is the value that differs."""
+    module = found.case.module.clone()
+    entry = module.entry
+    entry.set_root(next(one for one in entry.instructions if one.name == found.instruction.name))
+    return cleaned(Case(module, found.case.inputs, (None,)))

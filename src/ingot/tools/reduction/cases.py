@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A program with its inputs as one file: HLO text whose first comments are the inputs.
+
+    // INPUT: f32[3] {1, nan, -0}
+    HloModule ...
+
+There is one literal for each leaf of each entry parameter, in order. `ingot run`, `ingot bisect`,
+`ingot diff` and `ingot reduce` take the inputs from there, so a case can be read, changed and run
+by hand.
+
+Example:
+    >>> inputs_in("// INPUT: f32[2] {1, 2}\nHloModule m ...")
+    [array([1., 2.], dtype=float32)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.evaluator import Value
+from ingot.formats.hlo_text import print_module
+from ingot.hlo.literal import Array
+from ingot.hlo.module import Module
+from ingot.support.records import record
+from ingot.tools.literals import literal_text, read_literal
+from ingot.tools.platforms import flat
+
+INPUT = "// INPUT: "
+"""Begins a line with a literal."""
+
+
+@record
+class Case:
+    """A program and what it runs on.
+
+    Attributes:
+        module: the program; nobody changes it.
+        inputs: a value per entry parameter; None if there are none, and it is run on random ones.
+        outputs: for each result which result of the first program it is, None for another value.
+    """
+
+    module: Module
+    inputs: tuple[Value, ...] | None
+    outputs: tuple[int | None, ...] = ()
+
+    def text(self, *, with_metadata: bool = True) -> str:
+        """Return the file."""
+        lines = input_lines(self.inputs or ())
+        return "\n".join([*lines, print_module(self.module, with_metadata=with_metadata)])
+
+
+def input_lines(inputs: Sequence[Value]) -> list[str]:
+    """Return the lines that say the inputs, one for each leaf."""
+    return [f"{INPUT}{literal_text(leaf)}" for value in inputs for leaf in flat(value)]
+
+
+def inputs_in(text: str, name: str = "<case>") -> list[Array]:
+    """Return the arrays that the comments of a file say.
+
+    Raises:
+        ParseError: a line holds no literal.
+    """
+    lines = (line for line in text.splitlines() if line.startswith(INPUT))
+    return [read_literal(line.removeprefix(INPUT), name) for line in lines]

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dumps have XLA's names and formats, and show a program before anything can fail."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import itertools
+from pathlib import Path
+
+import pytest
+
+import ingot
+import ingot.client.dump as dump
+from ingot.client.memory_report import memory_usage_report
+from ingot.client.staged import StagedExecutable
+from ingot.formats.load import load
+from ingot.support import xla_flags
+
+TEXT = """HloModule some.program
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    metadata={source_file="model.py" source_line=7}
+  zero = f32[] constant(0)
+  ROOT r = f32[8] reduce(y, zero), dimensions={1}, to_apply=add
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "_numbers", itertools.count())
+
+
+def _dumped(folder: Path, flags: str = "") -> dict[str, Path]:
+    """Return the files of a compilation by their suffixes."""
+    ingot.compile(TEXT, switches=xla_flags.parse(f"--xla_dump_to={folder} {flags}"))
+    files = sorted(folder.iterdir())
+    assert all(".some.program." in file.name for file in files)
+    return {file.name.split(".some.program.")[1]: file for file in files}
+
+
+PLAIN = {
+    "before_optimizations.txt",
+    "cpu_after_optimizations.txt",
+    "cpu_after_optimizations-buffer-assignment.txt",
+    "cpu_after_optimizations-memory-usage-report.txt",
+    "kernels.txt",
+    "ir-no-opt.ll",
+    "ir-with-opt.ll",
+}
+
+
+def test_names_are_those_of_xla(tmp_path: Path) -> None:
+    files = _dumped(tmp_path)
+    assert {*files} == PLAIN
+    assert files["kernels.txt"].name == "module_0000.some.program.kernels.txt"
+    assert "define" in files["ir-with-opt.ll"].read_text()
+    assert files["ir-with-opt.ll"].read_text() != files["ir-no-opt.ll"].read_text()
+
+
+def test_every_format_of_both_modules_and_of_passes(tmp_path: Path) -> None:
+    formats = "--xla_dump_hlo_as_dot --xla_dump_hlo_as_html --xla_dump_hlo_as_proto"
+    files = _dumped(tmp_path, f"{formats} --xla_dump_hlo_pass_re=^fusion$")
+    more = {*files} - PLAIN
+    stems = {name.rsplit(".", 1)[0] for name in more if name.endswith(".dot")}
+    assert {"before_optimizations", "cpu_after_optimizations"} < stems
+    assert any(stem.endswith("after_fusion") for stem in stems)
+    for stem in stems:
+        for ending in ("txt", "html", "hlo.pb"):
+            assert f"{stem}.{ending}" in files
+    module = load(files["before_optimizations.hlo.pb"])
+    assert [item.opcode for item in module.entry.post_order()] == [
+        "parameter", "dot", "constant", "reduce",
+    ]  # fmt: skip
+
+
+def test_pipelines_are_chosen_by_name(tmp_path: Path) -> None:
+    assert _passes(_dumped(tmp_path / "none", "--xla_dump_hlo_pipeline_re=nowhere")) == set()
+    all_of_cpu = _passes(_dumped(tmp_path / "cpu", "--xla_dump_hlo_pipeline_re=^cpu$"))
+    both = "--xla_dump_hlo_pipeline_re=^cpu$ --xla_dump_hlo_pass_re=fusion"
+    assert {name.split(".")[1] for name in all_of_cpu} == {"cpu"}
+    assert any("after_fusion" in name for name in _passes(_dumped(tmp_path / "both", both)))
+
+
+def _passes(files: dict[str, Path]) -> set[str]:
+    return {name for name in files if name[:4].isdigit()}
+
+
+def test_protos_may_be_compressed(tmp_path: Path) -> None:
+    flags = "--xla_dump_hlo_as_proto --xla_dump_compress_protos"
+    files = _dumped(tmp_path, flags)
+    data = gzip.decompress(files["before_optimizations.hlo.pb.gz"].read_bytes())
+    (tmp_path / "plain.pb").write_bytes(data)
+    assert load(tmp_path / "plain.pb").name == "some.program"
+
+
+def test_names_may_begin_with_the_time(tmp_path: Path) -> None:
+    files = _dumped(tmp_path, "--xla_dump_include_timestamp")
+    when, number, _ = files["kernels.txt"].name.split(".", 2)
+    assert when.isdecimal()
+    assert int(when) > 1_700_000_000_000_000
+    assert number == "module_0000"
+
+
+def test_only_so_many_modules(tmp_path: Path) -> None:
+    for _ in range(3):
+        ingot.compile(
+            TEXT, switches=xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_max_hlo_modules=2")
+        )
+    assert {file.name[:11] for file in tmp_path.iterdir()} == {"module_0000", "module_0001"}
+
+
+def test_a_graph_format_alone_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    ingot.compile(TEXT, switches=xla_flags.parse("--xla_dump_hlo_as_dot"))
+    assert (
+        "*** Begin module_0000.some.program.before_optimizations.dot ***" in capsys.readouterr().out
+    )
+
+
+def test_a_program_that_fails_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise RuntimeError("mine")
+
+    monkeypatch.setattr(importlib.import_module("ingot.client.compile"), "compile_module", fail)
+    with pytest.raises(ingot.InternalError, match="mine"):
+        _dumped(tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert file.name == "module_0000.some.program.before_optimizations.txt"
+
+
+def test_the_memory_report_adds_up() -> None:
+    executable = ingot.compile(TEXT)
+    assert not isinstance(executable, StagedExecutable)
+    assignment = executable.assignment
+    lines = memory_usage_report(assignment).splitlines()
+    total = sum(int(one.size) for one in assignment.allocations)  # type: ignore[call-overload]
+    assert lines[0].startswith(f"Total bytes used: {total} (")
+    rows = [line for line in lines if "; allocation" in line]
+    assert len(rows) - 1 == len(assignment.allocations)
+    assert "(100%);        0 B;" in rows[-1]
+    sizes = [int(row.split("size ")[1].split(",")[0]) for row in rows[1:]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert any("at model.py:7" in line for line in lines[lines.index(rows[-1]) :])
+
+
+def test_the_memory_report_of_symbolic_sizes() -> None:
+    executable = ingot.compile(
+        "HloModule m ENTRY e { x = f32[?n] parameter(0) ROOT y = f32[?n] negate(x) }"
+    )
+    assert not isinstance(executable, StagedExecutable)
+    text = memory_usage_report(executable.assignment)
+    assert "symbolic; allocation" in text
+    assert "size 4*n, parameter 0" in text
