@@ -113,3 +113,13 @@ def test_symbols_are_found_inside_functions() -> None:
 )
 def test_text(size: Dim, text: str) -> None:
     assert str(size) == text
+
+
+def test_a_quotient_of_a_quotient_is_one_quotient():
+    n = Dim.symbol("n")
+    twice = dim.floordiv(dim.floordiv(n - 1, 4), 2)
+    assert twice is dim.floordiv(n - 1, 8)
+    assert dim.floordiv(dim.floordiv(n, 4) + 1, 2) is not dim.floordiv(n, 8)
+    assert dim.floordiv(2 * dim.floordiv(n, 4), 3) is not dim.floordiv(n, 12)
+    for size in range(40):
+        assert evaluate(twice, {"n": size}) == (size - 1) // 4 // 2

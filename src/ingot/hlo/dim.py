@@ -215,11 +215,25 @@ def _function(name: str, left: int | Dim, right: int | Dim) -> Dim:
 
 
 def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
-    """Return left // right, exactly divided where every term divides."""
+    """Return left // right; exactly divided where every term divides, n // a // b as n // ab."""
     if isinstance(left, int) and isinstance(right, int):
         return left // right
     exact = exact_quotient(left, right)
-    return exact if exact is not None else _function("floordiv", left, right)
+    if exact is not None:
+        return exact
+    if isinstance(left, Dim) and isinstance(right, int) and right > 0:
+        inner = _only_atom(left)
+        if inner is not None and inner.function == "floordiv":
+            divisor = inner.right
+            if isinstance(divisor, int) and divisor > 0:
+                return floordiv(inner.left, divisor * right)
+    return _function("floordiv", left, right)
+
+
+def _only_atom(size: Dim) -> Atom | None:
+    """Return the atom that a size is, None if it is more."""
+    key, factor = size.terms[0]
+    return key[0] if len(size.terms) == 1 and factor == 1 and len(key) == 1 else None
 
 
 def exact_quotient(left: int | Dim, right: int | Dim) -> int | Dim | None:

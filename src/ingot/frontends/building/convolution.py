@@ -18,7 +18,6 @@ from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 
 FixSize = Callable[[Size], int]
@@ -73,15 +72,20 @@ class ConvolutionPlan:
         b: ArrayBuilder,
         image: Instruction,
         kernel: Instruction,
-        shape: Shape | None = None,
+        element: DType | None = None,
     ) -> Instruction:
-        """Return the convolution; a `shape` says which element type it is to have."""
+        """Return the convolution, of type `element` or by default that of the image."""
         window = tuple(
             WindowDimension(size, stride, *pad, window_dilation=dilation)
             for size, stride, pad, dilation in zip(
                 self.kernel, self.strides, self.pads, self.dilations, strict=True
             )
         )
+        sizes = zip(window, self._space(image.shape.dims), strict=True)
+        space = [dimension.count(size) for dimension, size in sizes]
+        outputs = kernel.shape.dims[0 if self.outputs_first else -1]
+        inner = (outputs, *space) if self.channels_first else (*space, outputs)
+        shape = image.shape.with_dims((image.shape.dims[0], *inner))
         labels = self._image_labels("b", "f")
         return b.emit(
             "convolution",
@@ -90,7 +94,7 @@ class ConvolutionPlan:
             window=window,
             dim_labels=f"{labels}_{self._filter_labels('i', 'o')}->{labels}",
             feature_group_count=self.groups,
-            shape=shape,
+            shape=shape.with_dtype(element or shape.dtype),
         )
 
     def image_gradient(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.convolution import ConvolutionPlan, FixSize
+from ingot.frontends.torch.lowering.guards import guarded
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
@@ -72,7 +73,7 @@ def _convolution(
     elif transposed:
         made = plan.image_gradient(b, op.dims, weight, x, _fixed(op), shape.dtype)
     else:
-        made = plan.forward(b, x, weight, shape)
+        made = guarded(b, plan.forward(b, x, weight, shape.dtype), op.dims)
     if bias is not None:
         wide = b.convert_to(bias, shape.dtype)
         made = b.add(made, b.spread(wide, op.dims, (1,)))

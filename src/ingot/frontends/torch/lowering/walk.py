@@ -19,6 +19,7 @@ import torch
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.guards import guarded
 from ingot.frontends.torch.lowering.numbers import run_time_number
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.nodes import Node, attribute_of, is_graph, is_size, parts
@@ -79,8 +80,16 @@ class Walk:
                 op_name=node.name,
                 location=metadata_of(node).location,
             ) from error
+        made = self._guarded(node, made)
         _check(node, made)
         return made
+
+    def _guarded(self, node: Node, made: Any) -> Any:
+        """Return results with the sizes that PyTorch knows."""
+        if not isinstance(made, Instruction) or not isinstance(node.meta["val"], torch.Tensor):
+            return made
+        dims = sizes_of(node.meta["val"].shape)
+        return guarded(self.b, made, dims) if len(dims) == made.shape.rank else made
 
     @staticmethod
     def inlined(b: ArrayBuilder, body: Any, arguments: Sequence[Any]) -> list[Any]:

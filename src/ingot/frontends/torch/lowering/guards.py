@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that PyTorch knows by its guards, where HLO's shape rules leave an expression."""
+
+from __future__ import annotations
+
+from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.sizes import Sizes
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+
+
+def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
+    """Return a value with the sizes `dims`, which it has in every call that PyTorch lets through.
+
+    PyTorch compiles anew where a size is 0 or 1, so it knows these sizes as numbers: an image that
+    shrinks to one pixel has `floordiv(n-1,32)+1` rows by HLO's rules, and 1 row in PyTorch.
+    """
+    for axis, (have, want) in enumerate(zip(value.shape.dims, dims, strict=True)):
+        if isinstance(have, Dim) and isinstance(want, int):
+            value = b.sliced(value, axis, 0, want)
+    return value
