@@ -58,7 +58,7 @@ def test_names_and_levels_that_are_none_are_refused(symbol, level):
 
 def test_a_cpu_that_lacks_the_level_is_told_before_anything_runs(tmp_path, monkeypatch):
     # Bit 16 of leaf 1's ecx is reserved: no CPU sets it.
-    monkeypatch.setitem(cpu_check.NEEDS, "plain", ((1, "ecx", 1 << 16),))
+    monkeypatch.setitem(cpu_check.NEEDS, "plain", (cpu_check.Need(1, "ecx", 1 << 16),))
     path = written(tmp_path, program("f32").library)
     with pytest.raises(ingot.UnsupportedError, match=r"CPU level 'plain'.*lacks"):
         ingot.load_executable(path)
@@ -116,8 +116,8 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path):
 def test_metadata_is_json_and_says_what_the_code_is_for(tmp_path):
     made = program("weights")
     found = json.loads(made.metadata.to_json())
-    assert (found["version"], found["level"], found["cpu"]) == (
-        ingot.__version__, "plain", "x86-64",
+    assert (found["version"], found["levels"], found["cpu"]) == (
+        ingot.__version__, ["plain"], "x86-64",
     )  # fmt: skip
     run = ingot.load_executable(written(tmp_path, made.library))
     assert run.metadata == made.metadata

@@ -6,16 +6,21 @@ Written by `build` beside the object. Invariant: it needs nothing but <stdint.h>
 
 from __future__ import annotations
 
-from ingot.artifact.abi import ProgramInfo
-from ingot.artifact.metadata import Metadata, messages, shape_text
+from collections.abc import Mapping
+
+from ingot.artifact.metadata import Metadata, shape_text
 
 
-def c_header(info: ProgramInfo, metadata: Metadata) -> str:
-    """Return the text of the header."""
+def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
+    """Return the text of the header.
+
+    Args:
+        messages: what each status means.
+        metadata: the program.
+    """
     symbol, upper = metadata.symbol, metadata.symbol.upper()
-    rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
-    statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages(rows).items())
-    target = f"{metadata.triple}, {metadata.cpu}"
+    statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages.items())
+    target = f"{metadata.triple}, {' or '.join(metadata.levels)}"
     return f"""/* {symbol}: compiled by Ingot {metadata.version} for {target}.
  *
 {_arrays("args", metadata)}
@@ -46,7 +51,10 @@ extern "C" {{
 {_static_call(metadata)}/* Whether this CPU has the instructions of the code. */
 int32_t {symbol}_supported(void);
 
-/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
+/* Which version of the code this CPU runs: {", ".join(metadata.levels)}; "" if none. */
+const char* {symbol}_level(void);
+
+{_weights(metadata)}/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
 int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
 
 /* Runs the program on this thread, for sizes that {symbol}_prepare computed. */
@@ -71,6 +79,27 @@ const char* {symbol}_metadata(void);
 #endif
 
 #endif
+"""
+
+
+def _weights(metadata: Metadata) -> str:
+    """Return what loads the weights, if they are not inside."""
+    if metadata.weights == "inside":
+        return ""
+    symbol, upper = metadata.symbol, metadata.symbol.upper()
+    text = f"""/* Weights are not inside. Set them before anything else, once; they stay in use. */
+#define {upper}_WEIGHTS_BYTES INT64_C({metadata.constant_bytes})
+
+/* Takes the contents of {metadata.weights_file}, aligned to 64 bytes; checks size and checksum. */
+int32_t {symbol}_set_weights(const void* data, int64_t bytes);
+
+"""
+    if metadata.weights == "caller":
+        return text
+    return f"""{text}/* Maps a file and sets it. NULL: {metadata.weights_file}, in the folder of the library or program
+ * that this code is in. Does nothing if weights are set. */
+int32_t {symbol}_load_weights(const char* path);
+
 """
 
 

@@ -6,7 +6,7 @@ lays its sections out in two segments (read and execute; read and write), applie
 that are known, and writes down the rest for the loader. Invariant: every symbol that the object
 does not define is looked up by the loader in `needed`, at load time, so a missing one is its error.
 
-Source: the System V ABI, x86-64 supplement (relocations), and the ELF-64 object file format.
+Source: the System V ABI, dynamic linking, and the ELF-64 object file format.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from ingot.llvm.image import PAGE, Image
+from ingot.llvm.image import Image
 
 _HEADER_BYTES, _SEGMENT_BYTES, _SYMBOL_BYTES, _RELA_BYTES = 64, 56, 24, 24
 _SEGMENTS = 4
-_X86_64 = 62
-_R_64, _R_RELATIVE = 1, 8
 
 
 def link_shared(data: bytes, name: str, needed: Sequence[str], exports: Sequence[str]) -> bytes:
     """Return an ELF shared library.
 
     Args:
-        data: a position-independent x86-64 object.
+        data: a position-independent object for x86-64 or AArch64.
         name: the library's own name (DT_SONAME).
         needed: libraries that the loader loads before it, "libc.so.6".
         exports: functions of the object that others may call.
@@ -69,7 +67,7 @@ class _Library:
         image.place_code()
         self.places["relocations"] = image.reserve(_RELA_BYTES * image.most_addresses)
         self.code_end = image.position
-        self.data_start = image.reserve(0, PAGE)
+        self.data_start = image.reserve(0, image.machine.page)
         image.place_data()
         image.place_slots()
         self.places["dynamic"] = image.reserve(16 * (10 + len(self.needed)))
@@ -77,10 +75,11 @@ class _Library:
     def _relocations(self) -> bytes:
         """Return what the loader fills in: addresses of places, and of others' symbols."""
         numbers = {name: 1 + number for number, name in enumerate(self.dynamic)}
-        pack = struct.Struct("<QQq").pack
-        rows = [pack(at, _R_RELATIVE, place) for at, place in self.image.pointers]
+        pack, machine = struct.Struct("<QQq").pack, self.image.machine
+        rows = [pack(at, machine.relative, place) for at, place in self.image.pointers]
         rows += [
-            pack(at, numbers[name] << 32 | _R_64, addend) for at, name, addend in self.image.imports
+            pack(at, numbers[name] << 32 | machine.absolute, addend)
+            for at, name, addend in self.image.imports
         ]
         return b"".join(rows)
 
@@ -125,9 +124,10 @@ class _Library:
 
     def _segments(self) -> bytes:
         start, dynamic = self.data_start, self.places["dynamic"]
+        page = self.image.machine.page
         rows = [
-            (1, 5, 0, self.code_end, PAGE),
-            (1, 6, start, self.image.position - start, PAGE),
+            (1, 5, 0, self.code_end, page),
+            (1, 6, start, self.image.position - start, page),
             (2, 6, dynamic, 16 * (10 + len(self.needed)), 8),
             (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
         ]
@@ -138,5 +138,6 @@ class _Library:
 
     def _header(self) -> bytes:
         identity = b"\x7fELF\2\1\1" + bytes(9)
-        rest = (3, _X86_64, 1, 0, _HEADER_BYTES, 0, 0, 64, _SEGMENT_BYTES, _SEGMENTS, 64, 0, 0)
+        rows = (_HEADER_BYTES, 0, 0, 64, _SEGMENT_BYTES, _SEGMENTS, 64, 0, 0)
+        rest = (3, self.image.machine.number, 1, 0, *rows)
         return identity + struct.pack("<HHIQQQIHHHHHH", *rest)

@@ -25,6 +25,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _SHARED_OBJECT = 3
+_mapped: list[Array] = []
+"""Weights that libraries use; no library is ever unloaded."""
 
 
 class AotExecutable:
@@ -33,6 +35,7 @@ class AotExecutable:
     Attributes:
         path: the library.
         metadata: the signature, and what the program was compiled for.
+        level: the version of the code that this CPU runs.
     """
 
     def __init__(self, path: Path, library: ctypes.CDLL, metadata: Metadata) -> None:
@@ -49,6 +52,40 @@ class AotExecutable:
         self._execute.argtypes = (ctypes.c_void_p,) * 3
         self._error_msg.argtypes = (ctypes.c_int32,)
         self._error_msg.restype = ctypes.c_char_p
+        find_level: Any = library[f"{symbol}_level"]
+        find_level.restype = ctypes.c_char_p
+        self.level: str = find_level().decode()
+        self._set_weights: Any = None
+        if metadata.weights != "inside":
+            self._set_weights = library[f"{symbol}_set_weights"]
+            self._set_weights.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+
+    def load_weights(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Map the file of weights, for a library that has them beside it or from the caller.
+
+        Args:
+            path: the file; default: the one of `metadata.weights_file` beside the library.
+
+        Raises:
+            ResourceError: INGOT0411 the file cannot be read, or it is not this library's.
+        """
+        if self._set_weights is None:
+            return
+        place = self.path.with_name(self.metadata.weights_file) if path is None else Path(path)
+        try:
+            data = np.memmap(place, np.uint8, "r")
+        except (OSError, ValueError) as error:
+            raise ResourceError(
+                f"the weights of {self.path} cannot be read from {place}: {error}",
+                code="INGOT0411",
+                hint="give the file: ingot.load_executable(path, weights=...)",
+            ) from error
+        status = self._set_weights(data.ctypes.data, data.nbytes)
+        if status:
+            text = self._error_msg(status).decode()
+            raise ResourceError(f"{place}: {text}", code="INGOT0411")
+        # The library keeps the address for as long as it is loaded, which is until the end.
+        _mapped.append(data)
 
     def __call__(self, *args: Any) -> Any:
         """Run the program; one result is returned as it is, several as a tuple.
@@ -98,11 +135,17 @@ class AotExecutable:
         return f"AotExecutable({self.metadata.symbol}: ({params}) -> ({outputs}))"
 
 
-def load_executable(path: str | os.PathLike[str]) -> AotExecutable:
+def load_executable(
+    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+) -> AotExecutable:
     """Load a shared library that `ingot aot` wrote. It is native code: load only what you trust.
 
+    Args:
+        path: the library.
+        weights: its file of weights, if they are not inside; default: beside the library.
+
     Raises:
-        ResourceError: INGOT0411 the file cannot be read or loaded.
+        ResourceError: INGOT0411 a file cannot be read or loaded, or is not this library's.
         UnsupportedError: it is no such library, it is for another machine, this CPU lacks
             instructions of its code, or another version of Ingot wrote it in another format.
     """
@@ -123,11 +166,13 @@ def load_executable(path: str | os.PathLike[str]) -> AotExecutable:
     supported: Any = library[f"{metadata.symbol}_supported"]
     if not supported():
         raise UnsupportedError(
-            f"{path} was compiled for the CPU level '{metadata.level}' ({metadata.cpu}), whose "
+            f"{path} was compiled for the CPU level '{metadata.levels[-1]}' ({metadata.cpu}), whose "
             "instructions this CPU lacks",
             hint="compile it again with a lower --level; 'plain' runs on every x86-64",
         )
-    return AotExecutable(place, library, metadata)
+    executable = AotExecutable(place, library, metadata)
+    executable.load_weights(weights)
+    return executable
 
 
 def _require_machine(path: Path) -> None:

@@ -13,8 +13,8 @@ import click
 
 from ingot.aot.build import AotProgram, compile_aot
 from ingot.aot.cpp_header import cpp_header
+from ingot.artifact.metadata import WEIGHTS
 from ingot.hlo.module import Module
-from ingot.llvm.target import CPU_LEVELS
 from ingot.tools import loading
 
 
@@ -26,8 +26,17 @@ from ingot.tools import loading
               help="Prefix of the C functions; default: the last part of --output.")  # fmt: skip
 @click.option("--cpp-class", "--cpp_class", default="",
               help="Also write NAME.hpp with a class as tfcompile's: foo::bar::Net.")  # fmt: skip
-@click.option("--level", type=click.Choice(tuple(CPU_LEVELS)), default=None,
-              help="CPU level; default: the widest that this machine has.")  # fmt: skip
+@click.option("--level", default="",
+              help="CPU levels of x86-64 with commas between them: plain,avx2,avx512. The program "
+              "takes the widest that the CPU has. Default: the widest of this machine.")  # fmt: skip
+@click.option("--target-triple", "--target_triple", default="",
+              help="LLVM's triple: x86_64-*-linux-*, aarch64-*-linux-*, wasm32-unknown-unknown.")  # fmt: skip
+@click.option("--target-cpu", "--target_cpu", default="",
+              help="LLVM's name of a CPU, instead of --level.")  # fmt: skip
+@click.option("--target-features", "--target_features", default="",
+              help="LLVM's features: +avx2,+fma.")  # fmt: skip
+@click.option("--weights", type=click.Choice(WEIGHTS), default="inside", show_default=True,
+              help="Where constants lie: in the code, in NAME.weights, or from the caller.")  # fmt: skip
 @click.option("--from", "source", type=click.Choice(loading.INPUT_FORMATS),
               help="Format of FILE; default: found out from the data.")  # fmt: skip
 @click.option("--signature", "--signature_def_key", default="serving_default", show_default=True,
@@ -44,7 +53,11 @@ def command(
     output: str,
     entry_point: str,
     cpp_class: str,
-    level: str | None,
+    level: str,
+    target_triple: str,
+    target_cpu: str,
+    target_features: str,
+    weights: str,
     source: str | None,
     signature: str,
     tag: str,
@@ -63,8 +76,22 @@ def command(
         raise click.UsageError("give -o NAME, or --out-object and --out-header")
     symbol = entry_point or Path(output or out_object or out_header).stem
     module = _load(file, source, signature, tag) if file else _load_graph(graph, config)
-    program = compile_aot(module, symbol, level or "")
-    files = _files(program, Path(output), cpp_class) if output else {}
+    program = compile_aot(
+        module,
+        symbol,
+        level,
+        triple=target_triple,
+        cpu=target_cpu,
+        features=target_features,
+        weights=weights,
+        weights_file=f"{Path(output).name}.weights" if output else "",
+    )
+    files: dict[Path, bytes] = {}
+    if output:
+        files = _files(program, Path(output), cpp_class)
+    elif program.weights:
+        place = Path(out_object or out_header).with_name(program.metadata.weights_file)
+        files[place] = program.weights
     if out_object:
         files[Path(out_object)] = program.object
     if out_header:
@@ -86,6 +113,8 @@ def _files(program: AotProgram, path: Path, cpp_class: str) -> dict[Path, bytes]
         path.with_name(f"lib{path.name}.a"): program.archive,
         path.with_name(f"lib{path.name}.so"): program.library,
     }
+    if program.weights:
+        files[path.with_name(program.metadata.weights_file)] = program.weights
     if cpp_class:
         text = cpp_header(program.metadata, cpp_class, header)
         files[path.with_name(f"{path.name}.hpp")] = text.encode()
