@@ -26,6 +26,7 @@ from ingot.aot.linkable import with_sections
 from ingot.aot.refusals import refuse_calls, refuse_computed_sizes
 from ingot.aot.relocatable import merge_objects
 from ingot.aot.targets import LevelTarget, Target, target_of
+from ingot.aot.wasm_link import Part, link_wasm
 from ingot.aot.weights import WeightBlock, joined
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.artifact.metadata import WEIGHTS, ArrayInfo, Metadata
@@ -77,6 +78,11 @@ class AotProgram:
     library: bytes
     header: str
     weights: bytes = b""
+
+    @property
+    def is_wasm(self) -> bool:
+        """Whether it is a WebAssembly module."""
+        return not self.object
 
     @property
     def archive(self) -> bytes:
@@ -242,13 +248,19 @@ def _joined(
     _require_reach([blocks, *tables])
     header = c_header(status_messages([part.info for part in parts], metadata), metadata)
     weights = b"" if metadata.weights == "inside" else block.data
+    public = public_functions(metadata)
+    if target.architecture == "wasm":
+        (version,), (table,), (part,) = versions, tables, parts
+        objects = [Part(glue), *(Part(data, part.prefix) for data in version.objects)]
+        everything = blocks | {part.prefix + name: data for name, data in table.items()}
+        module = link_wasm(objects, everything, {name: name for name in public})
+        return AotProgram(metadata, b"", module, header, weights)
     levels = [
         merge_objects(version.objects, table, prefix=part.prefix)
         for version, part, table in zip(versions, parts, tables, strict=True)
     ]
     objects = [glue, *levels]
     _require_library_functions(objects, blocks)
-    public = public_functions(metadata)
     merged = merge_objects(objects, blocks, public)
     name, needed = f"lib{metadata.symbol}.so", _NEEDED[target.architecture]
     everything = merge_objects(objects, blocks)

@@ -19,6 +19,7 @@ from ingot.aot.cpu_check import emit_level_choice
 from ingot.aot.memory import emit_allocator
 from ingot.aot.targets import LevelTarget, Target
 from ingot.aot.weights import WeightBlock, WeightFunctions
+from ingot.aot.wasm_glue import MEMORY_FUNCTIONS, emit_memory_functions, emit_wide_arithmetic
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.metadata import OUT_OF_MEMORY, WRONG_CPU, Metadata, messages
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
@@ -64,6 +65,7 @@ def public_functions(metadata: Metadata) -> tuple[str, ...]:
     names += {"inside": (), "caller": ("set_weights",)}.get(
         metadata.weights, ("set_weights", "load_weights")
     )
+    names += MEMORY_FUNCTIONS if metadata.triple.startswith("wasm") else ()
     own = [symbol] if metadata.is_static else []
     return (*own, *(f"{symbol}_{name}" for name in names))
 
@@ -98,6 +100,9 @@ def glue_module(
     if metadata.is_static:
         glue.emit_static_call(execute)
     glue.emit_error_msg()
+    if target.architecture == "wasm":
+        emit_wide_arithmetic(module)
+        glue.emit_memory()
     text = module.global_bytes("metadata", metadata.to_json().encode() + b"\0", align=1)
     for name in (f"{metadata.symbol}_metadata", LIBRARY_METADATA):
         module.function(name, PTR, []).ret(text)
@@ -171,6 +176,10 @@ class _Glue:
         f.loop(0, chunks, 1, [], one)
         f.ret()
         return f
+
+    def emit_memory(self) -> None:
+        """`S_allocate` and `S_free`, for callers that have no allocator of their own."""
+        emit_memory_functions(self._module, self._symbol, self._allocate, self._free)
 
     def emit_supported(self) -> None:
         """`i32 S_supported()`."""

@@ -27,7 +27,7 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
  *
 {_arrays("results", metadata)}
  *
- * Arrays are dense, row-major, and aligned to their elements. Every function may be called from
+{_slots(metadata)} * Arrays are dense, row-major, and aligned to their elements. Every function may be called from
  * any number of threads at once. A status of 0 is success; else:
 {statuses}
  */
@@ -80,6 +80,15 @@ const char* {symbol}_metadata(void);
 
 #endif
 """
+
+
+def _slots(metadata: Metadata) -> str:
+    if not metadata.triple.startswith("wasm32"):
+        return ""
+    return (
+        " * Elements of tables of addresses (in_dims, args, results) have 8 bytes, of which the first\n"
+        " * four are the address. Names are those of the module's exports.\n *\n"
+    )
 
 
 def _weights(metadata: Metadata) -> str:

@@ -27,7 +27,7 @@ from ingot.support.records import record
 TRIPLES = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "wasm32-unknown-unknown")
 """A triple of each architecture that artifacts exist for."""
 
-WASM_FEATURES = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals"
+WASM_FEATURES = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext"
 """WebAssembly with vectors: Chrome 91, Firefox 89, Safari 16.4, Node 16 or later."""
 
 _CPUS = {

@@ -130,6 +130,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.x86.avx512.mask.range.sd": Intrinsic("v2f64 v2f64 v2f64 v2f64 i8 i32 i32", (), _X86),
     "llvm.x86.sse2.pause": Intrinsic("void", (), _X86),
     "llvm.readcyclecounter": Intrinsic("i64", (), _X86),
+    "llvm.wasm.memory.grow": Intrinsic("i32 i32 i32", _BY_RESULT, ("wasm",)),
     **{
         f"llvm.nvvm.read.ptx.sreg.{name}": Intrinsic("i32", (), _NVPTX)
         for name in (

@@ -2,7 +2,7 @@
 """`ingot aot`: a module or a model compiled ahead of time, for programs without Python or Ingot.
 
 A folder is a SavedModel, a `.keras` file a Keras model, which TensorFlow reads; all else are
-modules. Writes NAME.o, NAME.h, libNAME.a and libNAME.so.
+modules. Writes NAME.o, NAME.h, libNAME.a and libNAME.so; for WebAssembly, NAME.wasm and NAME.mjs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import click
 
 from ingot.aot.build import AotProgram, compile_aot
 from ingot.aot.cpp_header import cpp_header
+from ingot.aot.js_module import js_module
 from ingot.artifact.metadata import WEIGHTS
 from ingot.hlo.module import Module
 from ingot.tools import loading
@@ -93,7 +94,7 @@ def command(
         place = Path(out_object or out_header).with_name(program.metadata.weights_file)
         files[place] = program.weights
     if out_object:
-        files[Path(out_object)] = program.object
+        files[Path(out_object)] = program.library if program.is_wasm else program.object
     if out_header:
         files[Path(out_header)] = _whole_header(program, cpp_class).encode()
     for place, data in files.items():
@@ -106,17 +107,19 @@ def command(
 
 def _files(program: AotProgram, path: Path, cpp_class: str) -> dict[Path, bytes]:
     """Return the files of `--output`."""
-    header = f"{path.name}.h"
-    files = {
-        path.with_name(f"{path.name}.o"): program.object,
-        path.with_name(header): program.header.encode(),
-        path.with_name(f"lib{path.name}.a"): program.archive,
-        path.with_name(f"lib{path.name}.so"): program.library,
-    }
+    header, metadata = f"{path.name}.h", program.metadata
+    files = {path.with_name(header): program.header.encode()}
+    if program.is_wasm:
+        files[path.with_name(f"{path.name}.wasm")] = program.library
+        files[path.with_name(f"{path.name}.mjs")] = js_module(metadata).encode()
+    else:
+        files[path.with_name(f"{path.name}.o")] = program.object
+        files[path.with_name(f"lib{path.name}.a")] = program.archive
+        files[path.with_name(f"lib{path.name}.so")] = program.library
     if program.weights:
-        files[path.with_name(program.metadata.weights_file)] = program.weights
+        files[path.with_name(metadata.weights_file)] = program.weights
     if cpp_class:
-        text = cpp_header(program.metadata, cpp_class, header)
+        text = cpp_header(metadata, cpp_class, header)
         files[path.with_name(f"{path.name}.hpp")] = text.encode()
     return files
 
