@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from tests.aot.cross import NAMES, cases
-from tests.aot.programs import PROGRAMS
+from tests.aot.programs import MORE, PROGRAMS
 
 import ingot
 from ingot.aot.build import compile_aot
@@ -150,6 +150,42 @@ def test_a_shared_library_loads_and_maps_its_weights(tmp_path):
         [QEMU, "-L", ROOT, "./main"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout == "1 armv8-a 11 22 33|\n", done.stderr
+
+
+POOL_MAIN = r"""
+#include <stdio.h>
+#include <string.h>
+#include "reductions.h"
+static float x[300 * 257], rows[2][300], columns[2][257], total[2];
+int main(void) {
+  for (int i = 0; i < 300 * 257; ++i) x[i] = (i % 31) * 0.125f;
+  const void* args[] = {x};
+  for (int n = 0; n < 40; ++n) {
+    reductions_set_threads(n == 0 ? 1 : 3);
+    void* results[] = {rows[n > 0], columns[n > 0], &total[n > 0]};
+    if (reductions(args, results)) return 1;
+    if (n && (memcmp(rows[0], rows[1], sizeof rows[0]) || total[0] != total[1])) return 2;
+  }
+  printf("%g\n", total[0]);
+  return 0;
+}
+"""
+
+
+@needs_machine
+def test_a_pool_of_its_own(tmp_path):
+    module = ingot.parse_hlo(MORE["reductions"])
+    made = compile_aot(module, "reductions", triple=TRIPLE, threads="own")
+    (tmp_path / "reductions.o").write_bytes(made.object)
+    (tmp_path / "reductions.h").write_text(made.header)
+    (tmp_path / "main.c").write_text(POOL_MAIN)
+    build = [GCC, "-O1", "-static", "main.c", "reductions.o", "-lm", "-pthread", "-o", "main"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [QEMU, "./main"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    x = (np.arange(300 * 257) % 31) * 0.125
+    assert done.stdout == f"{x.sum():g}\n"
 
 
 def test_the_loader_says_what_a_library_is_for(tmp_path):

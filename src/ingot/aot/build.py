@@ -9,6 +9,7 @@ Invariant: the object needs nothing but functions of the C and math libraries.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from collections.abc import Collection, Mapping, Sequence
 
 import ingot
@@ -26,10 +27,11 @@ from ingot.aot.linkable import with_sections
 from ingot.aot.refusals import refuse_calls, refuse_computed_sizes
 from ingot.aot.relocatable import merge_objects
 from ingot.aot.targets import LevelTarget, Target, target_of
+from ingot.aot.threads import THREAD_FUNCTIONS
 from ingot.aot.wasm_link import Part, link_wasm
 from ingot.aot.weights import WeightBlock, joined
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.artifact.metadata import WEIGHTS, ArrayInfo, Metadata
+from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
 from ingot.client.compile import default_context
 from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram, compile_module, host_code
@@ -54,10 +56,7 @@ GLOBAL_OFFSET_TABLE = "_GLOBAL_OFFSET_TABLE_"
 FILE_FUNCTIONS = ("open", "lseek", "close", "mmap", "munmap", "dladdr", "strrchr")
 """Functions of the C library that loading weights from a file needs."""
 
-_NEEDED: Mapping[str, Sequence[str]] = {
-    "x86": ("libc.so.6", "libm.so.6"),
-    "aarch64": ("libc.so.6", "libm.so.6"),
-}
+_NEEDED = ("libc.so.6", "libm.so.6")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -100,6 +99,8 @@ def compile_aot(
     features: str = "",
     weights: str = "inside",
     weights_file: str = "",
+    threads: str = "none",
+    result_names: Sequence[str] = (),
 ) -> AotProgram:
     """Compile a module to native code that needs no Python and no Ingot.
 
@@ -113,6 +114,8 @@ def compile_aot(
         features: LLVM's features, `+avx2,+fma`.
         weights: where constants lie: "inside", in a file "beside", or from the "caller".
         weights_file: the file's name, for the program to find it; default: `SYMBOL.weights`.
+        threads: "none": the program runs on the caller's thread or pool; "own": also on its own.
+        result_names: what to call the results; default: `result0` and so on.
 
     Raises:
         VerifyError: the module is not valid HLO.
@@ -123,6 +126,7 @@ def compile_aot(
     _require_symbol(symbol)
     target = target_of(level, triple, cpu, features)
     _require_weights(weights, target)
+    _require_threads(threads, target)
     verify(module)
     refuse_computed_sizes(module)
     refuse_calls(module)
@@ -132,7 +136,8 @@ def compile_aot(
         # A program without constants has no weights, wherever they were to be.
         weights = weights if block.data else "inside"
         file = "" if weights == "inside" else weights_file or f"{symbol}.weights"
-        metadata = _metadata(versions[-1], symbol, target, block, weights, file)
+        metadata = _metadata(versions[-1], symbol, target, block, result_names)
+        metadata = replace(metadata, weights=weights, weights_file=file, threads=threads)
         return _joined(versions, metadata, block, target)
     finally:
         end_child()
@@ -194,6 +199,18 @@ def _require_weights(weights: str, target: Target) -> None:
         )
 
 
+def _require_threads(threads: str, target: Target) -> None:
+    if threads not in THREADS:
+        raise UnsupportedError(
+            f"threads cannot be '{threads}'", hint=f"they are one of {', '.join(THREADS)}"
+        )
+    if threads == "own" and target.architecture == "wasm":
+        raise UnsupportedError(
+            "a WebAssembly module has no threads of its own",
+            hint="leave --threads out, and run several instances in workers",
+        )
+
+
 def _host(program: CpuProgram, target: TargetSpec) -> tuple[ProgramInfo, bytes]:
     """Return the host program as machine code, and the ABI description that fits it."""
     artifact = program.artifact
@@ -207,12 +224,19 @@ def _host(program: CpuProgram, target: TargetSpec) -> tuple[ProgramInfo, bytes]:
 
 
 def _metadata(
-    version: _Version, symbol: str, target: Target, block: WeightBlock, weights: str, file: str
+    version: _Version,
+    symbol: str,
+    target: Target,
+    block: WeightBlock,
+    names: Sequence[str],
 ) -> Metadata:
     info, spec = version.info, target.baseline.spec
     layout = info.sizes_layout
     params = tuple(_array(f"arg{n}", row.name, row) for n, row in enumerate(info.params))
-    outputs = tuple(_array(f"result{n}", row.name, row) for n, row in enumerate(info.outputs))
+    given = dict(enumerate(names))
+    outputs = tuple(
+        _array(f"result{n}", given.get(n) or row.name, row) for n, row in enumerate(info.outputs)
+    )
     return Metadata(
         symbol,
         ingot.__version__,
@@ -226,8 +250,6 @@ def _metadata(
         layout.output_bytes(0),
         layout.output_dims(0),
         len(block.data),
-        weights,
-        file,
     )
 
 
@@ -262,10 +284,20 @@ def _joined(
     objects = [glue, *levels]
     _require_library_functions(objects, blocks)
     merged = merge_objects(objects, blocks, public)
-    name, needed = f"lib{metadata.symbol}.so", _NEEDED[target.architecture]
-    everything = merge_objects(objects, blocks)
-    library = with_sections(link_shared(everything, name, needed, [*public, LIBRARY_METADATA]))
+    library = _library(merge_objects(objects, blocks), metadata)
     return AotProgram(metadata, merged, library, header, weights)
+
+
+def _library(data: bytes, metadata: Metadata) -> bytes:
+    """Return the shared library of an object."""
+    has_threads = metadata.threads == "own"
+    # Before glibc 2.34 some functions were in libraries of their own; later these are empty.
+    older = ("libpthread.so.0",) * has_threads
+    older += ("libdl.so.2",) * (metadata.weights == "beside")
+    exports = [*public_functions(metadata), LIBRARY_METADATA]
+    name = f"lib{metadata.symbol}.so"
+    made = link_shared(data, name, (*_NEEDED, *older), exports, stays=has_threads)
+    return with_sections(made)
 
 
 def _require_reach(blocks: Sequence[Mapping[str, bytes]]) -> None:
@@ -284,7 +316,7 @@ def _require_library_functions(objects: Sequence[bytes], blocks: Collection[str]
     """Raise unless the objects define what they call, but for the C and math libraries."""
     read = [ElfObject(data) for data in objects]
     known = {name for one in read for name in one.defined} | set(blocks)
-    known |= {*LIBRARY_SYMBOLS, *FILE_FUNCTIONS, GLOBAL_OFFSET_TABLE}
+    known |= {*LIBRARY_SYMBOLS, *FILE_FUNCTIONS, *THREAD_FUNCTIONS, GLOBAL_OFFSET_TABLE}
     needed = dict.fromkeys(name for one in read for name in one.undefined)
     missing = [name for name in needed if name not in known]
     if missing:

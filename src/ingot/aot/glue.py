@@ -19,6 +19,7 @@ from ingot.aot.cpu_check import emit_level_choice
 from ingot.aot.memory import emit_allocator
 from ingot.aot.targets import LevelTarget, Target
 from ingot.aot.weights import WeightBlock, WeightFunctions
+from ingot.aot.threads import emit_own_pool
 from ingot.aot.wasm_glue import MEMORY_FUNCTIONS, emit_memory_functions, emit_wide_arithmetic
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.metadata import OUT_OF_MEMORY, WRONG_CPU, Metadata, messages
@@ -65,6 +66,7 @@ def public_functions(metadata: Metadata) -> tuple[str, ...]:
     names += {"inside": (), "caller": ("set_weights",)}.get(
         metadata.weights, ("set_weights", "load_weights")
     )
+    names += ("set_threads",) if metadata.threads == "own" else ()
     names += MEMORY_FUNCTIONS if metadata.triple.startswith("wasm") else ()
     own = [symbol] if metadata.is_static else []
     return (*own, *(f"{symbol}_{name}" for name in names))
@@ -133,7 +135,11 @@ class _Glue:
         self._attention = module.global_text("attention", "internal constant i64 0, align 8")
         self._level = emit_level_choice(module, [one.target.check for one in programs])
         self._allocate, self._free = emit_allocator(module)
-        self._in_turn = self._emit_in_turn()
+        own = emit_own_pool(module, metadata) if metadata.threads == "own" else None
+        self._pool = zero(PTR) if own is None else own.record
+        self._parallel = (
+            self._emit_in_turn().address if own is None else Value(PTR, own.parallel.text)
+        )
         self._poll = module.function(
             "never", I32, [("rt", PTR), ("first", I64)], linkage="internal"
         )
@@ -224,7 +230,7 @@ class _Glue:
         args, results, sizes, parallel, pool = on.params
         self._emit_run(on, args, results, sizes, parallel, pool)
         f = module.function(f"{symbol}_execute", I32, _CALL)
-        f.ret(f.call(on.reference, [*f.params, self._in_turn.address, zero(PTR)]))
+        f.ret(f.call(on.reference, [*f.params, self._parallel, self._pool]))
         return f
 
     def _emit_run(

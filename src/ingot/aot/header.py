@@ -20,6 +20,7 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
     """
     symbol, upper = metadata.symbol, metadata.symbol.upper()
     statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages.items())
+    where = " on this thread" if metadata.threads == "none" else ""
     target = f"{metadata.triple}, {' or '.join(metadata.levels)}"
     return f"""/* {symbol}: compiled by Ingot {metadata.version} for {target}.
  *
@@ -48,16 +49,16 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
 extern "C" {{
 #endif
 
-{_static_call(metadata)}/* Whether this CPU has the instructions of the code. */
+{_static_call(metadata, where)}/* Whether this CPU has the instructions of the code. */
 int32_t {symbol}_supported(void);
 
 /* Which version of the code this CPU runs: {", ".join(metadata.levels)}; "" if none. */
 const char* {symbol}_level(void);
 
-{_weights(metadata)}/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
+{_weights(metadata)}{_threads(metadata)}/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
 int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
 
-/* Runs the program on this thread, for sizes that {symbol}_prepare computed. */
+/* Runs the program{where}, for sizes that {symbol}_prepare computed. */
 int32_t {symbol}_execute(const void* const* args, void* const* results, const int64_t* sizes);
 
 /* The same on the caller's threads: `parallel` calls function(env, chunk) for every chunk below
@@ -112,11 +113,22 @@ int32_t {symbol}_load_weights(const char* path);
 """
 
 
-def _static_call(metadata: Metadata) -> str:
+def _threads(metadata: Metadata) -> str:
+    if metadata.threads == "none":
+        return ""
+    symbol = metadata.symbol
+    return f"""/* How many threads run the program from now on, the caller's included; first 1. They are started
+ * when there is work for them, and kept. Returns the count that is in force. */
+int32_t {symbol}_set_threads(int32_t count);
+
+"""
+
+
+def _static_call(metadata: Metadata, where: str) -> str:
     if not metadata.is_static:
         return ""
     call = f"int32_t {metadata.symbol}(const void* const* args, void* const* results);"
-    return f"/* Runs the program on this thread. */\n{call}\n\n"
+    return f"/* Runs the program{where}. */\n{call}\n\n"
 
 
 def _arrays(table: str, metadata: Metadata) -> str:

@@ -28,6 +28,9 @@ NO_WEIGHTS, WEIGHTS_UNREADABLE, WEIGHTS_SIZE, WEIGHTS_CHECKSUM, WEIGHTS_ALIGNMEN
 WEIGHTS = ("inside", "beside", "caller")
 """Where weights lie: in the library, in a file that it maps, in memory that the caller gives."""
 
+THREADS = ("none", "own")
+"""Whether a program has a thread pool of its own."""
+
 _WEIGHT_MESSAGES = {
     NO_WEIGHTS: "the weights are not loaded",
     WEIGHTS_UNREADABLE: "the file of weights cannot be read",
@@ -62,6 +65,7 @@ class Metadata:
         constant_bytes: bytes of weights and constants.
         weights: where they lie, one of `WEIGHTS`.
         weights_file: name of the file that holds them; empty if they are inside.
+        threads: "none": the caller's thread or pool; "own": it has a pool as well.
     """
 
     symbol: str
@@ -78,6 +82,7 @@ class Metadata:
     constant_bytes: int
     weights: str = "inside"
     weights_file: str = ""
+    threads: str = "none"
 
     @property
     def is_static(self) -> bool:

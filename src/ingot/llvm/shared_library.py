@@ -18,9 +18,12 @@ from ingot.llvm.image import Image
 
 _HEADER_BYTES, _SEGMENT_BYTES, _SYMBOL_BYTES, _RELA_BYTES = 64, 56, 24, 24
 _SEGMENTS = 4
+_DT_FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
 
 
-def link_shared(data: bytes, name: str, needed: Sequence[str], exports: Sequence[str]) -> bytes:
+def link_shared(
+    data: bytes, name: str, needed: Sequence[str], exports: Sequence[str], *, stays: bool = False
+) -> bytes:
     """Return an ELF shared library.
 
     Args:
@@ -28,19 +31,25 @@ def link_shared(data: bytes, name: str, needed: Sequence[str], exports: Sequence
         name: the library's own name (DT_SONAME).
         needed: libraries that the loader loads before it, "libc.so.6".
         exports: functions of the object that others may call.
+        stays: whether it is never unloaded, because threads of its own run its code.
 
     Raises:
         UnsupportedError: the object is for another machine.
         InternalError: it has a relocation that position-independent code does not have.
     """
-    return _Library(Image([data]), name, needed, exports).file()
+    return _Library(Image([data]), name, needed, exports, stays).file()
 
 
 class _Library:
     """The library under construction: the tables for the loader around an image."""
 
     def __init__(
-        self, image: Image, name: str, needed: Sequence[str], exports: Sequence[str]
+        self,
+        image: Image,
+        name: str,
+        needed: Sequence[str],
+        exports: Sequence[str],
+        stays: bool,
     ) -> None:
         self.image = image
         self.exports = tuple(exports)
@@ -48,6 +57,7 @@ class _Library:
         self.strings = b"\0"
         self.names = [self._string(item) for item in self.dynamic]
         self.name, self.needed = self._string(name), [self._string(item) for item in needed]
+        self.flags = [(_DT_FLAGS_1, _NODELETE)] if stays else []
         self.places: dict[str, int] = {}
         self._lay_out()
         self.content = image.content()
@@ -70,7 +80,11 @@ class _Library:
         self.data_start = image.reserve(0, image.machine.page)
         image.place_data()
         image.place_slots()
-        self.places["dynamic"] = image.reserve(16 * (10 + len(self.needed)))
+        self.places["dynamic"] = image.reserve(self._dynamic_bytes)
+
+    @property
+    def _dynamic_bytes(self) -> int:
+        return 16 * (10 + len(self.needed) + len(self.flags))
 
     def _relocations(self) -> bytes:
         """Return what the loader fills in: addresses of places, and of others' symbols."""
@@ -118,6 +132,7 @@ class _Library:
             *((1, name) for name in self.needed),
             *((14, self.name), (4, self.places["hash"]), (5, self.places["strings"])),
             *((6, self.places["symbols"]), (10, strings), (11, _SYMBOL_BYTES)),
+            *self.flags,
             *((7, self.places["relocations"]), (8, relocations), (9, _RELA_BYTES), (0, 0)),
         ]
         return b"".join(struct.pack("<QQ", *row) for row in rows)
@@ -128,7 +143,7 @@ class _Library:
         rows = [
             (1, 5, 0, self.code_end, page),
             (1, 6, start, self.image.position - start, page),
-            (2, 6, dynamic, 16 * (10 + len(self.needed)), 8),
+            (2, 6, dynamic, self._dynamic_bytes, 8),
             (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
         ]
         return b"".join(

@@ -42,6 +42,7 @@ class AotExecutable:
         """Hold what `load_executable` loaded."""
         self.path = path
         self.metadata = metadata
+        self._library = library
         self._storage = [storage_of(array) for array in metadata.params]
         self._result_storage = [storage_of(array) for array in metadata.outputs]
         symbol = metadata.symbol
@@ -59,6 +60,20 @@ class AotExecutable:
         if metadata.weights != "inside":
             self._set_weights = library[f"{symbol}_set_weights"]
             self._set_weights.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+
+    def set_threads(self, count: int) -> int:
+        """Set how many threads all executions use, the caller's included; return what holds.
+
+        Raises:
+            UnsupportedError: the library has no thread pool.
+        """
+        symbol, metadata = self.metadata.symbol, self.metadata
+        if metadata.threads == "none":
+            raise UnsupportedError(
+                f"{self.path} has no thread pool of its own",
+                hint="compile it with --threads=own",
+            )
+        return int(self._library[f"{symbol}_set_threads"](ctypes.c_int32(count)))
 
     def load_weights(self, path: str | os.PathLike[str] | None = None) -> None:
         """Map the file of weights, for a library that has them beside it or from the caller.
@@ -136,13 +151,16 @@ class AotExecutable:
 
 
 def load_executable(
-    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
 ) -> AotExecutable:
     """Load a shared library that `ingot aot` wrote. It is native code: load only what you trust.
 
     Args:
         path: the library.
         weights: its file of weights, if they are not inside; default: beside the library.
+        threads: how many threads it runs on, if it has a pool of its own; default: one.
 
     Raises:
         ResourceError: INGOT0411 a file cannot be read or loaded, or is not this library's.
@@ -172,6 +190,8 @@ def load_executable(
         )
     executable = AotExecutable(place, library, metadata)
     executable.load_weights(weights)
+    if threads is not None:
+        executable.set_threads(threads)
     return executable
 
 

@@ -14,7 +14,7 @@ import click
 from ingot.aot.build import AotProgram, compile_aot
 from ingot.aot.cpp_header import cpp_header
 from ingot.aot.js_module import js_module
-from ingot.artifact.metadata import WEIGHTS
+from ingot.artifact.metadata import THREADS, WEIGHTS
 from ingot.hlo.module import Module
 from ingot.tools import loading
 
@@ -38,6 +38,8 @@ from ingot.tools import loading
               help="LLVM's features: +avx2,+fma.")  # fmt: skip
 @click.option("--weights", type=click.Choice(WEIGHTS), default="inside", show_default=True,
               help="Where constants lie: in the code, in NAME.weights, or from the caller.")  # fmt: skip
+@click.option("--threads", type=click.Choice(THREADS), default="none", show_default=True,
+              help="own: the program has a thread pool beside the caller's threads.")  # fmt: skip
 @click.option("--from", "source", type=click.Choice(loading.INPUT_FORMATS),
               help="Format of FILE; default: found out from the data.")  # fmt: skip
 @click.option("--signature", "--signature_def_key", default="serving_default", show_default=True,
@@ -46,9 +48,14 @@ from ingot.tools import loading
               help="Tags of a SavedModel's graph, with commas between them.")  # fmt: skip
 @click.option("--graph", default="", help="Instead of FILE: a frozen GraphDef, .pb or .pbtxt.")
 @click.option("--config", default="", help="Of --graph: its feeds and fetches, as for tfcompile.")
-@click.option("--out-object", "--out_object", default="", help="Write the object to this file.")
+@click.option("--out-object", "--out_object", "--out_function_object", default="",
+              help="Write the object to this file.")  # fmt: skip
 @click.option("--out-header", "--out_header", default="",
               help="Write one header to this file; it has the class of --cpp-class.")  # fmt: skip
+@click.option("--dump-fetch-nodes", "--dump_fetch_nodes", is_flag=True,
+              help="Print the fetches of --config with commas between them, and stop.")  # fmt: skip
+@click.option("--gen-name-to-index", "--gen_name_to_index", type=bool, default=True, hidden=True,
+              help="As tfcompile's; the class always has these functions.")  # fmt: skip
 def command(
     file: str | None,
     output: str,
@@ -59,6 +66,7 @@ def command(
     target_cpu: str,
     target_features: str,
     weights: str,
+    threads: str,
     source: str | None,
     signature: str,
     tag: str,
@@ -66,6 +74,8 @@ def command(
     config: str,
     out_object: str,
     out_header: str,
+    dump_fetch_nodes: bool,
+    gen_name_to_index: bool,
 ) -> int:
     """Compile FILE to an object file, libraries and a header.
 
@@ -73,6 +83,10 @@ def command(
     """
     if bool(file) == bool(graph) or bool(graph) != bool(config):
         raise click.UsageError("give either FILE, or --graph and --config")
+    names = _fetch_names(config) if graph else ()
+    if dump_fetch_nodes:
+        click.echo(",".join(names))
+        return 0
     if not (output or out_object or out_header):
         raise click.UsageError("give -o NAME, or --out-object and --out-header")
     symbol = entry_point or Path(output or out_object or out_header).stem
@@ -86,6 +100,8 @@ def command(
         features=target_features,
         weights=weights,
         weights_file=f"{Path(output).name}.weights" if output else "",
+        threads=threads,
+        result_names=names,
     )
     files: dict[Path, bytes] = {}
     if output:
@@ -136,6 +152,12 @@ def _load_graph(graph: str, config: str) -> Module:
     from ingot.frontends.tensorflow.frozen_graphs import load_graph
 
     return load_graph(graph, config)
+
+
+def _fetch_names(config: str) -> tuple[str, ...]:
+    from ingot.frontends.tensorflow.frozen_graphs import fetch_names
+
+    return fetch_names(config)
 
 
 def _load(file: str, source: str | None, signature: str, tag: str) -> Module:
