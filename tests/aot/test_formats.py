@@ -55,8 +55,9 @@ def run_without_frameworks(tmp_path, data, calls, *options):
     return pickle.loads((tmp_path / "results").read_bytes())
 
 
+@pytest.mark.parametrize("form", ["whole", "module"])
 @pytest.mark.parametrize("rows", ["5", "rows"])
-def test_what_jax_exports_runs_without_jax(tmp_path, rows):
+def test_what_jax_exports_runs_without_jax(tmp_path, rows, form):
     (size,) = export.symbolic_shape(rows)
     shapes = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((size, 3), (3, 4))]
     exported = export.export(jax.jit(network), platforms=["cpu"])(*shapes)
@@ -65,7 +66,8 @@ def test_what_jax_exports_runs_without_jax(tmp_path, rows):
         [random.standard_normal(dims, np.float32) for dims in ((count, 3), (3, 4))]
         for count in ([5] if rows == "5" else [5, 1, 40])
     ]
-    results = run_without_frameworks(tmp_path, exported.mlir_module_serialized, calls)
+    data = exported.serialize() if form == "whole" else exported.mlir_module_serialized
+    results = run_without_frameworks(tmp_path, data, calls)
     for (probability, label), call in zip(results, calls, strict=True):
         wanted, best = network(*call)
         np.testing.assert_allclose(probability, wanted, rtol=1e-5, atol=1e-6)

@@ -7,28 +7,63 @@ be called in, and no runtime that could compile the rest of a program once a siz
 
 from __future__ import annotations
 
-from ingot.hlo.custom_calls import call_sites
+from ingot.hlo.computation import reached
+from ingot.hlo.custom_calls import CallSite, call_sites
 from ingot.hlo.module import Module
-from ingot.hlo.size_definitions import defines_sizes
+from ingot.hlo.size_definitions import defines_sizes, definitions, parameter_symbols
 from ingot.support.diagnostics import UnsupportedError
+
+_MOST_NOTES = 5
 
 
 def refuse_computed_sizes(module: Module) -> None:
-    """Raise if sizes of arrays are computed by the program."""
-    if defines_sizes(module):
-        raise UnsupportedError(
-            f"module '{module.name}' computes sizes of its arrays, which an artifact cannot yet",
-            hint="give such arrays a static bound, or compile the parts before and after alone",
-        )
+    """Raise for the first size of an array that the program computes."""
+    if not defines_sizes(module):
+        return
+    outside = parameter_symbols(module.entry)
+    found = (
+        (size, instruction)
+        for computation in reached(module.entry)
+        for size, instruction in definitions(computation, ()).items()
+        if size not in outside
+    )
+    size, instruction = next(found)
+    origin = instruction.metadata
+    raise UnsupportedError(
+        f"module '{module.name}' computes the size {size} of its arrays, which an artifact cannot",
+        instruction=repr(instruction),
+        op_type=origin.op_type or instruction.opcode,
+        op_name=origin.op_name,
+        location=origin.location,
+        hint="give such arrays a static bound, or compile the parts before and after alone",
+    )
 
 
 def refuse_calls(module: Module) -> None:
-    """Raise for the first call of code that is not in the program: LAPACK, Python, FFI."""
-    for site in call_sites(module):
-        raise UnsupportedError(
-            f"'{site.target}' cannot be in an artifact: it is code outside the compiled program",
-            op_type="custom-call",
-            op_name=site.op_name,
-            location=site.location,
-            hint="compute this part before or after the compiled program",
-        )
+    """Raise for the first call of code that is not in the program; notes name the others."""
+    sites = call_sites(module)
+    if not sites:
+        return
+    first, *others = sites
+    raise UnsupportedError(
+        f"'{first.target}' cannot be in an artifact: it is {_what(first.target)}",
+        op_type="custom-call",
+        op_name=first.op_name,
+        location=first.location,
+        notes=tuple(f"nor can '{site.target}'{_origin(site)}" for site in others[:_MOST_NOTES]),
+        hint="compute this part before or after the compiled program",
+    )
+
+
+def _what(target: str) -> str:
+    """Return what a target is, in words."""
+    if "callback" in target:
+        return "a call of Python, which is not there when the artifact runs"
+    if target.startswith("lapack_"):
+        return "a function of LAPACK, outside the compiled program"
+    return "code outside the compiled program"
+
+
+def _origin(site: CallSite) -> str:
+    named = f" of '{site.op_name}'" if site.op_name else ""
+    return named + (f" at {site.location}" if site.location is not None else "")
