@@ -43,8 +43,15 @@ class AotExecutable:
         self.path = path
         self.metadata = metadata
         self._library = library
-        self._storage = [storage_of(array) for array in metadata.params]
-        self._result_storage = [storage_of(array) for array in metadata.outputs]
+        self._params = [(storage_of(array), array.dims, array) for array in metadata.params]
+        self._results = [(storage_of(array), len(array.dims)) for array in metadata.outputs]
+        # Tables of addresses are bytes, which take a tenth of the time of ctypes' arrays.
+        self._pack_inputs = struct.Struct(f"={len(self._params)}Q").pack
+        self._pack_outputs = struct.Struct(f"={len(self._results)}Q").pack
+        # ctypes keeps each type of array that it ever made: these are made once.
+        self._sizes_type = ctypes.c_int64 * metadata.num_sizes
+        self._dims_types = [ctypes.c_int64 * max(1, len(row.dims)) for row in metadata.params]
+        self._known: tuple[Any, list[tuple[int, ...]]] | None = None
         symbol = metadata.symbol
         self._prepare: Any = library[f"{symbol}_prepare"]
         self._execute: Any = library[f"{symbol}_execute"]
@@ -112,30 +119,47 @@ class AotExecutable:
             ExecutionError: an argument does not fit, or a check of the program failed.
             ResourceError: out of memory.
         """
-        arrays = self._conform(args)
-        sizes = (ctypes.c_int64 * self.metadata.num_sizes)()
-        dims = [(ctypes.c_int64 * max(1, array.ndim))(*array.shape) for array in arrays]
-        table = (ctypes.c_void_p * max(1, len(dims)))(*map(ctypes.addressof, dims))
-        self._require(self._prepare(table, sizes))
-        results = list(self._results(sizes))
-        self._require(self._execute(_addresses(arrays), _addresses(results), sizes))
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _conform(self, args: tuple[Any, ...]) -> list[Array]:
-        params = self.metadata.params
+        params = self._params
         if len(args) != len(params):
             raise ExecutionError(
                 f"'{self.metadata.symbol}' takes {len(params)} arguments, not {len(args)}"
             )
-        rows = zip(params, self._storage, args, strict=True)
-        return [_fitting(param, storage, given) for param, storage, given in rows]
+        arrays = [
+            given
+            if type(given) is np.ndarray
+            and given.dtype == storage
+            and given.shape == dims
+            and given.flags.c_contiguous
+            and given.flags.aligned
+            else _fitting(row, storage, given)
+            for (storage, dims, row), given in zip(params, args, strict=True)
+        ]
+        sizes, shapes = self._known or self._prepared(arrays)
+        results = [
+            np.empty(shape, storage)
+            for shape, (storage, _) in zip(shapes, self._results, strict=True)
+        ]
+        inputs = self._pack_inputs(*map(_address, arrays))
+        outputs = self._pack_outputs(*map(_address, results))
+        status = self._execute(inputs, outputs, sizes)
+        if status:
+            self._require(status)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def _results(self, sizes: Any) -> Any:
-        at = self.metadata.output_dims
-        for output, storage in zip(self.metadata.outputs, self._result_storage, strict=True):
-            rank = len(output.dims)
-            yield np.empty(tuple(sizes[at : at + rank]), storage)
+    def _prepared(self, arrays: list[Array]) -> tuple[Any, list[tuple[int, ...]]]:
+        """Return the sizes of an execution and the shapes of its results; known ones are kept."""
+        sizes = self._sizes_type()
+        dims = [
+            kind(*array.shape) for kind, array in zip(self._dims_types, arrays, strict=True)
+        ]
+        self._require(self._prepare(self._pack_inputs(*map(ctypes.addressof, dims)), sizes))
+        at, shapes = self.metadata.output_dims, list[tuple[int, ...]]()
+        for _, rank in self._results:
+            shapes.append(tuple(sizes[at : at + rank]))
             at += rank
+        if self.metadata.is_static:
+            self._known = sizes, shapes
+        return sizes, shapes
 
     def _require(self, status: int) -> None:
         if status == 0:
@@ -248,5 +272,10 @@ def _fitting(param: ArrayInfo, storage: np.dtype[Any], given: Any) -> Array:
     return aligned
 
 
-def _addresses(arrays: list[Array]) -> Any:
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+def _address(array: Array) -> int:
+    """Return where a dense array lies."""
+    try:
+        # A third of the time of NumPy's own ways.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # Read-only, empty, or of a type that buffers have not.
+        return int(array.__array_interface__["data"][0])
