@@ -168,7 +168,8 @@ def load_executable(
         threads: of a library that was compiled with `--threads=own`; default: one.
 
     Raises:
-        ArgumentError: INGOT0513, it is neither bytes nor a path, or bytes are given with `weights` or `threads`.
+        ArgumentError: INGOT0513, it is neither bytes nor a path, or `weights` or `threads` are
+            given with bytes.
         ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
         ResourceError: INGOT0411, a file cannot be read, or is not this library's.
         UnsupportedError: the library is for another machine or another version of Ingot.

@@ -57,7 +57,8 @@ ENTRY main {
   x = f32[4] parameter(0)
   y = f32[4] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",
     metadata={op_name="jit(f)/pure_callback" source_file="f.py" source_line=8}
-  ROOT z = f32[4] custom-call(y), custom_call_target="other", metadata={op_name="g" source_file="f.py" source_line=9}
+  ROOT z = f32[4] custom-call(y), custom_call_target="other",
+    metadata={op_name="g" source_file="f.py" source_line=9}
 }
 """
     with pytest.raises(ingot.UnsupportedError) as info:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads of an artifact: its own pool, a pool with Eigen's functions, and the caller's function."""
+"""Threads of an artifact: its own pool, and a pool with Eigen's functions."""
 
 import shutil
 import subprocess

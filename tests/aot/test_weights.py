@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights outside of the code: found beside the library, given by path or by the caller, checked."""
+"""Weights outside of the code: beside the library, by path or from the caller."""
 
 import shutil
 import subprocess

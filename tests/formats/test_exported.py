@@ -35,5 +35,5 @@ def test_damaged_data_is_none_of_it(data):
         assert found is None or found.startswith(b"ML\xefR")
     for size in range(80):
         assert artifact_of(data[:size]) is None
-    with pytest.raises(ParseError, match="not what jax.export writes"):
+    with pytest.raises(ParseError, match=r"not what jax\.export writes"):
         load(b"\x01\x02\x03", "jax_export")

@@ -9,8 +9,8 @@ Invariant: the object needs nothing but functions of the C and math libraries.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import ingot
 from ingot.aot.archive import archive_of

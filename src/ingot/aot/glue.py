@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from ingot.aot.cpu_check import emit_level_choice
 from ingot.aot.memory import emit_allocator
 from ingot.aot.targets import LevelTarget, Target
-from ingot.aot.weights import WeightBlock, WeightFunctions
 from ingot.aot.threads import emit_own_pool
 from ingot.aot.wasm_glue import MEMORY_FUNCTIONS, emit_memory_functions, emit_wide_arithmetic
+from ingot.aot.weights import WeightBlock, WeightFunctions
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.metadata import OUT_OF_MEMORY, WRONG_CPU, Metadata, messages
-from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
 from ingot.llvm.values import Value, zero
 from ingot.runtime.records import RUNTIME

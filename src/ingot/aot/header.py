@@ -28,8 +28,8 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
  *
 {_arrays("results", metadata)}
  *
-{_slots(metadata)} * Arrays are dense, row-major, and aligned to their elements. Every function may be called from
- * any number of threads at once. A status of 0 is success; else:
+{_slots(metadata)} * Arrays are dense, row-major, and aligned to their elements. Every function
+ * may be called from any number of threads at once. A status of 0 is success; else:
 {statuses}
  */
 #ifndef INGOT_AOT_{upper}_H_
@@ -55,7 +55,8 @@ int32_t {symbol}_supported(void);
 /* Which version of the code this CPU runs: {", ".join(metadata.levels)}; "" if none. */
 const char* {symbol}_level(void);
 
-{_weights(metadata)}{_threads(metadata)}/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
+{_weights(metadata)}{_threads(metadata)}/* Checks the dimensions of the arguments and
+ * computes sizes. in_dims[k] has those of argument k. */
 int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
 
 /* Runs the program{where}, for sizes that {symbol}_prepare computed. */
@@ -87,8 +88,8 @@ def _slots(metadata: Metadata) -> str:
     if not metadata.triple.startswith("wasm32"):
         return ""
     return (
-        " * Elements of tables of addresses (in_dims, args, results) have 8 bytes, of which the first\n"
-        " * four are the address. Names are those of the module's exports.\n *\n"
+        " * Elements of tables of addresses (in_dims, args, results) have 8 bytes, of which the\n"
+        " * first four are the address. Names are those of the module's exports.\n *\n"
     )
 
 
@@ -106,8 +107,8 @@ int32_t {symbol}_set_weights(const void* data, int64_t bytes);
 """
     if metadata.weights == "caller":
         return text
-    return f"""{text}/* Maps a file and sets it. NULL: {metadata.weights_file}, in the folder of the library or program
- * that this code is in. Does nothing if weights are set. */
+    return f"""{text}/* Maps a file and sets it. NULL: {metadata.weights_file}, in the folder of the
+ * library or program that this code is in. Does nothing if weights are set. */
 int32_t {symbol}_load_weights(const char* path);
 
 """
@@ -117,8 +118,8 @@ def _threads(metadata: Metadata) -> str:
     if metadata.threads == "none":
         return ""
     symbol = metadata.symbol
-    return f"""/* How many threads run the program from now on, the caller's included; first 1. They are started
- * when there is work for them, and kept. Returns the count that is in force. */
+    return f"""/* How many threads run the program from now on, the caller's included; first 1. They
+ * are started when there is work for them, and kept. Returns the count that is in force. */
 int32_t {symbol}_set_threads(int32_t count);
 
 """

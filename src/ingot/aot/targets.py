@@ -44,8 +44,10 @@ _LEVEL_FEATURES = {
 }
 """Features that ask for a level, widest first."""
 
-_OLDER = {"sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "popcnt", "cx16", "f16c"}
-_OLDER |= {"bmi", "bmi2", "lzcnt", "movbe", "avx512cd", "xsave"}
+_OLDER = {
+    *("sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "popcnt", "cx16", "f16c"),
+    *("bmi", "bmi2", "lzcnt", "movbe", "avx512cd", "xsave"),
+}
 """Features that are allowed and ask for nothing."""
 
 

@@ -66,8 +66,13 @@ class _Emitter:
             raise _refused(target, "LLVM does not know the CPU or a feature", said)
         return answer
 
+    def close(self) -> None:
+        """End the child when nobody waits for it."""
+        with self._lock:
+            self.end()
+
     def end(self) -> None:
-        """End the child."""
+        """End the child; the lock is held."""
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
@@ -108,8 +113,7 @@ def emit_isolated(ir_text: str, target: TargetSpec, level: int, passes: tuple[st
 
 def end_child() -> None:
     """End the child process, if there is one; the next compilation starts another."""
-    with _emitter._lock:
-        _emitter.end()
+    _emitter.close()
 
 
 _emitter = _Emitter()

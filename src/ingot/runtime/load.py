@@ -149,9 +149,7 @@ class AotExecutable:
     def _prepared(self, arrays: list[Array]) -> tuple[Any, list[tuple[int, ...]]]:
         """Return the sizes of an execution and the shapes of its results; known ones are kept."""
         sizes = self._sizes_type()
-        dims = [
-            kind(*array.shape) for kind, array in zip(self._dims_types, arrays, strict=True)
-        ]
+        dims = [kind(*array.shape) for kind, array in zip(self._dims_types, arrays, strict=True)]
         self._require(self._prepare(self._pack_inputs(*map(ctypes.addressof, dims)), sizes))
         at, shapes = self.metadata.output_dims, list[tuple[int, ...]]()
         for _, rank in self._results:
@@ -208,8 +206,8 @@ def load_executable(
     supported: Any = library[f"{metadata.symbol}_supported"]
     if not supported():
         raise UnsupportedError(
-            f"{path} was compiled for the CPU level '{metadata.levels[-1]}' ({metadata.cpu}), whose "
-            "instructions this CPU lacks",
+            f"{path} was compiled for the CPU level '{metadata.levels[-1]}' ({metadata.cpu}), "
+            "whose instructions this CPU lacks",
             hint="compile it again with a lower --level; 'plain' runs on every x86-64",
         )
     executable = AotExecutable(place, library, metadata)
@@ -276,6 +274,7 @@ def _address(array: Array) -> int:
     """Return where a dense array lies."""
     try:
         # A third of the time of NumPy's own ways.
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
     except (TypeError, ValueError):  # Read-only, empty, or of a type that buffers have not.
         return int(array.__array_interface__["data"][0])

@@ -28,16 +28,17 @@ from ingot.tools import loading
 @click.option("--cpp-class", "--cpp_class", default="",
               help="Also write NAME.hpp with a class as tfcompile's: foo::bar::Net.")  # fmt: skip
 @click.option("--level", default="",
-              help="CPU levels of x86-64 with commas between them: plain,avx2,avx512. The program "
-              "takes the widest that the CPU has. Default: the widest of this machine.")  # fmt: skip
+              help="CPU levels of x86-64, with commas: plain,avx2,avx512. The program takes the "
+              "widest that the CPU has. Default: the widest of this machine.")  # fmt: skip
 @click.option("--target-triple", "--target_triple", default="",
-              help="LLVM's triple: x86_64-*-linux-*, aarch64-*-linux-*, wasm32-unknown-unknown.")  # fmt: skip
+              help="LLVM's triple: aarch64-unknown-linux-gnu, wasm32-unknown-unknown; "
+              "default: x86-64 Linux.")  # fmt: skip
 @click.option("--target-cpu", "--target_cpu", default="",
               help="LLVM's name of a CPU, instead of --level.")  # fmt: skip
 @click.option("--target-features", "--target_features", default="",
               help="LLVM's features: +avx2,+fma.")  # fmt: skip
 @click.option("--weights", type=click.Choice(WEIGHTS), default="inside", show_default=True,
-              help="Where constants lie: in the code, in NAME.weights, or from the caller.")  # fmt: skip
+              help="Where constants are: in the code, in NAME.weights, from the caller.")  # fmt: skip
 @click.option("--threads", type=click.Choice(THREADS), default="none", show_default=True,
               help="own: the program has a thread pool beside the caller's threads.")  # fmt: skip
 @click.option("--from", "source", type=click.Choice(loading.INPUT_FORMATS),
