@@ -73,6 +73,18 @@ def test_weights_beside_the_library_are_found(tmp_path):
     np.testing.assert_array_equal(run(TABLE), TABLE * 2)
 
 
+def test_the_first_weights_stay_in_use(tmp_path):
+    made(tmp_path, "beside", "plain")
+    first = ingot.load_executable(tmp_path / "libtable.so")
+    shutil.copy(tmp_path / "table.weights", tmp_path / "copy")
+    second = ingot.load_executable(tmp_path / "libtable.so", weights=tmp_path / "copy")
+    (tmp_path / "wrong").write_bytes(bytes(12032))
+    with pytest.raises(ingot.ResourceError, match="the checksum differs"):
+        ingot.load_executable(tmp_path / "libtable.so", weights=tmp_path / "wrong")
+    del first
+    np.testing.assert_array_equal(second(TABLE), TABLE * 2)
+
+
 def test_weights_of_another_name_are_given(tmp_path):
     made(tmp_path, "caller")
     moved = tmp_path / "elsewhere"

@@ -98,7 +98,7 @@ def _weights(metadata: Metadata) -> str:
     if metadata.weights == "inside":
         return ""
     symbol, upper = metadata.symbol, metadata.symbol.upper()
-    text = f"""/* Weights are not inside. Set them before anything else, once; they stay in use. */
+    text = f"""/* Weights are not inside. Set them before anything else; the first stay in use. */
 #define {upper}_WEIGHTS_BYTES INT64_C({metadata.constant_bytes})
 
 /* Takes the contents of {metadata.weights_file}, aligned to 64 bytes; checks size and checksum. */

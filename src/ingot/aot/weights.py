@@ -125,7 +125,8 @@ class WeightFunctions:
         _refuse(f, f.icmp("ne", low, f.const(I64, 0)), WEIGHTS_ALIGNMENT)
         wanted = _word(f, checksum(self._block))
         _refuse(f, f.icmp("ne", f.call(sum_of, [data]), wanted), WEIGHTS_CHECKSUM)
-        f.atomic_store(data, self._held)
+        none = f.icmp("eq", f.atomic_load(PTR, self._held), zero(PTR))
+        f.if_(none, lambda: f.atomic_store(data, self._held))
         f.ret(f.const(I32, 0))
         return f.reference
 

@@ -25,8 +25,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _SHARED_OBJECT = 3
-_mapped: list[Array] = []
-"""Weights that libraries use; no library is ever unloaded."""
+_mapped: dict[int, Array] = {}
+"""Weights that libraries use, by the address of a function of each."""
 
 
 class AotExecutable:
@@ -106,8 +106,9 @@ class AotExecutable:
         if status:
             text = self._error_msg(status).decode()
             raise ResourceError(f"{place}: {text}", code="INGOT0411")
-        # The library keeps the address for as long as it is loaded, which is until the end.
-        _mapped.append(data)
+        # The library keeps the first address until the end: nothing unloads it.
+        library = ctypes.cast(self._set_weights, ctypes.c_void_p).value or 0
+        _mapped.setdefault(library, data)
 
     def __call__(self, *args: Any) -> Any:
         """Run the program; one result is returned as it is, several as a tuple.

@@ -38,7 +38,7 @@ from ingot.tools import loading
 @click.option("--target-features", "--target_features", default="",
               help="LLVM's features: +avx2,+fma.")  # fmt: skip
 @click.option("--weights", type=click.Choice(WEIGHTS), default="inside", show_default=True,
-              help="Where constants are: in the code, in NAME.weights, from the caller.")  # fmt: skip
+              help="Where constants are: in the code, in a file, or with the caller.")  # fmt: skip
 @click.option("--threads", type=click.Choice(THREADS), default="none", show_default=True,
               help="own: the program has a thread pool beside the caller's threads.")  # fmt: skip
 @click.option("--from", "source", type=click.Choice(loading.INPUT_FORMATS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `examples/digits_page.py`: a Keras convnet in WebAssembly, run by Node and Chromium."""
+"""The page of `examples/digits_page.py`: a Keras convnet in WebAssembly, in Node and Chromium."""
 
 import re
 import shutil
