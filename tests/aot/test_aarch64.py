@@ -103,6 +103,7 @@ def outcome(tmp_path_factory):
     return folder, made, done.stdout
 
 
+@pytest.mark.slow  # 35 programs are compiled
 @needs_machine
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_computes_what_the_evaluator_does(outcome, name):

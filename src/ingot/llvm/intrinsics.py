@@ -85,7 +85,8 @@ _MMA = "sl_{0}{0}{0}{0}s" + 6 * " {1}" + 4 * " {0}"
 INTRINSICS: dict[str, Intrinsic] = {
     **_family("F F F F", "llvm.", "fma fmuladd", _BY_RESULT),
     **_family("F F", "llvm.", "fabs sqrt floor ceil trunc rint nearbyint", _BY_RESULT),
-    **_family("F F", "llvm.", "roundeven canonicalize", _BY_RESULT),
+    **_family("F F", "llvm.", "roundeven", _BY_RESULT),
+    **_family("F F", "llvm.", "canonicalize", _BY_RESULT, ("x86", "nvptx", "aarch64")),
     **_family("F F F", "llvm.", "copysign minnum maxnum minimum maximum", _BY_RESULT),
     **_family("I I I", "llvm.", "smax smin umax umin", _BY_RESULT),
     **_family("I I I", "llvm.", "uadd.sat sadd.sat usub.sat ssub.sat", _BY_RESULT),
