@@ -39,13 +39,18 @@ class Case:
         for number, value in enumerate(self.inputs):
             (folder / f"{self.name}.in{number}").write_bytes(np.asarray(value).tobytes())
 
+    def results(self, folder: Path) -> list[Any]:
+        """Return what a run wrote."""
+        rows = zip(self.program.metadata.outputs, self.wanted, strict=True)
+        return [
+            np.frombuffer((folder / f"{self.name}.out{number}").read_bytes(), storage_of(row))
+            .reshape(want.shape)
+            for number, (row, want) in enumerate(rows)
+        ]  # fmt: skip
+
     def check(self, folder: Path) -> None:
         """Compare the files that a run wrote with what the evaluator computes."""
-        for number, (row, want) in enumerate(
-            zip(self.program.metadata.outputs, self.wanted, strict=True)
-        ):
-            data = (folder / f"{self.name}.out{number}").read_bytes()
-            got = np.frombuffer(data, storage_of(row)).reshape(want.shape)
+        for got, want in zip(self.results(folder), self.wanted, strict=True):
             if got.dtype.kind in "biu":
                 np.testing.assert_array_equal(got, want)
                 continue
