@@ -43,6 +43,7 @@ help:
 	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
 	@echo "make bench-aot   programs compiled ahead of time beside the same compiled now; sizes of files"
+	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
@@ -131,6 +132,10 @@ bench-ops: $(BENCH)
 
 bench-aot: $(BENCH)
 	$(BIN)/python -m benchmarks.aot --write
+
+aot-sweep: $(DEV)
+	$(BIN)/python -m tests.aot.sweep aarch64 --count 300
+	$(BIN)/python -m tests.aot.sweep wasm --count 300
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write

@@ -24,7 +24,7 @@ from ingot.aot.glue import (
 )
 from ingot.aot.header import c_header
 from ingot.aot.linkable import with_sections
-from ingot.aot.refusals import refuse_calls, refuse_computed_sizes
+from ingot.aot.refusals import inherit_locations, refuse_calls, refuse_computed_sizes
 from ingot.aot.relocatable import merge_objects
 from ingot.aot.targets import LevelTarget, Target, target_of
 from ingot.aot.threads import THREAD_FUNCTIONS
@@ -128,6 +128,8 @@ def compile_aot(
     _require_weights(weights, target)
     _require_threads(threads, target)
     verify(module)
+    module = module.clone()
+    inherit_locations(module)
     refuse_computed_sizes(module)
     refuse_calls(module)
     try:

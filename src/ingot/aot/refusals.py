@@ -12,8 +12,28 @@ from ingot.hlo.custom_calls import CallSite, call_sites
 from ingot.hlo.module import Module
 from ingot.hlo.size_definitions import defines_sizes, definitions, parameter_symbols
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import replace
 
 _MOST_NOTES = 5
+
+
+def inherit_locations(module: Module) -> None:
+    """Give instructions of called functions that have no line the line of the first call.
+
+    JAX writes functions that it shares between calls (`jax.numpy.linalg.cholesky`) without lines.
+    """
+    for computation in reached(module.entry):
+        for call in computation.instructions:
+            origin = call.metadata
+            if call.opcode != "call" or not origin.source_file:
+                continue
+            for inner in (one for to in call.called_computations for one in to.instructions):
+                if not inner.metadata.source_file:
+                    inner.metadata = replace(
+                        inner.metadata,
+                        source_file=origin.source_file,
+                        source_line=origin.source_line,
+                    )
 
 
 def refuse_computed_sizes(module: Module) -> None:

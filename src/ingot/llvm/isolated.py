@@ -18,7 +18,7 @@ import os
 from ingot.llvm.target import TargetSpec
 from ingot.support.channel import ChannelError, Data
 from ingot.support.diagnostic_json import error_from
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ResourceError, UnsupportedError
 from ingot.support.forking import ForkLock
 from ingot.support.worker import Worker, spawned
 
@@ -45,7 +45,7 @@ class _Emitter:
         with self._lock:
             if self._worker is None or not self._worker.is_alive():
                 self.end()
-                self._worker = spawned(_MODULE)
+                self._worker = _started()
             worker = self._worker
             try:
                 worker.forget_printed()
@@ -82,6 +82,17 @@ class _Emitter:
         if self._worker is not None:
             self._worker.abandon()
             self._worker = None
+
+
+def _started() -> Worker:
+    try:
+        return spawned(_MODULE)
+    except ResourceError as error:
+        raise ResourceError(
+            f"code for another architecture is made in a child process: {error.diagnostic.message}",
+            code="INGOT0413",
+            hint="compile where Python can start processes, or for x86-64",
+        ) from error
 
 
 def _refused(target: TargetSpec, why: str, said: str) -> UnsupportedError:
