@@ -81,6 +81,8 @@ def _what(target: str) -> str:
         return "a call of Python, which is not there when the artifact runs"
     if target.startswith("lapack_"):
         return "a function of LAPACK, outside the compiled program"
+    if target == "ingot.rng_state":
+        return "a generator of random numbers, whose state an artifact does not keep"
     return "code outside the compiled program"
 
 
