@@ -27,7 +27,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops bench-aot scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops bench-aot aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
