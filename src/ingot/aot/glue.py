@@ -20,7 +20,12 @@ from ingot.aot.cpu_check import emit_level_choice
 from ingot.aot.memory import emit_allocator
 from ingot.aot.targets import LevelTarget, Target
 from ingot.aot.threads import emit_own_pool
-from ingot.aot.wasm_glue import MEMORY_FUNCTIONS, emit_memory_functions, emit_wide_arithmetic
+from ingot.aot.wasm_glue import (
+    MEMORY_FUNCTIONS,
+    emit_memory_functions,
+    emit_memory_moves,
+    emit_wide_arithmetic,
+)
 from ingot.aot.weights import WeightBlock, WeightFunctions
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.metadata import OUT_OF_MEMORY, WRONG_CPU, Metadata, messages
@@ -109,6 +114,7 @@ def glue_module(
     glue.emit_error_msg()
     if target.architecture == "wasm":
         emit_wide_arithmetic(module)
+        emit_memory_moves(module)
         glue.emit_memory()
     text = module.global_bytes("metadata", metadata.to_json().encode() + b"\0", align=1)
     for name in (f"{metadata.symbol}_metadata", LIBRARY_METADATA):

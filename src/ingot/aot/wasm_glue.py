@@ -2,7 +2,7 @@
 """What a WebAssembly module needs beside the functions of `glue`.
 
 Arithmetic of 128 bits, which LLVM calls by the names of its runtime library (the reduction of large
-angles multiplies so), and memory for the caller: `S_allocate` and `S_free`.
+angles multiplies so), moves of memory, and memory for the caller: `S_allocate` and `S_free`.
 
 Source: LLVM's compiler-rt, `multi3.c`, `ashlti3.c`, `lshrti3.c`.
 """
@@ -10,7 +10,7 @@ Source: LLVM's compiler-rt, `multi3.c`, `ashlti3.c`, `lshrti3.c`.
 from __future__ import annotations
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
+from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value
 
 MEMORY_FUNCTIONS = ("allocate", "free")
@@ -39,6 +39,25 @@ def emit_wide_arithmetic(module: ModuleBuilder) -> None:
     for name, is_left in (("__ashlti3", True), ("__lshrti3", False)):
         f = module.function(name, VOID, [*words, ("count", I32)])
         _shift(f, is_left)
+
+
+def emit_memory_moves(module: ModuleBuilder) -> None:
+    """Add `memcpy`, `memmove` and `memset`, which LLVM calls at its level 0.
+
+    At the level of this module they are one instruction each, and not calls of themselves.
+    """
+    for name in ("memcpy", "memmove"):
+        params = [("target", PTR), ("source", PTR), ("bytes", I32)]
+        f = module.function(name, PTR, params)
+        target, source, size = f.params
+        moved = [target, source, f.zext(size, I64), f.const(I1, False)]
+        f.intrinsic("llvm.memmove", VOID, moved)
+        f.ret(target)
+    f = module.function("memset", PTR, [("target", PTR), ("byte", I32), ("bytes", I32)])
+    target, byte, size = f.params
+    filled = [target, f.trunc(byte, I8), f.zext(size, I64), f.const(I1, False)]
+    f.intrinsic("llvm.memset", VOID, filled)
+    f.ret(target)
 
 
 def _store(f: FunctionBuilder, result: Value, low: Value, high: Value) -> None:

@@ -102,7 +102,8 @@ def _refused(target: TargetSpec, why: str, said: str) -> UnsupportedError:
         f"'{target.features}': {why}",
         code="INGOT0344",
         notes=tuple(f"LLVM: {line}" for line in lines),
-        hint="use a CPU and features that LLVM has for this architecture, or leave them out",
+        hint="leave the CPU and features out, or use those that LLVM has; if it happens without, "
+        "LLVM's backend lacks something that this program needs",
     )
 
 
