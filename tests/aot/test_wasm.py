@@ -13,7 +13,11 @@ from tests.aot.programs import PROGRAMS
 
 import ingot
 from ingot.aot.build import compile_aot
+from ingot.aot.targets import target_of
+from ingot.aot.wasm_link import Part, link_wasm
 from ingot.evaluator import evaluate
+from ingot.llvm.jit import compile_object
+from ingot.support.diagnostics import InternalError
 from ingot.tools.cli import main
 from ingot.tools.inputs import random_inputs
 
@@ -168,3 +172,18 @@ def test_what_is_not_there_is_named():
     )
     with pytest.raises(ingot.UnsupportedError, match="'mine' cannot be in an artifact"):
         compile_aot(ingot.parse_hlo(text), "c", triple=TRIPLE)
+
+
+def test_a_call_by_another_type_is_found_when_it_is_linked():
+    spec = target_of(triple=TRIPLE).baseline.spec
+    caller = "declare void @g(i64)\ndefine void @f() { call void @g(i64 1) ret void }"
+    for word, fits in (("i64", True), ("i32", False)):
+        parts = [
+            Part(compile_object(text, spec))
+            for text in (caller, f"define void @g({word} %x) {{ ret void }}")
+        ]
+        if fits:
+            assert link_wasm(parts, {}, {"f": "f"})[:4] == b"\0asm"
+            continue
+        with pytest.raises(InternalError, match="'g' is called with another type"):
+            link_wasm(parts, {}, {"f": "f"})

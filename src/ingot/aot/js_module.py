@@ -68,7 +68,7 @@ export class Program {
   get #buffer() { return this.#exports.memory.buffer; }
   #call(name, ...args) { return this.#exports[`${SYMBOL}_${name}`](...args); }
   #allocate(bytes, held) {
-    const place = this.#call("allocate", bytes) >>> 0;
+    const place = this.#call("allocate", bytes) >>>0;
     if (place === 0) throw new Error("out of memory");
     held.push(place);
     return place;
@@ -88,7 +88,7 @@ export class Program {
   }
   #require(status) {
     if (status === 0) return;
-    const start = this.#call("error_msg", status) >>> 0;
+    const start = this.#call("error_msg", status) >>>0;
     const bytes = new Uint8Array(this.#buffer);
     throw new Error(new TextDecoder().decode(bytes.slice(start, bytes.indexOf(0, start))));
   }

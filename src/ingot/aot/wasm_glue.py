@@ -10,7 +10,7 @@ Source: LLVM's compiler-rt, `multi3.c`, `ashlti3.c`, `lshrti3.c`.
 from __future__ import annotations
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
+from ingot.llvm.types import I1, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value
 
 MEMORY_FUNCTIONS = ("allocate", "free")
@@ -42,22 +42,10 @@ def emit_wide_arithmetic(module: ModuleBuilder) -> None:
 
 
 def emit_memory_moves(module: ModuleBuilder) -> None:
-    """Add `memcpy`, `memmove` and `memset`, which LLVM calls at its level 0.
-
-    At the level of this module they are one instruction each, and not calls of themselves.
-    """
-    for name in ("memcpy", "memmove"):
-        params = [("target", PTR), ("source", PTR), ("bytes", I32)]
-        f = module.function(name, PTR, params)
-        target, source, size = f.params
-        moved = [target, source, f.zext(size, I64), f.const(I1, False)]
-        f.intrinsic("llvm.memmove", VOID, moved)
-        f.ret(target)
-    f = module.function("memset", PTR, [("target", PTR), ("byte", I32), ("bytes", I32)])
-    target, byte, size = f.params
-    filled = [target, f.trunc(byte, I8), f.zext(size, I64), f.const(I1, False)]
-    f.intrinsic("llvm.memset", VOID, filled)
-    f.ret(target)
+    """Add `memmove` as kernels call it: its size has 64 bits. It is one instruction."""
+    f = module.function("memmove", PTR, [("target", PTR), ("source", PTR), ("bytes", I64)])
+    f.intrinsic("llvm.memmove", VOID, [*f.params, f.const(I1, False)])
+    f.ret(f.params[0])
 
 
 def _store(f: FunctionBuilder, result: Value, low: Value, high: Value) -> None:

@@ -12,6 +12,7 @@ Source: the WebAssembly core specification; the tool conventions' Linking.md.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from ingot.aot.wasm_object import (
@@ -89,6 +90,7 @@ class _Linker:
         self._data: dict[str, int] = {}
         self._imports = self._missing()
         self._first_defined: list[int] = []
+        self._starts: list[int] = []
         self._segments: list[list[int]] = []
         self._number_functions()
         self._end = self._lay_out()
@@ -123,6 +125,7 @@ class _Linker:
         number = len(self._imports)
         for prefix, source in self._parts:
             self._first_defined.append(number - len(source.imported))
+            self._starts.append(number)
             for symbol in source.symbols:
                 is_shared = symbol.kind == FUNCTION_SYMBOL and not symbol.is_local
                 if is_shared and symbol.is_defined:
@@ -164,6 +167,21 @@ class _Linker:
         found = self._functions.get(prefix + symbol.name)
         return self._functions[symbol.name] if found is None else found
 
+    def _called(self, part: int, symbol: WasmSymbol) -> int:
+        """Return the number of a function that an object calls, by the type that it has."""
+        number = self._function(part, symbol)
+        if symbol.is_defined or number < len(self._imports):
+            return number
+        _, source = self._parts[part]
+        wanted = source.types[source.imported[symbol.index][1]]
+        owner = bisect_right(self._starts, number) - 1
+        _, other = self._parts[owner]
+        if other.types[other.functions[number - self._starts[owner]]] != wanted:
+            raise InternalError(
+                f"'{symbol.name}' is called with another type than it has", code="INGOT0931"
+            )
+        return number
+
     def _address(self, part: int, symbol: WasmSymbol) -> int:
         """Return the address of data that an object names."""
         prefix, _ = self._parts[part]
@@ -182,7 +200,7 @@ class _Linker:
             return self._type(source.types[relocation.index])
         symbol = source.symbols[relocation.index]
         if kind == _FUNCTION_INDEX:
-            return self._function(part, symbol)
+            return self._called(part, symbol)
         if kind in (_TABLE_SLEB, _TABLE_I32):
             number = self._function(part, symbol)
             # A null pointer is no function: the table begins at 1.
