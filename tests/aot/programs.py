@@ -247,6 +247,14 @@ ENTRY main {
   ROOT all = (f32[6,14], f32[14,6], f32[9,8]) tuple(joined, turned, back)
 }
 """,
+    "joined": """
+HloModule joined
+ENTRY main {
+  x = f32[40,50] parameter(0)
+  y = f32[7,50] parameter(1)
+  ROOT z = f32[47,50] concatenate(x, y), dimensions={0}
+}
+""",
     "pool": f"""
 HloModule pool
 {_ADD}

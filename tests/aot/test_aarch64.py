@@ -108,7 +108,7 @@ def outcome(tmp_path_factory):
     return folder, made, run(folder, list(made.values()))
 
 
-@pytest.mark.slow  # 35 programs are compiled
+@pytest.mark.slow  # 36 programs are compiled
 @needs_machine
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_computes_what_the_evaluator_does(outcome, name):

@@ -63,7 +63,7 @@ def outcome(tmp_path_factory):
     return folder, made, run(folder, list(made.values()))
 
 
-@pytest.mark.slow  # 35 programs are compiled
+@pytest.mark.slow  # 36 programs are compiled
 @needs_node
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_computes_what_the_evaluator_does(outcome, name):
