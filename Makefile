@@ -27,7 +27,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops bench-aot aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -42,6 +42,8 @@ help:
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
+	@echo "make bench-aot   programs compiled ahead of time beside the same compiled now; sizes of files"
+	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
@@ -127,6 +129,13 @@ bench-tf: $(BENCH)
 
 bench-ops: $(BENCH)
 	$(BIN)/python -m benchmarks.every_op --write
+
+bench-aot: $(BENCH)
+	$(BIN)/python -m benchmarks.aot --write
+
+aot-sweep: $(DEV)
+	$(BIN)/python -m tests.aot.sweep aarch64 --count 300
+	$(BIN)/python -m tests.aot.sweep wasm --count 300
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write

@@ -154,21 +154,35 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 def load_executable(
     source: bytes | str | os.PathLike[str],
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
 ) -> Executable | StagedExecutable | AotExecutable:
     """Return a program that was compiled before.
 
     Args:
         source: the bytes of `Executable.serialize()`, which are compiled for this machine; or the
             path of a shared library that `ingot aot` wrote, for which no compiler is imported.
+        weights: the file of weights of a library that has them beside it; default: the file of that
+            name in the library's folder.
+        threads: of a library that was compiled with `--threads=own`; default: one.
 
     Raises:
-        ArgumentError: INGOT0513, it is neither bytes nor a path.
+        ArgumentError: INGOT0513, it is neither bytes nor a path, or `weights` or `threads` are
+            given with bytes.
         ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+        ResourceError: INGOT0411, a file cannot be read, or is not this library's.
         UnsupportedError: the library is for another machine or another version of Ingot.
     """
-    is_path = isinstance(source, (str, os.PathLike))
-    home = "ingot.runtime.load" if is_path else "ingot.client.load_executable"
-    return importlib.import_module(home).load_executable(source)
+    if isinstance(source, (str, os.PathLike)):
+        return importlib.import_module("ingot.runtime.load").load_executable(
+            source, weights, threads
+        )
+    if weights is not None or threads is not None:
+        from ingot.support.diagnostics import ArgumentError
+
+        raise ArgumentError("weights and threads are for libraries, not for serialized executables")
+    return importlib.import_module("ingot.client.load_executable").load_executable(source)
 
 
 def __getattr__(name: str) -> object:

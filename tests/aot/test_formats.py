@@ -4,6 +4,7 @@
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 from jax import export
 
 import ingot
+from ingot.aot.build import compile_aot
 from ingot.formats.load import WRITERS
 from ingot.tools.cli import main
 
@@ -55,8 +57,9 @@ def run_without_frameworks(tmp_path, data, calls, *options):
     return pickle.loads((tmp_path / "results").read_bytes())
 
 
+@pytest.mark.parametrize("form", ["whole", "module"])
 @pytest.mark.parametrize("rows", ["5", "rows"])
-def test_what_jax_exports_runs_without_jax(tmp_path, rows):
+def test_what_jax_exports_runs_without_jax(tmp_path, rows, form):
     (size,) = export.symbolic_shape(rows)
     shapes = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((size, 3), (3, 4))]
     exported = export.export(jax.jit(network), platforms=["cpu"])(*shapes)
@@ -65,7 +68,8 @@ def test_what_jax_exports_runs_without_jax(tmp_path, rows):
         [random.standard_normal(dims, np.float32) for dims in ((count, 3), (3, 4))]
         for count in ([5] if rows == "5" else [5, 1, 40])
     ]
-    results = run_without_frameworks(tmp_path, exported.mlir_module_serialized, calls)
+    data = exported.serialize() if form == "whole" else exported.mlir_module_serialized
+    results = run_without_frameworks(tmp_path, data, calls)
     for (probability, label), call in zip(results, calls, strict=True):
         wanted, best = network(*call)
         np.testing.assert_allclose(probability, wanted, rtol=1e-5, atol=1e-6)
@@ -79,6 +83,20 @@ def test_hlo_as_text_and_as_proto_give_the_same_program(tmp_path, form):
     for options in ((), ("--from", form)):
         (result,) = run_without_frameworks(tmp_path, data, [[x]], *options)
         np.testing.assert_array_equal(result, x @ [[1, 2], [3, 4], [5, 6]])
+
+
+def test_what_jax_cannot_export_whole_names_its_line():
+    def solve(x):
+        return jnp.linalg.cholesky(x @ x.T)  # the line that is told
+
+    lowered = jax.jit(solve).lower(np.eye(3, dtype=np.float32))
+    text = lowered.as_text(debug_info=True)
+    with pytest.raises(ingot.UnsupportedError, match="a function of LAPACK") as info:
+        compile_aot(ingot.load(text), "solve", "plain")
+    location = info.value.diagnostic.location
+    assert location is not None
+    line = Path(location.file).read_text().splitlines()[location.line - 1]
+    assert "the line that is told" in line
 
 
 def test_stablehlo_text_runs_without_jax(tmp_path):

@@ -50,6 +50,43 @@ def test_calls_of_code_outside_name_the_op_and_the_line(op, target):
     assert "m.py:3" in text
 
 
+def test_calls_of_python_are_told_and_all_are_named():
+    text = """
+HloModule c
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",
+    metadata={op_name="jit(f)/pure_callback" source_file="f.py" source_line=8}
+  ROOT z = f32[4] custom-call(y), custom_call_target="other",
+    metadata={op_name="g" source_file="f.py" source_line=9}
+}
+"""
+    with pytest.raises(ingot.UnsupportedError) as info:
+        compile_aot(ingot.parse_hlo(text), "c", "plain")
+    shown = str(info.value)
+    assert "it is a call of Python, which is not there when the artifact runs" in shown
+    assert "jit(f)/pure_callback" in shown
+    assert "f.py:8" in shown
+    assert "nor can 'other' of 'g' at f.py:9" in shown
+
+
+def test_sizes_that_the_program_computes_name_the_op_and_the_line():
+    text = """
+HloModule s
+ENTRY main {
+  k = s64[] parameter(0)
+  n = pred[?n] custom-call(k), custom_call_target="ingot.size",
+    metadata={op_type="Where" op_name="net/where" source_file="m.py" source_line=5}
+  zero = f32[] constant(0)
+  ROOT z = f32[?n] broadcast(zero), dimensions={}
+}
+"""
+    with pytest.raises(ingot.UnsupportedError, match="computes the size n") as info:
+        compile_aot(ingot.parse_hlo(text), "s", "plain")
+    assert "net/where" in str(info.value)
+    assert "m.py:5" in str(info.value)
+
+
 @pytest.mark.parametrize(("symbol", "level"), [("a-b", ""), ("1x", ""), ("", ""), ("x", "sse9")])
 def test_names_and_levels_that_are_none_are_refused(symbol, level):
     with pytest.raises(ingot.UnsupportedError, match=r"cannot be the name|no CPU level"):
@@ -58,7 +95,7 @@ def test_names_and_levels_that_are_none_are_refused(symbol, level):
 
 def test_a_cpu_that_lacks_the_level_is_told_before_anything_runs(tmp_path, monkeypatch):
     # Bit 16 of leaf 1's ecx is reserved: no CPU sets it.
-    monkeypatch.setitem(cpu_check.NEEDS, "plain", ((1, "ecx", 1 << 16),))
+    monkeypatch.setitem(cpu_check.NEEDS, "plain", (cpu_check.Need(1, "ecx", 1 << 16),))
     path = written(tmp_path, program("f32").library)
     with pytest.raises(ingot.UnsupportedError, match=r"CPU level 'plain'.*lacks"):
         ingot.load_executable(path)
@@ -116,8 +153,8 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path):
 def test_metadata_is_json_and_says_what_the_code_is_for(tmp_path):
     made = program("weights")
     found = json.loads(made.metadata.to_json())
-    assert (found["version"], found["level"], found["cpu"]) == (
-        ingot.__version__, "plain", "x86-64",
+    assert (found["version"], found["levels"], found["cpu"]) == (
+        ingot.__version__, ["plain"], "x86-64",
     )  # fmt: skip
     run = ingot.load_executable(written(tmp_path, made.library))
     assert run.metadata == made.metadata

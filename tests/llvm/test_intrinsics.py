@@ -117,6 +117,7 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
     },
     "x86.sse2.pause": [(VOID, [])],
     "readcyclecounter": [(I64, [])],
+    "wasm.memory.grow": [(I32, [(I32, 0), I32])],
     **{
         name.removeprefix("llvm."): [(I32, [])]
         for name in INTRINSICS
@@ -192,7 +193,12 @@ def _with_all_features() -> TargetSpec:
 
 
 def compile_all(architecture: str) -> None:
-    target = _with_all_features() if architecture == "x86" else TargetSpec.nvptx()
+    target = {
+        "x86": _with_all_features(),
+        "nvptx": TargetSpec.nvptx(),
+        "aarch64": TargetSpec("aarch64-unknown-linux-gnu", "generic", ""),
+        "wasm": TargetSpec("wasm32-unknown-unknown", "generic", "+simd128,+bulk-memory"),
+    }[architecture]
     for name, row in INTRINSICS.items():
         if architecture in row.architectures:
             print(name, flush=True)
@@ -200,7 +206,7 @@ def compile_all(architecture: str) -> None:
     print("all compiled")
 
 
-@pytest.mark.parametrize("architecture", ["x86", "nvptx"])
+@pytest.mark.parametrize("architecture", ["x86", "nvptx", "aarch64", "wasm"])
 def test_every_row_compiles_for_its_targets(architecture: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, architecture], capture_output=True, text=True, timeout=120

@@ -25,6 +25,7 @@ REASONS = {
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
+    "runtime/load.py": {"_mapped": "a row for each library with weights; none is unloaded"},
     "client/threads.py": {"_pool": "a row for each number of threads, which is at most 4096"},
     "client/shared.py": {"_latest": "the last 32 small programs"},
     "cpu/vectors.py": {"vectors_of": OF_TARGET},

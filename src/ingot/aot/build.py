@@ -1,37 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a module to the bytes of an artifact: the middle of `ingot aot`.
 
-Compiles for a CPU level, emits the host program as machine code (never as steps, which a runtime
-would have to take apart), adds the glue, and joins all objects and constants to one. Invariant: the
-object needs nothing but functions of the C and math libraries.
+Compiles for each level of the target, emits the host program as machine code (never as steps, which
+a runtime would have to take apart), adds the glue, and joins all objects and constants to one.
+Invariant: the object needs nothing but functions of the C and math libraries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import ingot
 from ingot.aot.archive import archive_of
-from ingot.aot.glue import LIBRARY_METADATA, constants_symbol, glue_module, public_functions
+from ingot.aot.glue import (
+    LIBRARY_METADATA,
+    LevelProgram,
+    constants_symbol,
+    glue_module,
+    public_functions,
+    status_messages,
+)
 from ingot.aot.header import c_header
 from ingot.aot.linkable import with_sections
+from ingot.aot.refusals import inherit_locations, refuse_calls, refuse_computed_sizes
 from ingot.aot.relocatable import merge_objects
+from ingot.aot.targets import LevelTarget, Target, target_of
+from ingot.aot.threads import THREAD_FUNCTIONS
+from ingot.aot.wasm_link import Part, link_wasm
+from ingot.aot.weights import WeightBlock, joined
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.artifact.metadata import ArrayInfo, Metadata
+from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
 from ingot.client.compile import default_context
 from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram, compile_module, host_code
 from ingot.cpu.sizes import plan_sizes
-from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.module import Module
-from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.elf import ElfObject
+from ingot.llvm.isolated import end_child
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import LIBRARY_SYMBOLS
 from ingot.llvm.shared_library import link_shared
-from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.program import storage_of
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 from ingot.support.records import record
@@ -41,7 +53,10 @@ MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
 """Code reaches constants by distances of 32 bits."""
 
 GLOBAL_OFFSET_TABLE = "_GLOBAL_OFFSET_TABLE_"
-_NEEDED = ["libc.so.6", "libm.so.6"]
+FILE_FUNCTIONS = ("open", "lseek", "close", "mmap", "munmap", "dladdr", "strrchr")
+"""Functions of the C library that loading weights from a file needs."""
+
+_NEEDED = ("libc.so.6", "libm.so.6")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -51,15 +66,22 @@ class AotProgram:
 
     Attributes:
         metadata: its signature, and what it was compiled for.
-        object: an ELF object that exports its C functions and nothing else.
-        library: the same as a shared library.
+        object: an ELF object that exports its C functions and nothing else; empty for WebAssembly.
+        library: the same as a shared library, or a WebAssembly module.
         header: their declarations in C.
+        weights: what the file of weights holds; empty if they are inside.
     """
 
     metadata: Metadata
     object: bytes
     library: bytes
     header: str
+    weights: bytes = b""
+
+    @property
+    def is_wasm(self) -> bool:
+        """Whether it is a WebAssembly module."""
+        return not self.object
 
     @property
     def archive(self) -> bytes:
@@ -67,34 +89,96 @@ class AotProgram:
         return archive_of(self.object, "program.o", public_functions(self.metadata))
 
 
-def compile_aot(module: Module, symbol: str, level: str = "") -> AotProgram:
+def compile_aot(
+    module: Module,
+    symbol: str,
+    level: str = "",
+    *,
+    triple: str = "",
+    cpu: str = "",
+    features: str = "",
+    weights: str = "inside",
+    weights_file: str = "",
+    threads: str = "none",
+    result_names: Sequence[str] = (),
+) -> AotProgram:
     """Compile a module to native code that needs no Python and no Ingot.
 
     Args:
         module: the program, which is not changed. Its shapes may have symbolic sizes.
         symbol: prefix of the C functions.
-        level: CPU level, a name of `CPU_LEVELS`; default: the widest of this machine.
+        level: CPU levels, names of `CPU_LEVELS` with commas between them: of several, the program
+            takes the widest that the CPU has. Default: the widest of this machine.
+        triple: LLVM's triple of the target; default: x86-64 Linux.
+        cpu: LLVM's name of a CPU, instead of a level.
+        features: LLVM's features, `+avx2,+fma`.
+        weights: where constants lie: "inside", in a file "beside", or from the "caller".
+        weights_file: the file's name, for the program to find it; default: `SYMBOL.weights`.
+        threads: "none": the program runs on the caller's thread or pool; "own": also on its own.
+        result_names: what to call the results; default: `result0` and so on.
 
     Raises:
         VerifyError: the module is not valid HLO.
-        UnsupportedError: `symbol` is no identifier of C, there is no such level, or something in
+        UnsupportedError: `symbol` is no identifier of C, there is no such target, or something in
             the program cannot be in an artifact: calls of code outside, sizes that it computes.
         ResourceError: INGOT0403 its constants are larger than code can reach.
     """
     _require_symbol(symbol)
+    target = target_of(level, triple, cpu, features)
+    _require_weights(weights, target)
+    _require_threads(threads, target)
     verify(module)
-    chosen, target = _target(level)
-    if defines_sizes(module):
-        raise UnsupportedError(
-            f"module '{module.name}' computes sizes of its arrays, which an artifact cannot yet",
-            hint="give such arrays a static bound, or compile the parts before and after alone",
-        )
-    _refuse_calls(module)
-    program = compile_module(module.clone(), default_context(), target, PhaseTimer())
-    _refuse_calls(program.module)
-    info, host = _host(program, target)
-    metadata = _metadata(program, info, symbol, chosen, target)
-    return _joined(program, info, host, metadata)
+    module = module.clone()
+    inherit_locations(module)
+    refuse_computed_sizes(module)
+    refuse_calls(module)
+    try:
+        versions = [_Version.of(module, one) for one in target.levels]
+        block = joined([version.program.artifact.constants for version in versions])
+        # A program without constants has no weights, wherever they were to be.
+        weights = weights if block.data else "inside"
+        file = "" if weights == "inside" else weights_file or f"{symbol}.weights"
+        metadata = _metadata(versions[-1], symbol, target, block, result_names)
+        metadata = replace(metadata, weights=weights, weights_file=file, threads=threads)
+        return _joined(versions, metadata, block, target)
+    finally:
+        end_child()
+
+
+@record
+class _Version:
+    """The program compiled for one level, with its host program as machine code."""
+
+    program: CpuProgram
+    target: LevelTarget
+    info: ProgramInfo
+    host: bytes
+
+    @staticmethod
+    def of(module: Module, target: LevelTarget) -> _Version:
+        """Compile."""
+        spec = target.spec
+        program = compile_module(module.clone(), default_context(), spec, PhaseTimer())
+        refuse_calls(program.module)
+        info, host = _host(program, spec)
+        return _Version(program, target, info, host)
+
+    @property
+    def part(self) -> LevelProgram:
+        """What the glue must know."""
+        return LevelProgram(self.target, self.info)
+
+    def tables(self) -> dict[str, bytes]:
+        """Return the tables of kernels, by symbol."""
+        found: dict[str, bytes] = {}
+        for kernel in self.program.kernels.compiled.values():
+            found |= {name: table.tobytes() for name, table in kernel.emitted.tables.items()}
+        return found
+
+    @property
+    def objects(self) -> tuple[bytes, ...]:
+        """The ELF objects."""
+        return (self.host, *self.program.artifact.objects)
 
 
 def _require_symbol(symbol: str) -> None:
@@ -105,26 +189,27 @@ def _require_symbol(symbol: str) -> None:
         )
 
 
-def _target(level: str) -> tuple[str, TargetSpec]:
-    chosen = level or host_levels()[0]
-    if chosen not in CPU_LEVELS:
+def _require_weights(weights: str, target: Target) -> None:
+    if weights not in WEIGHTS:
         raise UnsupportedError(
-            f"there is no CPU level '{chosen}'", hint=f"use one of {', '.join(CPU_LEVELS)}"
+            f"weights cannot be '{weights}'", hint=f"they are one of {', '.join(WEIGHTS)}"
         )
-    # Not `TargetSpec.at_level`, which adds what this machine happens to have.
-    row = CPU_LEVELS[chosen]
-    return chosen, TargetSpec(TargetSpec.at_level(chosen).triple, row.cpu, row.features)
-
-
-def _refuse_calls(module: Module) -> None:
-    """Raise for the first call of code that is not in the program: LAPACK, Python, FFI."""
-    for site in call_sites(module):
+    if weights == "beside" and target.architecture == "wasm":
         raise UnsupportedError(
-            f"'{site.target}' cannot be in an artifact: it is code outside the compiled program",
-            op_type="custom-call",
-            op_name=site.op_name,
-            location=site.location,
-            hint="compute this part before or after the compiled program",
+            "WebAssembly has no files, so weights cannot be beside it",
+            hint="use --weights=caller, fetch the file, and call SYMBOL_set_weights",
+        )
+
+
+def _require_threads(threads: str, target: Target) -> None:
+    if threads not in THREADS:
+        raise UnsupportedError(
+            f"threads cannot be '{threads}'", hint=f"they are one of {', '.join(THREADS)}"
+        )
+    if threads == "own" and target.architecture == "wasm":
+        raise UnsupportedError(
+            "a WebAssembly module has no threads of its own",
+            hint="leave --threads out, and run several instances in workers",
         )
 
 
@@ -141,24 +226,32 @@ def _host(program: CpuProgram, target: TargetSpec) -> tuple[ProgramInfo, bytes]:
 
 
 def _metadata(
-    program: CpuProgram, info: ProgramInfo, symbol: str, level: str, target: TargetSpec
+    version: _Version,
+    symbol: str,
+    target: Target,
+    block: WeightBlock,
+    names: Sequence[str],
 ) -> Metadata:
+    info, spec = version.info, target.baseline.spec
     layout = info.sizes_layout
     params = tuple(_array(f"arg{n}", row.name, row) for n, row in enumerate(info.params))
-    outputs = tuple(_array(f"result{n}", row.name, row) for n, row in enumerate(info.outputs))
+    given = dict(enumerate(names))
+    outputs = tuple(
+        _array(f"result{n}", given.get(n) or row.name, row) for n, row in enumerate(info.outputs)
+    )
     return Metadata(
         symbol,
         ingot.__version__,
-        target.triple,
-        target.cpu,
-        target.features,
-        level,
+        spec.triple,
+        spec.cpu,
+        spec.features,
+        target.level_names,
         params,
         outputs,
         info.num_sizes,
         layout.output_bytes(0),
         layout.output_dims(0),
-        len(program.artifact.constants),
+        len(block.data),
     )
 
 
@@ -166,44 +259,68 @@ def _array(default: str, name: str, row: ParamInfo | OutputInfo) -> ArrayInfo:
     return ArrayInfo(name or default, row.dtype, storage_of(row.dtype).name, row.dims)
 
 
-def _joined(program: CpuProgram, info: ProgramInfo, host: bytes, metadata: Metadata) -> AotProgram:
+def _joined(
+    versions: Sequence[_Version], metadata: Metadata, block: WeightBlock, target: Target
+) -> AotProgram:
     """Join code and constants to an object, and that to a library."""
-    # The glue is for any CPU: it says whether this one runs the rest.
-    glue = compile_object(glue_module(info, metadata).text(), _target("plain")[1])
-    objects = [glue, host, *program.artifact.objects]
-    blocks = _blocks(program, metadata)
-    _require_library_functions(objects, blocks)
+    parts = [version.part for version in versions]
+    glue = compile_object(glue_module(parts, metadata, block, target).text(), target.glue)
+    blocks: dict[str, bytes] = {}
+    if metadata.weights == "inside" and block.data:
+        blocks[constants_symbol(metadata.symbol)] = block.data
+    tables = [version.tables() for version in versions]
+    _require_reach([blocks, *tables])
+    header = c_header(status_messages([part.info for part in parts], metadata), metadata)
+    weights = b"" if metadata.weights == "inside" else block.data
     public = public_functions(metadata)
+    if target.architecture == "wasm":
+        (version,), (table,), (part,) = versions, tables, parts
+        objects = [Part(glue), *(Part(data, part.prefix) for data in version.objects)]
+        everything = blocks | {part.prefix + name: data for name, data in table.items()}
+        module = link_wasm(objects, everything, {name: name for name in public})
+        return AotProgram(metadata, b"", module, header, weights)
+    levels = [
+        merge_objects(version.objects, table, prefix=part.prefix)
+        for version, part, table in zip(versions, parts, tables, strict=True)
+    ]
+    objects = [glue, *levels]
+    _require_library_functions(objects, blocks)
     merged = merge_objects(objects, blocks, public)
+    library = _library(merge_objects(objects, blocks), metadata)
+    return AotProgram(metadata, merged, library, header, weights)
+
+
+def _library(data: bytes, metadata: Metadata) -> bytes:
+    """Return the shared library of an object."""
+    has_threads = metadata.threads == "own"
+    # Before glibc 2.34 some functions were in libraries of their own; later these are empty.
+    older = ("libpthread.so.0",) * has_threads
+    older += ("libdl.so.2",) * (metadata.weights == "beside")
+    exports = [*public_functions(metadata), LIBRARY_METADATA]
     name = f"lib{metadata.symbol}.so"
-    everything = merge_objects(objects, blocks)
-    library = with_sections(link_shared(everything, name, _NEEDED, [*public, LIBRARY_METADATA]))
-    return AotProgram(metadata, merged, library, c_header(info, metadata))
+    made = link_shared(data, name, (*_NEEDED, *older), exports, stays=has_threads)
+    return with_sections(made)
 
 
-def _blocks(program: CpuProgram, metadata: Metadata) -> dict[str, bytes]:
-    """Return the data that the code refers to: constants, and the tables of kernels."""
-    constants = program.artifact.constants
-    blocks = {constants_symbol(metadata.symbol): constants} if constants else {}
-    for kernel in program.kernels.compiled.values():
-        blocks |= {name: table.tobytes() for name, table in kernel.emitted.tables.items()}
-    size = sum(map(len, blocks.values()))
+def _require_reach(blocks: Sequence[Mapping[str, bytes]]) -> None:
+    """Raise if data is larger than code can reach."""
+    size = sum(len(data) for each in blocks for data in each.values())
     if size > MOST_CONSTANT_BYTES:
         raise ResourceError(
             f"the constants of the program have {size} bytes, and {MOST_CONSTANT_BYTES} are the "
             "most in an artifact",
             code="INGOT0403",
-            hint="make the weights parameters, which the caller gives",
+            hint="put them in a file: --weights=beside",
         )
-    return blocks
 
 
 def _require_library_functions(objects: Sequence[bytes], blocks: Collection[str]) -> None:
     """Raise unless the objects define what they call, but for the C and math libraries."""
     read = [ElfObject(data) for data in objects]
-    known = {name for one in read for name in one.defined} | set(blocks) | set(LIBRARY_SYMBOLS)
+    known = {name for one in read for name in one.defined} | set(blocks)
+    known |= {*LIBRARY_SYMBOLS, *FILE_FUNCTIONS, *THREAD_FUNCTIONS, GLOBAL_OFFSET_TABLE}
     needed = dict.fromkeys(name for one in read for name in one.undefined)
-    missing = [name for name in needed if name not in known and name != GLOBAL_OFFSET_TABLE]
+    missing = [name for name in needed if name not in known]
     if missing:
         raise UnsupportedError(
             f"the program calls {', '.join(missing)}, which cannot be in an artifact",

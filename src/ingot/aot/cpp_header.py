@@ -2,7 +2,8 @@
 """The C++ header of an artifact: the class that tfcompile generates.
 
 Written by `build` for programs whose sizes are all known, as tfcompile's are. A class over the C
-functions, in the header alone. Invariant: C++11 and its library, nothing of TensorFlow.
+functions, in the header alone; its body stands in `cpp_class`. Invariant: C++11 and its library,
+nothing of TensorFlow.
 
 Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compiler/aot/codegen.cc.
 """
@@ -10,23 +11,10 @@ Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from ingot.artifact.metadata import OUT_OF_MEMORY, ArrayInfo, Metadata, shape_text
+from ingot.aot.cpp_class import class_text, pool_text
+from ingot.artifact.metadata import Metadata
 from ingot.support.diagnostics import UnsupportedError
-
-_TYPES = {
-    "pred": "bool",
-    "f32": "float",
-    "f64": "double",
-    "c64": "std::complex<float>",
-    "c128": "std::complex<double>",
-    **{f"s{bits}": f"std::int{bits}_t" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"std::uint{bits}_t" for bits in (8, 16, 32, 64)},
-    "f16": "std::uint16_t",
-    "bf16": "std::uint16_t",
-}
-"""C++'s type of an element; of others and of 16-bit floats, an integer of as many bytes."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _CLASS = re.compile(rf"(?:::)?{_NAME}(?:::{_NAME})*")
@@ -60,118 +48,20 @@ def cpp_header(metadata: Metadata, cpp_class: str, c_header: str) -> str:
 #ifndef {guard}
 #define {guard}
 
+#include <atomic>
 #include <complex>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
 
 #include "{c_header}"
 
-{opened}{_class(name, metadata)}{closed}
+{pool_text()}
+{opened}{class_text(name, metadata)}{closed}
 #endif  // {guard}
 """
-
-
-def _class(name: str, metadata: Metadata) -> str:
-    symbol, params, outputs = metadata.symbol, metadata.params, metadata.outputs
-    arguments = "\n".join(_accessors("arg", number, row) for number, row in enumerate(params))
-    results = "\n".join(_accessors("result", number, row) for number, row in enumerate(outputs))
-    return f"""// As tfcompile's classes. An object is used by one thread at a time.
-class {name} {{
- public:
-  enum class AllocMode {{
-    ARGS_RESULTS_PROFILES_AND_TEMPS,       // the object owns arguments and results
-    RESULTS_PROFILES_AND_TEMPS_ONLY,       // set_argN_data says where the arguments are
-  }};
-
-  explicit {name}(AllocMode mode = AllocMode::ARGS_RESULTS_PROFILES_AND_TEMPS)
-      : args_{{}}, owned_{{}}, results_{{}}, status_(0) {{
-    static const std::size_t arg_bytes[] = {{{_sizes(params)}}};
-    static const std::size_t result_bytes[] = {{{_sizes(outputs)}}};
-    if (mode == AllocMode::ARGS_RESULTS_PROFILES_AND_TEMPS)
-      for (std::size_t k = 0; k < kNumArgs; ++k) args_[k] = owned_[k] = allocate(arg_bytes[k]);
-    for (std::size_t k = 0; k < kNumResults; ++k) results_[k] = allocate(result_bytes[k]);
-  }}
-  ~{name}() {{
-    for (void* data : owned_) std::free(data);
-    for (void* data : results_) std::free(data);
-  }}
-  {name}(const {name}&) = delete;
-  {name}& operator=(const {name}&) = delete;
-
-  static constexpr std::size_t kNumArgs = {len(params)};
-  static constexpr std::size_t kNumResults = {len(outputs)};
-
-  // Runs the program; false if it failed, and error_msg() says why.
-  bool Run() {{
-    for (std::size_t k = 0; k < kNumArgs; ++k)
-      if (args_[k] == nullptr) return (status_ = kNoArgument) == 0;
-    for (std::size_t k = 0; k < kNumResults; ++k)
-      if (results_[k] == nullptr) return (status_ = {OUT_OF_MEMORY}) == 0;
-    return (status_ = ::{symbol}(args_, results_)) == 0;
-  }}
-  const char* error_msg() const {{
-    return status_ == kNoArgument ? "an argument has no data" : ::{symbol}_error_msg(status_);
-  }}
-
-  void* arg_data(std::size_t index) {{ return const_cast<void*>(args_[index]); }}
-  void set_arg_data(std::size_t index, const void* data) {{ args_[index] = data; }}
-  void* result_data(std::size_t index) {{ return results_[index]; }}
-{arguments}
-{results}
-
- private:
-  static constexpr std::int32_t kNoArgument = INT32_MIN + 2;
-  static void* allocate(std::size_t bytes) {{
-    return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
-  }}
-  // One more than needed: there are no arrays of no elements.
-  const void* args_[kNumArgs + 1];
-  void* owned_[kNumArgs + 1];
-  void* results_[kNumResults + 1];
-  std::int32_t status_;
-}};
-"""
-
-
-def _element_bytes(array: ArrayInfo) -> int:
-    return _BYTES.get(array.dtype, 1)
-
-
-_BYTES = {"c64": 8, "c128": 16, "f64": 8, "f32": 4, "f16": 2, "bf16": 2} | {
-    f"{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32, 64)
-}
-
-
-def _count(array: ArrayInfo) -> int:
-    count = 1
-    for dim in array.dims:
-        assert dim is not None, "the program is static"
-        count *= dim
-    return count
-
-
-def _sizes(arrays: Sequence[ArrayInfo]) -> str:
-    return ", ".join(str(_count(one) * _element_bytes(one)) for one in arrays) or "0"
-
-
-def _accessors(kind: str, number: int, array: ArrayInfo) -> str:
-    """Return the members of one argument or result."""
-    item, table = _TYPES.get(array.dtype, "std::uint8_t"), "args_" if kind == "arg" else "results_"
-    name, count = f"{kind}{number}", _count(array)
-    indices = ", ".join(f"std::size_t dim{n}" for n in range(len(array.dims)))
-    place = "0"
-    for n, dim in enumerate(array.dims):
-        place = f"dim{n}" if n == 0 else f"({place}) * {dim} + dim{n}"
-    pointer = f"{table}[{number}]"
-    mutable = f"const_cast<void*>({pointer})" if kind == "arg" else pointer
-    lines = [
-        f"  // {shape_text(array)}  {' '.join(array.name.split())}",
-        f"  {item}* {name}_data() {{ return static_cast<{item}*>({mutable}); }}",
-        f"  const {item}* {name}_data() const {{ return static_cast<const {item}*>({pointer}); }}",
-        f"  {item}& {name}({indices}) {{ return {name}_data()[{place}]; }}",
-        f"  static constexpr std::size_t {name}_count() {{ return {count}; }}",
-    ]
-    if kind == "arg":
-        lines.append(f"  void set_{name}_data(const void* data) {{ {pointer} = data; }}")
-    return "\n".join(lines)

@@ -2,25 +2,45 @@
 """The C functions of an artifact: what stands between a C caller and the execution ABI.
 
 Second to last step of `build`. For a program `S`: `S_prepare` and `S_execute` (any sizes), `S`
-(known sizes), `S_error_msg`, `S_metadata`. They are baseline code, so that they can say that the
-CPU lacks what the program needs. The runtime record lies on the caller's stack: no state is shared,
-any number of threads may call.
+(known sizes), `S_error_msg`, `S_level`, `S_metadata`. They are baseline code: they choose among the
+levels of the program what this CPU runs, and say so if it runs none. The runtime record lies on the
+caller's stack: no state is shared but that choice and the address of weights, any number of threads
+may call.
 
-Invariant: of the C library nothing is called but `aligned_alloc` and `free`.
+Invariant: of the C library nothing is called but `aligned_alloc` and `free`, and what `weights`
+needs to map a file.
 """
 
 from __future__ import annotations
 
-from ingot.aot.cpu_check import emit_cpu_check
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ingot.aot.cpu_check import emit_level_choice
+from ingot.aot.memory import emit_allocator
+from ingot.aot.targets import LevelTarget, Target
+from ingot.aot.threads import emit_own_pool
+from ingot.aot.wasm_glue import (
+    MEMORY_FUNCTIONS,
+    emit_memory_functions,
+    emit_memory_moves,
+    emit_wide_arithmetic,
+)
+from ingot.aot.weights import WeightBlock, WeightFunctions
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.metadata import OUT_OF_MEMORY, WRONG_CPU, Metadata, messages
-from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import Value, zero
 from ingot.runtime.records import RUNTIME
+from ingot.runtime.sync import discard
+from ingot.support.records import record
 
 LIBRARY_METADATA = "ingot_aot_metadata"
 """Under this name a shared library has its metadata, whatever its programs are called."""
+
+STACK_ARENA_BYTES = 4096
+"""Temporary memory of at most so much is on the stack: a fifth of the time of a small program."""
 
 _CALL = [("args", PTR), ("results", PTR), ("sizes", PTR)]
 _POOL = [("parallel", PTR), ("pool", PTR)]
@@ -31,24 +51,71 @@ def constants_symbol(symbol: str) -> str:
     return f"{symbol}_constants"
 
 
+@record
+class LevelProgram:
+    """The program compiled for one level.
+
+    Attributes:
+        target: the level.
+        info: its ABI. Signatures are the same at all levels.
+    """
+
+    target: LevelTarget
+    info: ProgramInfo
+
+    @property
+    def prefix(self) -> str:
+        """What its symbols begin with, so that those of several levels do not clash."""
+        return f"{self.target.name}."
+
+
 def public_functions(metadata: Metadata) -> tuple[str, ...]:
     """Return the names of the C functions of a program."""
     symbol = metadata.symbol
-    names = ["supported", "prepare", "execute", "execute_on", "error_msg", "metadata"]
+    names = ["supported", "level", "prepare", "execute", "execute_on", "error_msg", "metadata"]
+    names += {"inside": (), "caller": ("set_weights",)}.get(
+        metadata.weights, ("set_weights", "load_weights")
+    )
+    names += ("set_threads",) if metadata.threads == "own" else ()
+    names += MEMORY_FUNCTIONS if metadata.triple.startswith("wasm") else ()
     own = [symbol] if metadata.is_static else []
     return (*own, *(f"{symbol}_{name}" for name in names))
 
 
-def glue_module(info: ProgramInfo, metadata: Metadata) -> ModuleBuilder:
-    """Return the module with the C functions of a program."""
-    module = ModuleBuilder("ingot_aot")
-    glue = _Glue(module, info, metadata)
+def status_messages(infos: Sequence[ProgramInfo], metadata: Metadata) -> dict[int, str]:
+    """Return the message of each status; where levels have different limits, all of theirs."""
+    found: dict[int, dict[str, None]] = {}
+    for info in infos:
+        rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
+        for code, text in messages(rows, metadata.weights).items():
+            found.setdefault(code, {})[text] = None
+    return {code: "; or ".join(texts) for code, texts in found.items()}
+
+
+def glue_module(
+    programs: Sequence[LevelProgram], metadata: Metadata, block: WeightBlock, target: Target
+) -> ModuleBuilder:
+    """Return the module with the C functions of a program.
+
+    Args:
+        programs: the versions of the program, widest level first.
+        metadata: what the artifact says of itself.
+        block: the constants.
+        target: what the artifact is for.
+    """
+    module = ModuleBuilder("ingot_aot", target.architecture)
+    glue = _Glue(module, programs, metadata, block)
     glue.emit_supported()
+    glue.emit_level_name()
     glue.emit_prepare()
     execute = glue.emit_execute()
     if metadata.is_static:
         glue.emit_static_call(execute)
     glue.emit_error_msg()
+    if target.architecture == "wasm":
+        emit_wide_arithmetic(module)
+        emit_memory_moves(module)
+        glue.emit_memory()
     text = module.global_bytes("metadata", metadata.to_json().encode() + b"\0", align=1)
     for name in (f"{metadata.symbol}_metadata", LIBRARY_METADATA):
         module.function(name, PTR, []).ret(text)
@@ -58,20 +125,61 @@ def glue_module(info: ProgramInfo, metadata: Metadata) -> ModuleBuilder:
 class _Glue:
     """Emits the functions of one program."""
 
-    def __init__(self, module: ModuleBuilder, info: ProgramInfo, metadata: Metadata) -> None:
-        self._module, self._info, self._metadata = module, info, metadata
+    def __init__(
+        self,
+        module: ModuleBuilder,
+        programs: Sequence[LevelProgram],
+        metadata: Metadata,
+        block: WeightBlock,
+    ) -> None:
+        self._module, self._programs, self._metadata = module, programs, metadata
+        self._info, self._block = programs[0].info, block
         self._symbol = metadata.symbol
-        self._constants = zero(PTR)
-        if metadata.constant_bytes:
+        self._weights: WeightFunctions | None = None
+        self._inside = zero(PTR)
+        if metadata.weights != "inside":
+            self._weights = WeightFunctions(module, metadata, block.data)
+            self._weights.emit()
+        elif block.data:
             text = "external constant i8, align 64"
-            self._constants = module.global_text(constants_symbol(self._symbol), text)
+            self._inside = module.global_text(constants_symbol(self._symbol), text)
         self._attention = module.global_text("attention", "internal constant i64 0, align 8")
-        self._enough = emit_cpu_check(module, metadata.level)
-        self._in_turn = self._emit_in_turn()
+        self._level = emit_level_choice(module, [one.target.check for one in programs])
+        self._allocate, self._free = emit_allocator(module)
+        own = emit_own_pool(module, metadata) if metadata.threads == "own" else None
+        self._pool = zero(PTR) if own is None else own.record
+        self._parallel = (
+            self._emit_in_turn().address if own is None else Value(PTR, own.parallel.text)
+        )
         self._poll = module.function(
             "never", I32, [("rt", PTR), ("first", I64)], linkage="internal"
         )
         self._poll.ret(self._poll.const(I32, 0))
+
+    def _constants(self, f: FunctionBuilder) -> Value:
+        """Return the block of constants; leave the function if they are not loaded."""
+        return self._inside if self._weights is None else self._weights.loaded(f)
+
+    def _at_level(
+        self, f: FunctionBuilder, call: Callable[[LevelProgram, Value], Value], constants: Value
+    ) -> Value:
+        """Return what `call` gives for the level of this CPU, with the constants of that level."""
+        rows = list(zip(self._programs, self._block.offsets, strict=True))
+        chosen = f.call(self._level, [])
+
+        def run(index: int) -> list[Value]:
+            program, offset = rows[index]
+            return [call(program, f.gep(constants, offset))]
+
+        def either(index: int, rest: Callable[[], list[Value]]) -> list[Value]:
+            hit = f.icmp("eq", chosen, f.const(I32, 1 + index))
+            return f.if_(hit, lambda: run(index), rest)
+
+        last = len(rows) - 1
+        among: Callable[[], list[Value]] = partial(run, last)
+        for index in reversed(range(last)):
+            among = partial(either, index, among)
+        return among()[0]
 
     def _emit_in_turn(self) -> FunctionBuilder:
         """`void (pool, function, env, chunks)`: one chunk after the other, on this thread."""
@@ -87,10 +195,26 @@ class _Glue:
         f.ret()
         return f
 
+    def emit_memory(self) -> None:
+        """`S_allocate` and `S_free`, for callers that have no allocator of their own."""
+        emit_memory_functions(self._module, self._symbol, self._allocate, self._free)
+
     def emit_supported(self) -> None:
         """`i32 S_supported()`."""
         f = self._module.function(f"{self._symbol}_supported", I32, [])
-        f.ret(f.call(self._enough, []))
+        found = f.icmp("sgt", f.call(self._level, []), f.const(I32, 0))
+        f.ret(f.zext(found, I32))
+
+    def emit_level_name(self) -> None:
+        """`const char* S_level()`."""
+        f = self._module.function(f"{self._symbol}_level", PTR, [])
+        chosen = f.call(self._level, [])
+        for number, program in enumerate(self._programs):
+            name = program.target.name
+            text = self._module.global_bytes(f"level.{name}", name.encode() + b"\0", align=1)
+            hit = f.icmp("eq", chosen, f.const(I32, 1 + number))
+            f.if_(hit, lambda text=text: f.ret(text))
+        f.ret(self._module.global_bytes("level.none", b"\0", align=1))
 
     def emit_prepare(self) -> None:
         """`i32 S_prepare(in_dims, sizes)`."""
@@ -98,15 +222,18 @@ class _Glue:
             f"{self._symbol}_prepare", I32, [("in_dims", PTR), ("sizes", PTR)]
         )
         in_dims, sizes = f.params
-        enough = f.call(self._enough, [])
         none = f.const(I32, 0)
-        f.if_(f.icmp("eq", enough, none), lambda: f.ret(f.const(I32, WRONG_CPU)))
-        status = f.call(self._sizes_function(), [in_dims, sizes, self._constants])
+        lacks = f.icmp("slt", f.call(self._level, []), none)
+        f.if_(lacks, lambda: f.ret(f.const(I32, WRONG_CPU)))
+
+        def call(program: LevelProgram, constants: Value) -> Value:
+            name = program.prefix + program.info.sizes_symbol
+            function = self._module.declare(name, I32, [PTR, PTR, PTR])
+            return f.call(function, [in_dims, sizes, constants])
+
+        status = self._at_level(f, call, self._constants(f))
         f.if_(f.icmp("eq", status, none), lambda: f.ret(none))
         f.ret(f.sub(f.const(I32, -1), status))
-
-    def _sizes_function(self) -> FunctionRef:
-        return self._module.declare(self._info.sizes_symbol, I32, [PTR, PTR, PTR])
 
     def emit_execute(self) -> FunctionBuilder:
         """`i32 S_execute(args, results, sizes)`, and `_on`, which takes the caller's pool."""
@@ -115,7 +242,7 @@ class _Glue:
         args, results, sizes, parallel, pool = on.params
         self._emit_run(on, args, results, sizes, parallel, pool)
         f = module.function(f"{symbol}_execute", I32, _CALL)
-        f.ret(f.call(on.reference, [*f.params, self._in_turn.address, zero(PTR)]))
+        f.ret(f.call(on.reference, [*f.params, self._parallel, self._pool]))
         return f
 
     def _emit_run(
@@ -133,26 +260,29 @@ class _Glue:
         for name, value in (fields | {"poll": self._poll.address}).items():
             RUNTIME.store(f, runtime, name, value)
         RUNTIME.store(f, runtime, "num_threads", f.const(I64, 1))
-        temp = self._emit_allocate(f, f.load(I64, sizes))
-        run = self._module.declare(self._info.run_symbol, I32, [PTR] * 6)
-        status = f.call(run, [runtime, args, results, temp, sizes, self._constants])
-        f.call(self._module.declare("free", VOID, [PTR]), [temp])
+        constants = self._constants(f)
+        size = f.load(I64, sizes)
+        is_large = f.icmp("ugt", size, f.const(I64, STACK_ARENA_BYTES))
+        held = f.alloca(I8, STACK_ARENA_BYTES, DATA_ALIGNMENT)
+        (temp,) = f.if_(is_large, lambda: [self._emit_allocate(f, size)], lambda: [held])
+
+        def call(program: LevelProgram, constants: Value) -> Value:
+            name = program.prefix + program.info.run_symbol
+            run = self._module.declare(name, I32, [PTR] * 6)
+            return f.call(run, [runtime, args, results, temp, sizes, constants])
+
+        status = self._at_level(f, call, constants)
+        f.if_(is_large, lambda: discard(f.call(self._free, [temp])))
         f.ret(status)
 
     def _emit_allocate(self, f: FunctionBuilder, size: Value) -> Value:
-        """Return the temporary arena; leave the function if there is no memory for it."""
-        allocate = self._module.declare("aligned_alloc", PTR, [I64, I64])
+        """Return a temporary arena; leave the function if there is no memory for it."""
         mask = f.const(I64, DATA_ALIGNMENT - 1)
         whole = f.and_(f.add(size, mask), f.const(I64, -DATA_ALIGNMENT))
-
-        def some() -> list[Value]:
-            made = f.call(allocate, [f.const(I64, DATA_ALIGNMENT), whole])
-            none = f.icmp("eq", made, zero(PTR))
-            f.if_(none, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
-            return [made]
-
-        empty = f.icmp("eq", size, f.const(I64, 0))
-        return f.if_(empty, lambda: [zero(PTR)], some)[0]
+        made = f.call(self._allocate, [f.const(I64, DATA_ALIGNMENT), whole])
+        none = f.icmp("eq", made, zero(PTR))
+        f.if_(none, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
+        return made
 
     def emit_static_call(self, execute: FunctionBuilder) -> None:
         """`i32 S(args, results)`: no size is left to find out."""
@@ -166,11 +296,11 @@ class _Glue:
 
     def emit_error_msg(self) -> None:
         """`const char* S_error_msg(status)`."""
-        module, info = self._module, self._info
+        module = self._module
         f = module.function(f"{self._symbol}_error_msg", PTR, [("status", I32)])
         (status,) = f.params
-        rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
-        known = {0: "", **messages(rows)}
+        infos = [program.info for program in self._programs]
+        known = {0: "", **status_messages(infos, self._metadata)}
         for number, (code, text) in enumerate(known.items()):
             place = module.global_bytes(f"message.{number}", text.encode() + b"\0", align=1)
             hit = f.icmp("eq", status, f.const(I32, code))

@@ -6,24 +6,30 @@ Written by `build` beside the object. Invariant: it needs nothing but <stdint.h>
 
 from __future__ import annotations
 
-from ingot.artifact.abi import ProgramInfo
-from ingot.artifact.metadata import Metadata, messages, shape_text
+from collections.abc import Mapping
+
+from ingot.artifact.metadata import Metadata, shape_text
 
 
-def c_header(info: ProgramInfo, metadata: Metadata) -> str:
-    """Return the text of the header."""
+def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
+    """Return the text of the header.
+
+    Args:
+        messages: what each status means.
+        metadata: the program.
+    """
     symbol, upper = metadata.symbol, metadata.symbol.upper()
-    rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
-    statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages(rows).items())
-    target = f"{metadata.triple}, {metadata.cpu}"
+    statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages.items())
+    where = " on this thread" if metadata.threads == "none" else ""
+    target = f"{metadata.triple}, {' or '.join(metadata.levels)}"
     return f"""/* {symbol}: compiled by Ingot {metadata.version} for {target}.
  *
 {_arrays("args", metadata)}
  *
 {_arrays("results", metadata)}
  *
- * Arrays are dense, row-major, and aligned to their elements. Every function may be called from
- * any number of threads at once. A status of 0 is success; else:
+{_slots(metadata)} * Arrays are dense, row-major, and aligned to their elements. Every function
+ * may be called from any number of threads at once. A status of 0 is success; else:
 {statuses}
  */
 #ifndef INGOT_AOT_{upper}_H_
@@ -43,13 +49,17 @@ def c_header(info: ProgramInfo, metadata: Metadata) -> str:
 extern "C" {{
 #endif
 
-{_static_call(metadata)}/* Whether this CPU has the instructions of the code. */
+{_static_call(metadata, where)}/* Whether this CPU has the instructions of the code. */
 int32_t {symbol}_supported(void);
 
-/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
+/* Which version of the code this CPU runs: {", ".join(metadata.levels)}; "" if none. */
+const char* {symbol}_level(void);
+
+{_weights(metadata)}{_threads(metadata)}/* Checks the dimensions of the arguments and
+ * computes sizes. in_dims[k] has those of argument k. */
 int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
 
-/* Runs the program on this thread, for sizes that {symbol}_prepare computed. */
+/* Runs the program{where}, for sizes that {symbol}_prepare computed. */
 int32_t {symbol}_execute(const void* const* args, void* const* results, const int64_t* sizes);
 
 /* The same on the caller's threads: `parallel` calls function(env, chunk) for every chunk below
@@ -74,11 +84,52 @@ const char* {symbol}_metadata(void);
 """
 
 
-def _static_call(metadata: Metadata) -> str:
+def _slots(metadata: Metadata) -> str:
+    if not metadata.triple.startswith("wasm32"):
+        return ""
+    return (
+        " * Elements of tables of addresses (in_dims, args, results) have 8 bytes, of which the\n"
+        " * first four are the address. Names are those of the module's exports.\n *\n"
+    )
+
+
+def _weights(metadata: Metadata) -> str:
+    """Return what loads the weights, if they are not inside."""
+    if metadata.weights == "inside":
+        return ""
+    symbol, upper = metadata.symbol, metadata.symbol.upper()
+    text = f"""/* Weights are not inside. Set them before anything else; the first stay in use. */
+#define {upper}_WEIGHTS_BYTES INT64_C({metadata.constant_bytes})
+
+/* Takes the contents of {metadata.weights_file}, aligned to 64 bytes; checks size and checksum. */
+int32_t {symbol}_set_weights(const void* data, int64_t bytes);
+
+"""
+    if metadata.weights == "caller":
+        return text
+    return f"""{text}/* Maps a file and sets it. NULL: {metadata.weights_file}, in the folder of the
+ * library or program that this code is in. Does nothing if weights are set. */
+int32_t {symbol}_load_weights(const char* path);
+
+"""
+
+
+def _threads(metadata: Metadata) -> str:
+    if metadata.threads == "none":
+        return ""
+    symbol = metadata.symbol
+    return f"""/* How many threads run the program from now on, the caller's included; first 1. They
+ * are started when there is work for them, and kept. Returns the count that is in force. */
+int32_t {symbol}_set_threads(int32_t count);
+
+"""
+
+
+def _static_call(metadata: Metadata, where: str) -> str:
     if not metadata.is_static:
         return ""
     call = f"int32_t {metadata.symbol}(const void* const* args, void* const* results);"
-    return f"/* Runs the program on this thread. */\n{call}\n\n"
+    return f"/* Runs the program{where}. */\n{call}\n\n"
 
 
 def _arrays(table: str, metadata: Metadata) -> str:

@@ -5,7 +5,7 @@ Between LLVM's objects (`llvm.elf` reads them) and the files that `build` writes
 they are, side by side; symbols are joined by name; blocks of data (weights) get sections of their
 own. Invariant: with `exports`, no other symbol can clash with those of another object.
 
-Source: the ELF-64 object file format; the System V ABI, x86-64 supplement.
+Source: the ELF-64 object file format.
 """
 
 from __future__ import annotations
@@ -14,30 +14,33 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 
 from ingot.llvm.elf import ALLOCATE, NOBITS, PROGBITS, RELA, SYMTAB, ElfObject, Symbol
+from ingot.llvm.relocations import Machine
 from ingot.support.diagnostics import InternalError
 
 _STRTAB, _LOCAL, _GLOBAL, _OBJECT = 3, 0, 1, 1
 _INFO_LINK, _GROUP = 0x40, 0x200
-_HEADER_BYTES, _X86_64, _ALIGNMENT = 64, 62, 64
+_HEADER_BYTES, _ALIGNMENT = 64, 64
 
 
 def merge_objects(
     objects: Sequence[bytes],
     blocks: Mapping[str, bytes],
     exports: Collection[str] | None = None,
+    prefix: str = "",
 ) -> bytes:
     """Return one object with the sections of all.
 
     Args:
-        objects: x86-64 objects, position independent.
+        objects: position independent objects for one machine.
         blocks: read-only data by symbol, each aligned to 64 bytes.
         exports: the symbols that others see; None: all that the objects let others see.
+        prefix: put before the name of all that is defined, so that two programs can be joined.
 
     Raises:
         InternalError: INGOT0931 two of them define the same symbol.
     """
-    merger = _Merger(exports)
     sources = [ElfObject(data) for data in objects]
+    merger = _Merger(sources[0].machine, exports, prefix)
     for number, source in enumerate(sources):
         merger.add_sections(number, source)
     for name, data in blocks.items():
@@ -65,8 +68,8 @@ class _Strings:
 class _Merger:
     """The object under construction."""
 
-    def __init__(self, exports: Collection[str] | None) -> None:
-        self._exports = exports
+    def __init__(self, machine: Machine, exports: Collection[str] | None, prefix: str) -> None:
+        self._machine, self._exports, self._prefix = machine, exports, prefix
         self._content = bytearray(_HEADER_BYTES)
         self._headers = [bytes(64)]
         self._section_names, self._symbol_names = _Strings(), _Strings()
@@ -124,7 +127,7 @@ class _Merger:
         if name in self._home:
             raise InternalError(f"two objects define '{name}'", code="INGOT0931")
         seen = self._exports is None or name in self._exports
-        self._home[name] = self._add_symbol(name, kind, section, value, size, seen)
+        self._home[name] = self._add_symbol(self._prefix + name, kind, section, value, size, seen)
 
     def _add_symbol(
         self, name: str, kind: int, section: int, value: int, size: int, is_global: bool
@@ -196,7 +199,7 @@ class _Merger:
         self._content += bytes(-len(self._content) % 8)
         table = len(self._content)
         identity = b"\x7fELF\2\1\1" + bytes(9)
-        rest = (1, _X86_64, 1, 0, 0, table, 0, _HEADER_BYTES, 0, 0, 64, last + 1, last)
+        rest = (1, self._machine.number, 1, 0, 0, table, 0, _HEADER_BYTES, 0, 0, 64, last + 1, last)
         head = identity + struct.pack("<HHIQQQIHHHHHH", *rest)
         return b"".join((head, self._content[_HEADER_BYTES:], *self._headers))
 

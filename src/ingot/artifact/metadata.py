@@ -14,11 +14,30 @@ from typing import Any, cast
 
 from ingot.support.diagnostics import UnsupportedError
 
-FORMAT = 1
+FORMAT = 2
 """Number of the C interface and of this record. A loader takes its own number and no other."""
 
 OUT_OF_MEMORY, WRONG_CPU = -1, -(1 << 31) + 1
 """Statuses that every program may return; `-2 - k` is constraint `k`, `1 + k` run error `k`."""
+
+NO_WEIGHTS, WEIGHTS_UNREADABLE, WEIGHTS_SIZE, WEIGHTS_CHECKSUM, WEIGHTS_ALIGNMENT = (
+    -(1 << 31) + number for number in range(3, 8)
+)
+"""Statuses of programs whose weights are not inside."""
+
+WEIGHTS = ("inside", "beside", "caller")
+"""Where weights lie: in the library, in a file that it maps, in memory that the caller gives."""
+
+THREADS = ("none", "own")
+"""Whether a program has a thread pool of its own."""
+
+_WEIGHT_MESSAGES = {
+    NO_WEIGHTS: "the weights are not loaded",
+    WEIGHTS_UNREADABLE: "the file of weights cannot be read",
+    WEIGHTS_SIZE: "these weights are not those of this program: the size differs",
+    WEIGHTS_CHECKSUM: "these weights are not those of this program: the checksum differs",
+    WEIGHTS_ALIGNMENT: "weights must be aligned to 64 bytes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +58,14 @@ class Metadata:
         symbol: prefix of its C functions.
         version: the version of Ingot that made it.
         triple, cpu, features: what LLVM made code for.
-        level: the CPU level, by Ingot's name.
+        levels: the CPU levels, by Ingot's names, widest first; cpu and features are the last one's.
         params, outputs: the signature.
         num_sizes: elements of the array that `SYMBOL_prepare` fills.
         output_bytes, output_dims: where in that array the first result's bytes and dimensions lie.
-        constant_bytes: bytes of weights and constants inside.
+        constant_bytes: bytes of weights and constants.
+        weights: where they lie, one of `WEIGHTS`.
+        weights_file: name of the file that holds them; empty if they are inside.
+        threads: "none": the caller's thread or pool; "own": it has a pool as well.
     """
 
     symbol: str
@@ -51,13 +73,16 @@ class Metadata:
     triple: str
     cpu: str
     features: str
-    level: str
+    levels: tuple[str, ...]
     params: tuple[ArrayInfo, ...]
     outputs: tuple[ArrayInfo, ...]
     num_sizes: int
     output_bytes: int
     output_dims: int
     constant_bytes: int
+    weights: str = "inside"
+    weights_file: str = ""
+    threads: str = "none"
 
     @property
     def is_static(self) -> bool:
@@ -89,6 +114,7 @@ def from_json(text: str, path: str) -> Metadata:
         )
     for name in ("params", "outputs"):
         rows[name] = tuple(_array(row) for row in rows[name])
+    rows["levels"] = tuple(rows["levels"])
     return Metadata(**rows)
 
 
@@ -103,8 +129,14 @@ def shape_text(array: ArrayInfo | tuple[str, tuple[int | None, ...]]) -> str:
     return f"{name}[{','.join('?' if dim is None else str(dim) for dim in dims)}]"
 
 
-def messages(limits: Mapping[str, tuple[str, ...]]) -> dict[int, str]:
-    """Return the message of each status; `limits` has `refused` (constraints) and `failed`."""
+def messages(limits: Mapping[str, tuple[str, ...]], weights: str = "inside") -> dict[int, str]:
+    """Return the message of each status.
+
+    Args:
+        limits: `refused` (constraints) and `failed` (run errors).
+        weights: where weights lie.
+    """
     found = {OUT_OF_MEMORY: "out of memory", WRONG_CPU: "this CPU lacks instructions of the code"}
+    found |= {} if weights == "inside" else _WEIGHT_MESSAGES
     found |= {-2 - number: text for number, text in enumerate(limits["refused"])}
     return found | {1 + number: text for number, text in enumerate(limits["failed"])}

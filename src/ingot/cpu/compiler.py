@@ -142,7 +142,7 @@ def host_code(
     info: ProgramInfo,
 ) -> tuple[str, ProgramInfo]:
     """Return LLVM IR of the host program, and `info` with the limits that it checks."""
-    builder = ModuleBuilder("host", vector_bits=target.vector_bits)
+    builder = ModuleBuilder("host", target.architecture, target.vector_bits)
     program = HostProgram(builder, module, assignment, kernels, info, plan)
     computed = [*program.emit(), *computed_sizes(module, plan, assignment.arena_bytes)]
     symbolic = (size for size in computed if isinstance(size, Dim))

@@ -176,8 +176,18 @@ class ControlFlow(ABC):
         if isinstance(held, RuntimeSlot):
             return self.runtime
         if isinstance(held, CodeSlot):
-            return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
+            return self._address_of(held.symbol)
         return self.f.as_value(self.emitter.names[held])
+
+    def _address_of(self, symbol: str) -> Value:
+        """Return the address of a function or of a kernel's table."""
+        compiled = self.kernels.compiled.values()
+        # WebAssembly has functions and data in address spaces of their own.
+        if self.builder.architecture == "wasm" and any(
+            symbol in kernel.emitted.tables for kernel in compiled
+        ):
+            return self.builder.global_text(symbol, "external constant i8")
+        return Value(lt.PTR, self.builder.declare(symbol, lt.VOID, []).text)
 
     def _emit_inlined(self, kernel: LoopKernel, addresses: list[Value]) -> None:
         """Emit a kernel's code here."""

@@ -45,7 +45,7 @@ from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
-from ingot.llvm.linking import link_object
+from ingot.llvm.linking import map_objects
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
@@ -118,8 +118,8 @@ class KernelSet:
         vectors = vectors_of(self.target)
         groups = share_out(kernel_codes(self.pending, vectors), vectors, cpus)
         for group in groups:
-            bits = self.target.vector_bits
-            module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
+            target = self.target
+            module = ModuleBuilder("kernels", target.architecture, target.vector_bits, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             is_quick = all(made.is_quick for made in emitted)
             code = Code(module.text(), QUICK_KERNELS if is_quick else KERNELS)
@@ -169,7 +169,7 @@ class KernelSet:
         needed = shared_addresses(self.loops.shared)
         for kernel in map(self.compiled.__getitem__, self.pending):
             needed |= shared_addresses(kernel.shared)
-        library = link_object([code.object for code, _ in self._jobs], needed)
+        library = map_objects([code.object for code, _ in self._jobs], self.target, needed)
         for code, _ in self._jobs:
             code.library = library
         for name in self.pending:

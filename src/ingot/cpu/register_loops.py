@@ -52,7 +52,8 @@ def emit_register_loops(
     outermost = [loop for loop in found if loop not in inner]
     if not outermost:
         return
-    builder = ModuleBuilder("loops", vector_bits=kernels.target.vector_bits, imports=True)
+    target = kernels.target
+    builder = ModuleBuilder("loops", target.architecture, target.vector_bits, imports=True)
     loops = {
         loop: _LoopFunction(builder, f"loop_{number}", loop, module, assignment, kernels, plan)
         for number, loop in enumerate(outermost)

@@ -2,7 +2,8 @@
 """`load` and `dump`: a module from a file or bytes of any format, and back.
 
 What the format is follows from the data itself, not from the file's name: MLIR bytecode has a magic
-number, MLIR text and HLO text begin with words of their own, and what is not text is a proto.
+number, MLIR text and HLO text begin with words of their own, what `jax.export` writes has MLIR
+bytecode inside, and what else is not text is a proto.
 
 Example:
     >>> module = load("HloModule m ENTRY e { ROOT x = f32[2] parameter(0) }")
@@ -27,6 +28,7 @@ from ingot.formats.hlo_proto import (
 from ingot.formats.hlo_text import parse_hlo, print_module
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.formats.stablehlo.binding import is_bytecode
+from ingot.formats.stablehlo.exported import artifact_of, require_artifact
 from ingot.formats.stablehlo.isolated import parse_isolated
 from ingot.hlo.module import Module
 from ingot.support.arguments import bytes_of, encodable, require_type
@@ -52,12 +54,14 @@ READERS: dict[str, Callable[[bytes], Module]] = {
     "hlo_snapshot": parse_hlo_proto,
     "stablehlo": parse_isolated,
     "mlir": parse_isolated,
+    "jax_export": lambda data: parse_isolated(require_artifact(data)),
 }
 """Readers of any data, whatever it is."""
 _TRUSTED_READERS: dict[str, Callable[[bytes], Module]] = {
     **READERS,
     "stablehlo": parse_stablehlo,
     "mlir": lambda data: parse_stablehlo(_text(data)),
+    "jax_export": lambda data: parse_stablehlo(require_artifact(data)),
 }
 """Readers of data that is whole: MLIR ends the process on some that is not."""
 WRITERS: dict[str, Callable[[Module], bytes]] = {
@@ -73,7 +77,7 @@ def sniff(data: bytes) -> str:
         return "stablehlo"
     head = data[:_HEAD]
     if not _is_text(head):
-        return "hlo_proto"
+        return "hlo_proto" if artifact_of(data) is None else "jax_export"
     text = _text(head)
     blank = _BLANK.match(text)
     start = blank.end() if blank is not None else 0

@@ -12,11 +12,11 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from ingot.llvm.relocations import MACHINES
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 PROGBITS, SYMTAB, RELA, NOBITS = 1, 2, 4, 8
 WRITE, ALLOCATE = 1, 2
-_X86_64 = 62
 _UNDEFINED = 0
 _STRONG, _WEAK = 1, 2
 
@@ -62,10 +62,11 @@ class Relocation(NamedTuple):
 
 
 class ElfObject:
-    """One object for x86-64.
+    """One object.
 
     Attributes:
         data: the file.
+        machine: what it is for, a row of `relocations.MACHINES`.
         sections: all headers.
         symbols: all symbols, in the order of the table.
         loaded: the sections that are part of the program.
@@ -73,7 +74,7 @@ class ElfObject:
         undefined: names of those that it needs.
     """
 
-    __slots__ = ("data", "defined", "loaded", "sections", "symbols", "undefined")
+    __slots__ = ("data", "defined", "loaded", "machine", "sections", "symbols", "undefined")
 
     def __init__(self, data: bytes) -> None:
         """Read the headers.
@@ -85,11 +86,12 @@ class ElfObject:
         if data[:6] != b"\x7fELF\x02\x01":
             raise InternalError("an object file is not ELF64 little-endian")
         (machine,) = struct.unpack_from("<H", data, 18)
-        if machine != _X86_64:
+        if machine not in MACHINES:
             raise UnsupportedError(
-                f"objects are linked for x86-64, not for ELF machine {machine}",
+                f"objects are linked for x86-64 and AArch64, not for ELF machine {machine}",
                 hint="link the object file with the machine's own linker",
             )
+        self.machine = MACHINES[machine]
         self.data = data
         (table,) = struct.unpack_from("<Q", data, 40)
         size, count, _ = struct.unpack_from("<HHH", data, 58)

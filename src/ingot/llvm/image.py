@@ -8,24 +8,19 @@ that hold addresses, and functions by jumps through those slots.
 
 Invariant: positions are relative to the image's start; whoever knows the start fills in addresses
 (`pointers`, `imports`).
-
-Source: the System V ABI, x86-64 supplement (relocations).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 from ingot.llvm.elf import WRITE, ElfObject, Relocation, Symbol
+from ingot.llvm.relocations import MACHINES, X86_64
 from ingot.support.diagnostics import InternalError
 
 PAGE = 4096
 SLOT_BYTES = 8
-_R_64, _R_PC32, _R_PLT32 = 1, 2, 4
-_R_GOT = (9, 41, 42)
 _TABLE = "_GLOBAL_OFFSET_TABLE_"
-_JUMP_BYTES = 8  # jmp *slot(%rip), padded
 
 
 class Image:
@@ -33,6 +28,7 @@ class Image:
 
     Attributes:
         objects: whose sections it holds.
+        machine: what all of them are for.
         foreign: names that none of them defines.
         position: where the next part goes; at the end, the size.
         pointers: what holds the address of a place of the image: its position, the place's.
@@ -46,6 +42,7 @@ class Image:
             InternalError: two of them define the same symbol.
         """
         self.objects = [ElfObject(data) for data in objects]
+        self.machine = self.objects[0].machine if self.objects else MACHINES[X86_64]
         self._relocations = [source.relocations() for source in self.objects]
         self._home: dict[str, tuple[int, Symbol]] = {}
         for number, source in enumerate(self.objects):
@@ -86,14 +83,14 @@ class Image:
         for relocations in self._relocations:
             for relocation in relocations:
                 name = relocation.symbol.name
-                if relocation.kind in _R_GOT:
+                if relocation.kind in self.machine.slots:
                     self._slot_numbers.setdefault(name, len(self._slot_numbers))
-                elif relocation.kind != _R_64 and name in self._foreign:
+                elif relocation.kind != self.machine.absolute and name in self._foreign:
                     jumped[name] = None
         for name in jumped:
             self._slot_numbers.setdefault(name, len(self._slot_numbers))
         self._jump_numbers = {name: number for number, name in enumerate(jumped)}
-        self._jumps = self.reserve(_JUMP_BYTES * len(jumped))
+        self._jumps = self.reserve(self.machine.jump_bytes * len(jumped))
 
     def place_data(self) -> None:
         """Lay out what is written."""
@@ -114,7 +111,7 @@ class Image:
     def most_addresses(self) -> int:
         """How many addresses are to be filled in."""
         kinds = (item.kind for relocations in self._relocations for item in relocations)
-        return len(self._slot_numbers) + sum(kind == _R_64 for kind in kinds)
+        return len(self._slot_numbers) + sum(kind == self.machine.absolute for kind in kinds)
 
     def position_of(self, name: str) -> int:
         """Return where a symbol lies that the objects define."""
@@ -133,8 +130,8 @@ class Image:
             section = source.sections[index]
             content[at : at + section.size] = source.bytes_of(section)
         for name, number in self._jump_numbers.items():
-            at = self._jumps + number * _JUMP_BYTES
-            struct.pack_into("<Hi", content, at, 0x25FF, self._slot(name) - (at + 6))
+            at = self._jumps + number * self.machine.jump_bytes
+            self.machine.jump(content, at, self._slot(name))
         for name in self._slot_numbers:
             if name in self._home:
                 self.pointers.append((self._slot(name), self.position_of(name)))
@@ -151,15 +148,16 @@ class Image:
     def _relocate(self, content: bytearray, number: int, relocation: Relocation) -> None:
         section, offset, kind, symbol, addend = relocation
         at = self._places[number, section] + offset
-        if kind in (_R_PC32, _R_PLT32):
-            struct.pack_into("<i", content, at, self._target(number, symbol) + addend - at)
-        elif kind in _R_GOT:
-            struct.pack_into("<i", content, at, self._slot(symbol.name) + addend - at)
-        elif kind == _R_64 and symbol.name in self._foreign:
+        machine = self.machine
+        if kind == machine.absolute and symbol.name in self._foreign:
             self.imports.append((at, symbol.name, addend))
-        elif kind == _R_64:
+            return
+        if kind == machine.absolute:
             self.pointers.append((at, self._target(number, symbol) + addend))
-        else:
+            return
+        is_slot = kind in machine.slots
+        found = self._slot(symbol.name) if is_slot else self._target(number, symbol)
+        if not machine.write(content, at, kind, found + addend):
             raise InternalError(
                 f"relocation {kind} of '{symbol.name}' is none of position-independent code",
                 code="INGOT0931",
@@ -171,4 +169,4 @@ class Image:
             return self._places[number, symbol.section] + symbol.value
         if symbol.name in self._home:
             return self.position_of(symbol.name)
-        return self._jumps + _JUMP_BYTES * self._jump_numbers[symbol.name]
+        return self._jumps + self.machine.jump_bytes * self._jump_numbers[symbol.name]

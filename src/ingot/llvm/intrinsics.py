@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from ingot.llvm.types import I1, Type, vector
 
+EVERYWHERE, CPUS = ("x86", "nvptx", "aarch64", "wasm"), ("x86", "aarch64", "wasm")
+"""Architectures: all, and those that the CPU compiler makes code for."""
+
 RESULT = -1
 """Overload position that stands for the result type; others are argument indices."""
 
@@ -29,7 +32,7 @@ class Intrinsic:
 
     signature: str
     overloads: tuple[int, ...] = (RESULT,)
-    architectures: tuple[str, ...] = ("x86", "nvptx")
+    architectures: tuple[str, ...] = EVERYWHERE
 
 
 _GENERIC = {"F": "float", "I": "integer"}
@@ -67,7 +70,7 @@ def _family(
     prefix: str,
     names: str,
     overloads: tuple[int, ...] = (),
-    architectures: tuple[str, ...] = ("x86", "nvptx"),
+    architectures: tuple[str, ...] = EVERYWHERE,
 ) -> dict[str, Intrinsic]:
     row = Intrinsic(signature, overloads, architectures)
     return {f"{prefix}{name}": row for name in names.split()}
@@ -82,7 +85,8 @@ _MMA = "sl_{0}{0}{0}{0}s" + 6 * " {1}" + 4 * " {0}"
 INTRINSICS: dict[str, Intrinsic] = {
     **_family("F F F F", "llvm.", "fma fmuladd", _BY_RESULT),
     **_family("F F", "llvm.", "fabs sqrt floor ceil trunc rint nearbyint", _BY_RESULT),
-    **_family("F F", "llvm.", "roundeven canonicalize", _BY_RESULT),
+    **_family("F F", "llvm.", "roundeven", _BY_RESULT),
+    **_family("F F", "llvm.", "canonicalize", _BY_RESULT, ("x86", "nvptx", "aarch64")),
     **_family("F F F", "llvm.", "copysign minnum maxnum minimum maximum", _BY_RESULT),
     **_family("I I I", "llvm.", "smax smin umax umin", _BY_RESULT),
     **_family("I I I", "llvm.", "uadd.sat sadd.sat usub.sat ssub.sat", _BY_RESULT),
@@ -103,15 +107,15 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.trap": Intrinsic("void", ()),
     "llvm.expect": Intrinsic("I I I"),
     "llvm.memcpy": Intrinsic("void p0 p0 i64 i1", (0, 1, 2)),
-    "llvm.memmove": Intrinsic("void p0 p0 i64 i1", (0, 1, 2), _X86),
+    "llvm.memmove": Intrinsic("void p0 p0 i64 i1", (0, 1, 2), CPUS),
     "llvm.memset": Intrinsic("void p0 i8 i64 i1", (0, 2)),
-    "llvm.prefetch": Intrinsic("void p0 i32 i32 i32", _BY_ARGUMENT, _X86),
-    "llvm.masked.load": Intrinsic("V p0 B V", (RESULT, 0), _X86),
-    "llvm.masked.store": Intrinsic("void V p0 B", (0, 1), _X86),
-    "llvm.masked.gather": Intrinsic("V P B V", (RESULT, 0), _X86),
-    "llvm.masked.scatter": Intrinsic("void V P B", (0, 1), _X86),
-    "llvm.masked.compressstore": Intrinsic("void V p0 B", _BY_ARGUMENT, _X86),
-    "llvm.masked.expandload": Intrinsic("V p0 B V", _BY_RESULT, _X86),
+    "llvm.prefetch": Intrinsic("void p0 i32 i32 i32", _BY_ARGUMENT, CPUS),
+    "llvm.masked.load": Intrinsic("V p0 B V", (RESULT, 0), CPUS),
+    "llvm.masked.store": Intrinsic("void V p0 B", (0, 1), CPUS),
+    "llvm.masked.gather": Intrinsic("V P B V", (RESULT, 0), CPUS),
+    "llvm.masked.scatter": Intrinsic("void V P B", (0, 1), CPUS),
+    "llvm.masked.compressstore": Intrinsic("void V p0 B", _BY_ARGUMENT, CPUS),
+    "llvm.masked.expandload": Intrinsic("V p0 B V", _BY_RESULT, CPUS),
     **{
         f"llvm.x86.{name}.{bits}": Intrinsic(types.format(bits // 32, bits // each), (), _X86)
         for name, types, each in (
@@ -127,6 +131,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.x86.avx512.mask.range.sd": Intrinsic("v2f64 v2f64 v2f64 v2f64 i8 i32 i32", (), _X86),
     "llvm.x86.sse2.pause": Intrinsic("void", (), _X86),
     "llvm.readcyclecounter": Intrinsic("i64", (), _X86),
+    "llvm.wasm.memory.grow": Intrinsic("i32 i32 i32", _BY_RESULT, ("wasm",)),
     **{
         f"llvm.nvvm.read.ptx.sreg.{name}": Intrinsic("i32", (), _NVPTX)
         for name in (

@@ -19,6 +19,7 @@ from typing import Any
 from ingot.llvm.binding import emit, llvm, run_passes
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.headroom import headroom
+from ingot.llvm.isolated import emit_isolated
 from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
@@ -127,9 +128,17 @@ def compile_object(
     key = store.key(_settings(target, how.level), ",".join(how.passes), ir_text)
     found = store.get(key)
     if found is None:
-        found = _emit(ir_text, target, how, as_object=True)
+        if target.is_foreign:
+            found = emit_isolated(ir_text, target, how.level, how.passes)
+        else:
+            found = emit_object(ir_text, target, how)
         store.put(key, found)
     return found
+
+
+def emit_object(ir_text: str, target: TargetSpec, how: Optimization) -> bytes:
+    """Return the object file of a module, made in this process."""
+    return _emit(ir_text, target, how, as_object=True)
 
 
 def compile_named(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ingot.llvm.image import PAGE, Image
+from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError, ResourceError
 from ingot.support.forking import defers_fork
 
@@ -101,6 +102,15 @@ def link_object(
     # Not at exit: other threads may run the code until then.
     weakref.finalize(library, _system().munmap, start, len(content)).atexit = False
     return library
+
+
+def map_objects(
+    objects: Sequence[bytes], target: TargetSpec, imports: Mapping[str, int] | None = None
+) -> Library:
+    """Return `link_object` of code for `target`; of another architecture's, nothing is mapped."""
+    if target.is_foreign:
+        return Library(f"ingot{next(_names)}", {}, ())
+    return link_object(objects, imports)
 
 
 def _map(size: int) -> int:

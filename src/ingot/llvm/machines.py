@@ -67,7 +67,7 @@ def make_machine(target: TargetSpec, opt_level: int) -> Any:
         cpu=target.cpu,
         features=target.features,
         opt=opt_level,
-        reloc="pic",
+        reloc="static" if target.architecture == "wasm" else "pic",
         codemodel="small" if target.architecture == "x86" else "default",
         jit=target.architecture == "x86",
     )

@@ -6,7 +6,7 @@ lays its sections out in two segments (read and execute; read and write), applie
 that are known, and writes down the rest for the loader. Invariant: every symbol that the object
 does not define is looked up by the loader in `needed`, at load time, so a missing one is its error.
 
-Source: the System V ABI, x86-64 supplement (relocations), and the ELF-64 object file format.
+Source: the System V ABI, dynamic linking, and the ELF-64 object file format.
 """
 
 from __future__ import annotations
@@ -14,35 +14,42 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from ingot.llvm.image import PAGE, Image
+from ingot.llvm.image import Image
 
 _HEADER_BYTES, _SEGMENT_BYTES, _SYMBOL_BYTES, _RELA_BYTES = 64, 56, 24, 24
 _SEGMENTS = 4
-_X86_64 = 62
-_R_64, _R_RELATIVE = 1, 8
+_DT_FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
 
 
-def link_shared(data: bytes, name: str, needed: Sequence[str], exports: Sequence[str]) -> bytes:
+def link_shared(
+    data: bytes, name: str, needed: Sequence[str], exports: Sequence[str], *, stays: bool = False
+) -> bytes:
     """Return an ELF shared library.
 
     Args:
-        data: a position-independent x86-64 object.
+        data: a position-independent object for x86-64 or AArch64.
         name: the library's own name (DT_SONAME).
         needed: libraries that the loader loads before it, "libc.so.6".
         exports: functions of the object that others may call.
+        stays: whether it is never unloaded, because threads of its own run its code.
 
     Raises:
         UnsupportedError: the object is for another machine.
         InternalError: it has a relocation that position-independent code does not have.
     """
-    return _Library(Image([data]), name, needed, exports).file()
+    return _Library(Image([data]), name, needed, exports, stays).file()
 
 
 class _Library:
     """The library under construction: the tables for the loader around an image."""
 
     def __init__(
-        self, image: Image, name: str, needed: Sequence[str], exports: Sequence[str]
+        self,
+        image: Image,
+        name: str,
+        needed: Sequence[str],
+        exports: Sequence[str],
+        stays: bool,
     ) -> None:
         self.image = image
         self.exports = tuple(exports)
@@ -50,6 +57,7 @@ class _Library:
         self.strings = b"\0"
         self.names = [self._string(item) for item in self.dynamic]
         self.name, self.needed = self._string(name), [self._string(item) for item in needed]
+        self.flags = [(_DT_FLAGS_1, _NODELETE)] if stays else []
         self.places: dict[str, int] = {}
         self._lay_out()
         self.content = image.content()
@@ -69,18 +77,23 @@ class _Library:
         image.place_code()
         self.places["relocations"] = image.reserve(_RELA_BYTES * image.most_addresses)
         self.code_end = image.position
-        self.data_start = image.reserve(0, PAGE)
+        self.data_start = image.reserve(0, image.machine.page)
         image.place_data()
         image.place_slots()
-        self.places["dynamic"] = image.reserve(16 * (10 + len(self.needed)))
+        self.places["dynamic"] = image.reserve(self._dynamic_bytes)
+
+    @property
+    def _dynamic_bytes(self) -> int:
+        return 16 * (10 + len(self.needed) + len(self.flags))
 
     def _relocations(self) -> bytes:
         """Return what the loader fills in: addresses of places, and of others' symbols."""
         numbers = {name: 1 + number for number, name in enumerate(self.dynamic)}
-        pack = struct.Struct("<QQq").pack
-        rows = [pack(at, _R_RELATIVE, place) for at, place in self.image.pointers]
+        pack, machine = struct.Struct("<QQq").pack, self.image.machine
+        rows = [pack(at, machine.relative, place) for at, place in self.image.pointers]
         rows += [
-            pack(at, numbers[name] << 32 | _R_64, addend) for at, name, addend in self.image.imports
+            pack(at, numbers[name] << 32 | machine.absolute, addend)
+            for at, name, addend in self.image.imports
         ]
         return b"".join(rows)
 
@@ -119,16 +132,18 @@ class _Library:
             *((1, name) for name in self.needed),
             *((14, self.name), (4, self.places["hash"]), (5, self.places["strings"])),
             *((6, self.places["symbols"]), (10, strings), (11, _SYMBOL_BYTES)),
+            *self.flags,
             *((7, self.places["relocations"]), (8, relocations), (9, _RELA_BYTES), (0, 0)),
         ]
         return b"".join(struct.pack("<QQ", *row) for row in rows)
 
     def _segments(self) -> bytes:
         start, dynamic = self.data_start, self.places["dynamic"]
+        page = self.image.machine.page
         rows = [
-            (1, 5, 0, self.code_end, PAGE),
-            (1, 6, start, self.image.position - start, PAGE),
-            (2, 6, dynamic, 16 * (10 + len(self.needed)), 8),
+            (1, 5, 0, self.code_end, page),
+            (1, 6, start, self.image.position - start, page),
+            (2, 6, dynamic, self._dynamic_bytes, 8),
             (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
         ]
         return b"".join(
@@ -138,5 +153,6 @@ class _Library:
 
     def _header(self) -> bytes:
         identity = b"\x7fELF\2\1\1" + bytes(9)
-        rest = (3, _X86_64, 1, 0, _HEADER_BYTES, 0, 0, 64, _SEGMENT_BYTES, _SEGMENTS, 64, 0, 0)
+        rows = (_HEADER_BYTES, 0, 0, 64, _SEGMENT_BYTES, _SEGMENTS, 64, 0, 0)
+        rest = (3, self.image.machine.number, 1, 0, *rows)
         return identity + struct.pack("<HHIQQQIHHHHHH", *rest)

@@ -39,6 +39,9 @@ _IMPLIED = {
 }
 
 
+_ARCHITECTURES = {"nvptx64": "nvptx", "aarch64": "aarch64", "wasm32": "wasm"}
+_HAVE_FMA_AND_HALF = ("nvptx", "aarch64")
+
 _LEVEL_FEATURES = frozenset[str]().union(*_IMPLIED.values())
 
 
@@ -117,8 +120,14 @@ class TargetSpec:
 
     @property
     def architecture(self) -> str:
-        """The column of the intrinsics table: "x86" or "nvptx"."""
-        return "nvptx" if self.triple.startswith("nvptx") else "x86"
+        """The column of the intrinsics table: "x86", "aarch64", "wasm" or "nvptx"."""
+        prefix = self.triple.partition("-")[0]
+        return _ARCHITECTURES.get(prefix, "x86")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this machine cannot map the code: it is for another architecture."""
+        return self.architecture != "x86"
 
     @property
     def has_avx512(self) -> bool:
@@ -133,12 +142,12 @@ class TargetSpec:
     @property
     def has_fma(self) -> bool:
         """Whether llvm.fma is one instruction."""
-        return "fma" in self.feature_set or not self.triple.startswith("x86")
+        return "fma" in self.feature_set or self.architecture in _HAVE_FMA_AND_HALF
 
     @property
     def has_f16c(self) -> bool:
         """Whether f16 converts to and from f32 in one instruction."""
-        return "f16c" in self.feature_set or not self.triple.startswith("x86")
+        return "f16c" in self.feature_set or self.architecture in _HAVE_FMA_AND_HALF
 
     @property
     def vector_bits(self) -> int:
@@ -148,7 +157,7 @@ class TargetSpec:
     @property
     def num_vector_registers(self) -> int:
         """How many vector registers an emitter may plan with."""
-        return 32 if self.has_avx512 or not self.triple.startswith("x86") else 16
+        return 32 if self.has_avx512 or self.architecture in _HAVE_FMA_AND_HALF else 16
 
 
 @cache

@@ -25,6 +25,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _SHARED_OBJECT = 3
+_mapped: dict[int, Array] = {}
+"""Weights that libraries use, by the address of a function of each."""
 
 
 class AotExecutable:
@@ -33,14 +35,23 @@ class AotExecutable:
     Attributes:
         path: the library.
         metadata: the signature, and what the program was compiled for.
+        level: the version of the code that this CPU runs.
     """
 
     def __init__(self, path: Path, library: ctypes.CDLL, metadata: Metadata) -> None:
         """Hold what `load_executable` loaded."""
         self.path = path
         self.metadata = metadata
-        self._storage = [storage_of(array) for array in metadata.params]
-        self._result_storage = [storage_of(array) for array in metadata.outputs]
+        self._library = library
+        self._params = [(storage_of(array), array.dims, array) for array in metadata.params]
+        self._results = [(storage_of(array), len(array.dims)) for array in metadata.outputs]
+        # Tables of addresses are bytes, which take a tenth of the time of ctypes' arrays.
+        self._pack_inputs = struct.Struct(f"={len(self._params)}Q").pack
+        self._pack_outputs = struct.Struct(f"={len(self._results)}Q").pack
+        # ctypes keeps each type of array that it ever made: these are made once.
+        self._sizes_type = ctypes.c_int64 * metadata.num_sizes
+        self._dims_types = [ctypes.c_int64 * max(1, len(row.dims)) for row in metadata.params]
+        self._known: tuple[Any, list[tuple[int, ...]]] | None = None
         symbol = metadata.symbol
         self._prepare: Any = library[f"{symbol}_prepare"]
         self._execute: Any = library[f"{symbol}_execute"]
@@ -49,6 +60,55 @@ class AotExecutable:
         self._execute.argtypes = (ctypes.c_void_p,) * 3
         self._error_msg.argtypes = (ctypes.c_int32,)
         self._error_msg.restype = ctypes.c_char_p
+        find_level: Any = library[f"{symbol}_level"]
+        find_level.restype = ctypes.c_char_p
+        self.level: str = find_level().decode()
+        self._set_weights: Any = None
+        if metadata.weights != "inside":
+            self._set_weights = library[f"{symbol}_set_weights"]
+            self._set_weights.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+
+    def set_threads(self, count: int) -> int:
+        """Set how many threads all executions use, the caller's included; return what holds.
+
+        Raises:
+            UnsupportedError: the library has no thread pool.
+        """
+        symbol, metadata = self.metadata.symbol, self.metadata
+        if metadata.threads == "none":
+            raise UnsupportedError(
+                f"{self.path} has no thread pool of its own",
+                hint="compile it with --threads=own",
+            )
+        return int(self._library[f"{symbol}_set_threads"](ctypes.c_int32(count)))
+
+    def load_weights(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Map the file of weights, for a library that has them beside it or from the caller.
+
+        Args:
+            path: the file; default: the one of `metadata.weights_file` beside the library.
+
+        Raises:
+            ResourceError: INGOT0411 the file cannot be read, or it is not this library's.
+        """
+        if self._set_weights is None:
+            return
+        place = self.path.with_name(self.metadata.weights_file) if path is None else Path(path)
+        try:
+            data = np.memmap(place, np.uint8, "r")
+        except (OSError, ValueError) as error:
+            raise ResourceError(
+                f"the weights of {self.path} cannot be read from {place}: {error}",
+                code="INGOT0411",
+                hint="give the file: ingot.load_executable(path, weights=...)",
+            ) from error
+        status = self._set_weights(data.ctypes.data, data.nbytes)
+        if status:
+            text = self._error_msg(status).decode()
+            raise ResourceError(f"{place}: {text}", code="INGOT0411")
+        # The library keeps the first address until the end: nothing unloads it.
+        library = ctypes.cast(self._set_weights, ctypes.c_void_p).value or 0
+        _mapped.setdefault(library, data)
 
     def __call__(self, *args: Any) -> Any:
         """Run the program; one result is returned as it is, several as a tuple.
@@ -60,30 +120,45 @@ class AotExecutable:
             ExecutionError: an argument does not fit, or a check of the program failed.
             ResourceError: out of memory.
         """
-        arrays = self._conform(args)
-        sizes = (ctypes.c_int64 * self.metadata.num_sizes)()
-        dims = [(ctypes.c_int64 * max(1, array.ndim))(*array.shape) for array in arrays]
-        table = (ctypes.c_void_p * max(1, len(dims)))(*map(ctypes.addressof, dims))
-        self._require(self._prepare(table, sizes))
-        results = list(self._results(sizes))
-        self._require(self._execute(_addresses(arrays), _addresses(results), sizes))
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _conform(self, args: tuple[Any, ...]) -> list[Array]:
-        params = self.metadata.params
+        params = self._params
         if len(args) != len(params):
             raise ExecutionError(
                 f"'{self.metadata.symbol}' takes {len(params)} arguments, not {len(args)}"
             )
-        rows = zip(params, self._storage, args, strict=True)
-        return [_fitting(param, storage, given) for param, storage, given in rows]
+        arrays = [
+            given
+            if type(given) is np.ndarray
+            and given.dtype == storage
+            and given.shape == dims
+            and given.flags.c_contiguous
+            and given.flags.aligned
+            else _fitting(row, storage, given)
+            for (storage, dims, row), given in zip(params, args, strict=True)
+        ]
+        sizes, shapes = self._known or self._prepared(arrays)
+        results = [
+            np.empty(shape, storage)
+            for shape, (storage, _) in zip(shapes, self._results, strict=True)
+        ]
+        inputs = self._pack_inputs(*map(_address, arrays))
+        outputs = self._pack_outputs(*map(_address, results))
+        status = self._execute(inputs, outputs, sizes)
+        if status:
+            self._require(status)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def _results(self, sizes: Any) -> Any:
-        at = self.metadata.output_dims
-        for output, storage in zip(self.metadata.outputs, self._result_storage, strict=True):
-            rank = len(output.dims)
-            yield np.empty(tuple(sizes[at : at + rank]), storage)
+    def _prepared(self, arrays: list[Array]) -> tuple[Any, list[tuple[int, ...]]]:
+        """Return the sizes of an execution and the shapes of its results; known ones are kept."""
+        sizes = self._sizes_type()
+        dims = [kind(*array.shape) for kind, array in zip(self._dims_types, arrays, strict=True)]
+        self._require(self._prepare(self._pack_inputs(*map(ctypes.addressof, dims)), sizes))
+        at, shapes = self.metadata.output_dims, list[tuple[int, ...]]()
+        for _, rank in self._results:
+            shapes.append(tuple(sizes[at : at + rank]))
             at += rank
+        if self.metadata.is_static:
+            self._known = sizes, shapes
+        return sizes, shapes
 
     def _require(self, status: int) -> None:
         if status == 0:
@@ -98,11 +173,20 @@ class AotExecutable:
         return f"AotExecutable({self.metadata.symbol}: ({params}) -> ({outputs}))"
 
 
-def load_executable(path: str | os.PathLike[str]) -> AotExecutable:
+def load_executable(
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+) -> AotExecutable:
     """Load a shared library that `ingot aot` wrote. It is native code: load only what you trust.
 
+    Args:
+        path: the library.
+        weights: its file of weights, if they are not inside; default: beside the library.
+        threads: how many threads it runs on, if it has a pool of its own; default: one.
+
     Raises:
-        ResourceError: INGOT0411 the file cannot be read or loaded.
+        ResourceError: INGOT0411 a file cannot be read or loaded, or is not this library's.
         UnsupportedError: it is no such library, it is for another machine, this CPU lacks
             instructions of its code, or another version of Ingot wrote it in another format.
     """
@@ -123,11 +207,15 @@ def load_executable(path: str | os.PathLike[str]) -> AotExecutable:
     supported: Any = library[f"{metadata.symbol}_supported"]
     if not supported():
         raise UnsupportedError(
-            f"{path} was compiled for the CPU level '{metadata.level}' ({metadata.cpu}), whose "
-            "instructions this CPU lacks",
+            f"{path} was compiled for the CPU level '{metadata.levels[-1]}' ({metadata.cpu}), "
+            "whose instructions this CPU lacks",
             hint="compile it again with a lower --level; 'plain' runs on every x86-64",
         )
-    return AotExecutable(place, library, metadata)
+    executable = AotExecutable(place, library, metadata)
+    executable.load_weights(weights)
+    if threads is not None:
+        executable.set_threads(threads)
+    return executable
 
 
 def _require_machine(path: Path) -> None:
@@ -183,5 +271,11 @@ def _fitting(param: ArrayInfo, storage: np.dtype[Any], given: Any) -> Array:
     return aligned
 
 
-def _addresses(arrays: list[Array]) -> Any:
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+def _address(array: Array) -> int:
+    """Return where a dense array lies."""
+    try:
+        # A third of the time of NumPy's own ways.
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    except (TypeError, ValueError):  # Read-only, empty, or of a type that buffers have not.
+        return int(array.__array_interface__["data"][0])

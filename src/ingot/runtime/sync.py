@@ -27,8 +27,13 @@ YIELD_EVERY = 1024
 """Pauses of a waiting loop after which the thread lets others run."""
 
 
-def futex_number() -> int:
-    """Return the number of the futex system call; UnsupportedError where there is none."""
+def futex_number(architecture: str = "x86") -> int:
+    """Return the number of the futex system call; UnsupportedError where there is none.
+
+    `architecture` is that of code for another machine than this.
+    """
+    if architecture != "x86":
+        return _FUTEX_NUMBERS[architecture]
     number = _FUTEX_NUMBERS.get(platform.machine())
     if number is None or not sys.platform.startswith("linux"):
         raise UnsupportedError(
@@ -44,7 +49,7 @@ def discard(_: object) -> None:
 
 def emit_pause(f: FunctionBuilder) -> None:
     """Tell the CPU that this is a waiting loop; other CPUs than x86 need no telling."""
-    if platform.machine() in ("x86_64", "AMD64"):
+    if f.module.architecture == "x86" and platform.machine() in ("x86_64", "AMD64"):
         f.intrinsic("llvm.x86.sse2.pause", VOID, [])
 
 
@@ -67,7 +72,8 @@ def _emit_futex(
 ) -> None:
     # `syscall` is variadic; with integer arguments only, the plain call is the same machine code.
     types = [I64, PTR, I64, I64, PTR, PTR, I64]
-    call = [f.const(I64, futex_number()), address, f.const(I64, operation), f.zext(number, I64)]
+    number_of_call = f.const(I64, futex_number(f.module.architecture))
+    call = [number_of_call, address, f.const(I64, operation), f.zext(number, I64)]
     f.call(f.module.declare("syscall", I64, types), [*call, timeout, zero(PTR), f.const(I64, 0)])
 
 

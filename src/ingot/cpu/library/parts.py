@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT, Optimization, compile_named
-from ingot.llvm.linking import Library, link_object
+from ingot.llvm.linking import Library, map_objects
 from ingot.llvm.target import TargetSpec
 from ingot.support.forking import defers_fork
 from ingot.support.recent import RecentTable
@@ -86,9 +86,9 @@ def shared_part(
         return found
 
     def text() -> str:
-        module = ModuleBuilder(name, vector_bits=target.vector_bits)
+        module = ModuleBuilder(name, target.architecture, target.vector_bits)
         define(module)
         return module.text()
 
     data = compile_named(name, SOURCES, text, target, how)
-    return _loaded.keep((target, name), Shared(name, text, how, data, link_object([data])))
+    return _loaded.keep((target, name), Shared(name, text, how, data, map_objects([data], target)))

@@ -60,6 +60,19 @@ def load_graph(graph: str, config: str) -> Module:
     return frozen_module(function)
 
 
+def fetch_names(config: str) -> tuple[str, ...]:
+    """Return the name of each fetch of tfcompile's config, the tensor's where it has none.
+
+    Args:
+        config: file of a `tensorflow.tf2xla.Config`, text or (`.pb`) binary.
+
+    Raises:
+        ResourceError, ParseError: as `load_graph`.
+    """
+    wanted = _read(config, tf2xla_pb2.Config())
+    return tuple(fetch.name or fetch.id.node_name for fetch in wanted.fetch)
+
+
 def _read(path: str, proto: Any) -> Any:
     """Return a proto with the content of a file; text where it is not binary."""
     try:

@@ -171,7 +171,9 @@ class _Box:
 
     def _buffer(self, name: str) -> Value:
         """Return the address of the buffer whose number is given."""
-        return self.f.load(lt.PTR, self.f.gep(self.buffers, self.given[name], lt.PTR), SLOT_BYTES)
+        # A slot has 8 bytes everywhere, a pointer of 32-bit WebAssembly four.
+        slot = lt.I64 if self.f.module.architecture == "wasm" else lt.PTR
+        return self.f.load(lt.PTR, self.f.gep(self.buffers, self.given[name], slot), SLOT_BYTES)
 
     def _runs(self, source: Value, target: Value, move: Move) -> None:
         """Emit the loops over the runs of the round."""
