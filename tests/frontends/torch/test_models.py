@@ -106,3 +106,12 @@ def test_one_program_serves_all_batch_sizes() -> None:
             x = torch.randn(batch, *IMAGES[1:])
             assert_results(compiled(x), eager.eval()(x), rtol=1e-4, atol=1e-5)
     assert counters["unique_graphs"] == before
+
+
+def test_every_size_of_an_image_is_symbolic() -> None:
+    eager, other, _ = _twins("resnet18", torch.float32)
+    compiled = torch.compile(other.eval(), backend="ingot", fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for batch, size in ((2, 32), (3, 48)):
+            x = torch.randn(batch, 3, size, size)
+            assert_results(compiled(x), eager.eval()(x), rtol=1e-4, atol=1e-5)
