@@ -56,7 +56,7 @@ TEST_SHARE = {
     "frontends/tensorflow/programs/test_optimizers.py": 4,
     "frontends/tensorflow/programs/test_refused_ops.py": 2,
     "frontends/tensorflow/programs/test_specialisation.py": 3,
-    "frontends/torch/test_opinfo.py": 40,
+    "frontends/torch/test_opinfo.py": 100,
     "fuzz/test_fuzz.py": 2,
     "llvm/test_math.py": 2,
     "ops/test_ops.py": 3,

@@ -49,7 +49,9 @@ class Row:
 @cache
 def rows() -> dict[str, Row]:
     """Return every row that PyTorch supports on the CPU, by name."""
-    made = (Row(op, kind) for op in op_db for kind in DTYPES if kind in op.supported_dtypes("cpu"))
+    # The ops of the jiterator run on GPUs only, whatever the table says.
+    ops = [op for op in op_db if not op.name.startswith("jiterator")]
+    made = (Row(op, kind) for op in ops for kind in DTYPES if kind in op.supported_dtypes("cpu"))
     return {row.name: row for row in made}
 
 
@@ -100,9 +102,13 @@ def compare(row: Row) -> tuple[int, set[str]]:
             host.update(name for name, why in graph.host_ops if why)
         if not re.match("(new_)?empty", row.op.name):
             _assert_close(found, expected, row.dtype)
-            _assert_close(ours, plain, row.dtype)
+            _assert_close(_tensors(ours), _tensors(plain), row.dtype)
         compared += 1
     return compared, host
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _assert_close(found: Any, expected: Any, kind: torch.dtype) -> None:
