@@ -74,3 +74,9 @@ def test_strict_names_the_op_and_the_line():
     )
     with pytest.raises(BackendCompilerFailed, match=r"(?s)INGOT0373.*ldl_factor.*test_options"):
         compiled(torch.eye(3))
+
+
+def test_failures_are_what_pytorch_raises():
+    divide = torch.compile(lambda x, y: x // y, backend="ingot")
+    with pytest.raises(RuntimeError, match=r"(?s)ZeroDivisionError.*test_options"):
+        divide(torch.tensor([3]), torch.tensor([0]))

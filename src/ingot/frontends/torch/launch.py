@@ -14,6 +14,7 @@ import ingot.client
 from ingot.client.executable import Executable
 from ingot.frontends.torch.call_code import make_call
 from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
+from ingot.frontends.torch.errors import as_torch_error
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.graph import Lowered
@@ -56,7 +57,7 @@ class Launch:
 
     def fail(self, status: int) -> IngotError:
         """Return the error for a status that is not 0."""
-        return status_error(self.executable.artifact.info, status, ())
+        return as_torch_error(status_error(self.executable.artifact.info, status, ()))
 
 
 def compile_piece(

@@ -15,6 +15,9 @@ from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 
+OUT_OF_BOUNDS = "an index is out of bounds"
+"""What the message of a check begins with; see `torch.errors`."""
+
 
 def checked(op: Op, indices: Instruction, size: Size, *, axis: int | None = None) -> Instruction:
     """Return indices into an axis of `size`, which must be in 0..size, as s64.
@@ -50,4 +53,4 @@ def _below(b: ArrayBuilder, indices: Instruction, size: Size) -> Instruction:
 
 def _message(size: Size, axis: int | None) -> str:
     of = "" if axis is None else f" dimension {axis} with"
-    return f"an index is out of bounds for{of} size {size}"
+    return f"{OUT_OF_BOUNDS} for{of} size {size}"

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of running programs as PyTorch's users catch them: Ingot's text, PyTorch's class.
+
+PyTorch raises `IndexError` for an index out of bounds, `RuntimeError` for everything else, and
+`torch.OutOfMemoryError` where there is no memory.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ingot.frontends.torch.lowering.index_checks import OUT_OF_BOUNDS
+from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
+
+
+class TorchExecutionError(ExecutionError, RuntimeError):
+    """A compiled program failed while it ran."""
+
+
+class TorchIndexError(ExecutionError, IndexError):
+    """An index of a compiled program is out of bounds."""
+
+
+class TorchOutOfMemoryError(ResourceError, torch.OutOfMemoryError):
+    """There is no memory for the results or temporaries of a program."""
+
+
+def as_torch_error(error: IngotError) -> IngotError:
+    """Return an error of an execution as an instance of the class that PyTorch's kernels raise."""
+    if isinstance(error, ResourceError):
+        return TorchOutOfMemoryError(error.diagnostic)
+    if not isinstance(error, ExecutionError):
+        return error
+    is_index = OUT_OF_BOUNDS in error.diagnostic.message
+    made = (TorchIndexError if is_index else TorchExecutionError)(error.diagnostic)
+    made.__cause__, made.status = error.__cause__, error.status
+    return made
