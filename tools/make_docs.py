@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ingot.frontends.tensorflow.lowering import coverage
+from ingot.frontends.torch import coverage as torch_coverage
 from ingot.hlo import opdef
 from ingot.support import flags, tracing, xla_flags
 
@@ -76,6 +77,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
     "switches.md": switches,
     "tensorflow_ops.md": coverage.markdown,
+    "torch_ops.md": torch_coverage.markdown,
 }
 
 

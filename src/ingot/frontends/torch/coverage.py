@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of each of PyTorch's core ops, as a page: docs/torch_ops.md.
+
+PyTorch tags about 200 overloads as `core`: its decompositions end in them, so they and what Ingot
+takes whole are all that a program can hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+
+from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.nodes import is_random
+
+_COMPILED, _DECOMPOSED = "compiled", "taken apart by PyTorch"
+_SIZE = "a size of the graph"
+_RANDOM, _HOST = "PyTorch, from its generator", "PyTorch, between programs"
+
+
+def core_ops() -> dict[str, str]:
+    """Return every overload that PyTorch tags as core, by name, with who runs it."""
+    table = decompositions()
+    found: dict[str, str] = {}
+    for name in dir(torch.ops.aten):
+        packet: Any = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            op = getattr(packet, overload)
+            if torch.Tag.core in op.tags:
+                found[str(op)] = _who(op, table)
+    return found
+
+
+def _who(op: Any, table: dict[Any, Any]) -> str:
+    if is_random(op):
+        return _RANDOM
+    if rules.has_rule(op):
+        return _COMPILED
+    if op.name().startswith("aten::sym_"):
+        return _SIZE
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]
+    # AOTAutograd replaces what writes into its arguments, and the composites of other ops.
+    is_replaced = op._schema.is_mutable or composite(op.name(), "CompositeImplicitAutograd")
+    return _DECOMPOSED if op in table or is_replaced else _HOST
+
+
+def markdown() -> str:
+    """Return the page."""
+    ops = core_ops()
+    others = sorted(name for name in rules.RULES if name not in ops)
+    counts = Counter(ops.values())
+    lines = [
+        "# PyTorch's ops",
+        "",
+        f"PyTorch {torch.__version__.partition('+')[0]} tags {len(ops)} overloads of ATen ops as "
+        f"core: {counts[_COMPILED]} of them are compiled, {counts[_DECOMPOSED]} are taken apart by "
+        f"PyTorch into others, {counts[_SIZE]} are sizes, {counts[_RANDOM]} draw random numbers "
+        f"from PyTorch's generator, and {counts[_HOST]} are run by PyTorch's kernels between "
+        "compiled programs. What a rule does not take for some arguments runs there as well: "
+        "[PyTorch](torch.md#ops-that-pytorch-runs).",
+        "",
+        "| op | who runs it |",
+        "|---|---|",
+        *(f"| `{name}` | {who} |" for name, who in sorted(ops.items())),
+        "",
+        "## Ops beyond these that are compiled whole",
+        "",
+        ", ".join(f"`{name}`" for name in others) + ".",
+    ]
+    return "\n".join(lines) + "\n"
