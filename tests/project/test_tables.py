@@ -68,6 +68,7 @@ REASONS = {
     "llvm/math/called.py": {"subroutine": "functions, element types and widths of registers"},
     "llvm/math/trigonometric.py": {"large_reduction": "element types"},
     "llvm/target.py": {"_at_level": "the levels of x86-64 that have a name"},
+    "runtime/builtins.py": {"_definitions": "a row for each native function that Python calls"},
     "runtime/foreign/feeds.py": {"_infeeds": "a queue for each device", "_outfeeds": "the same"},
     "runtime/foreign/lapack/expressions.py": {"_parsed": "the texts of LAPACK's table"},
     "runtime/foreign/lapack/library.py": {"function_address": "the routines of LAPACK's table"},

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ingot.runtime.array_memory import HANDLER_FUNCTIONS
+from ingot.runtime.builtins import definition_of
 from ingot.runtime.interrupts import WATCH
 from ingot.runtime.native import NativeRuntime
 from ingot.runtime.python_arrays import OBJECT
@@ -29,20 +30,10 @@ from ingot.runtime.python_interrupts import ends_by_interrupt
 from ingot.runtime.records import PYTHON
 
 _NEW_FROM_DESCR_SLOT = 94
-_METH_FASTCALL = 0x80
 _HANDLER_NAME_BYTES = 127
 _CAPSULE_NAME = ctypes.c_char_p(b"mem_handler")
 _immortal: list[Any] = []
 """What native code points to for the rest of the process."""
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
 
 
 def _c_function(name: str, result: Any, *params: Any) -> Callable[..., Any]:
@@ -185,9 +176,7 @@ def fill_python_record(
 def make_method(runtime: NativeRuntime) -> Callable[[Any], Callable[..., Any]]:
     """Return a function that makes the built-in function of a program from its record."""
     doc = b"Run the compiled program on these arrays; see ingot.runtime.program.Program."
-    definition = _MethodDef(b"call", runtime.address("ingot_python_call"), _METH_FASTCALL, doc)
-    _immortal.append(definition)
-    types = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+    pointer = definition_of(b"call", runtime.address("ingot_python_call"), doc)
+    types: Any = (type(pointer), ctypes.py_object, ctypes.c_void_p)
     new = _c_function("PyCFunction_NewEx", ctypes.py_object, *types)
-    pointer = ctypes.pointer(definition)
     return lambda record: new(pointer, record, None)

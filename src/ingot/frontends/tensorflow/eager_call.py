@@ -12,39 +12,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
 from ingot.frontends.tensorflow.launch import Program, guard_rows
 from ingot.frontends.tensorflow.specialisation import Key, Sizes
+from ingot.runtime.builtins import fastcall
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM
 
-_METH_FASTCALL = 0x80
 RELEASE_GIL_BYTES = 64 << 10
 """Programs that touch at least so many bytes run without the GIL."""
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-@cache
-def _makers() -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
-    definition = _MethodDef(b"ingot_call", eager_call_address(), _METH_FASTCALL, None)
-    api = ctypes.pythonapi
-    capsule_types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, *capsule_types)(("PyCapsule_New", api))
-    method_types = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.py_object)
-    new_method = ctypes.PYFUNCTYPE(ctypes.py_object, *method_types)(("PyCFunction_NewEx", api))
-    return definition, new_capsule, new_method
 
 
 def _data_pointer(tensor: Any) -> int:
@@ -108,7 +87,6 @@ def make_native_call(
     sizes = _sizes(program, sizes_of_inputs)
     if sizes is None:
         return None
-    definition, new_capsule, new_method = _makers()
     count = max(1, len(inputs))
     sources = (ctypes.c_int64 * count)(*[i if isinstance(i, int) else -1 for i in inputs])
     pointers = [0 if isinstance(item, int) else _data_pointer(item) for item in inputs]
@@ -124,7 +102,6 @@ def make_native_call(
     record.releases_gil = int(work_bytes >= least)
     guards, data = guard_rows(key)
     record.num_guards, record.guards = len(key.values), ctypes.addressof(guards)
-    capsule = new_capsule(ctypes.addressof(record), None, None)
-    # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
     records = [(record, program, tuple(inputs), sources, captures, types, sizes, guards, data)]
-    return NativeCall(new_method(ctypes.pointer(definition), capsule, records), records, [key])
+    call = fastcall(b"ingot_call", eager_call_address(), ctypes.addressof(record), records)
+    return NativeCall(call, records, [key])

@@ -25,6 +25,7 @@ from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.runtime.builtins import fastcall
 from ingot.runtime.execute import emit_stack_array
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
@@ -47,7 +48,6 @@ TORCH_CALL = Record(
 )
 
 ENTRY = "ingot_torch_call"
-_METH_FASTCALL = 0x80
 
 _PYTHON_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     "PyCapsule_GetPointer": (PTR, (PTR, PTR)),
@@ -163,30 +163,15 @@ class _Emitter:
         return f.if_(f.icmp("eq", pool, zero(PTR)), lambda: [shared], own)[0]
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
 @cache
-def _makers() -> tuple[Any, Callable[..., Any], Callable[..., Any], Library]:
-    """Return what makes built-ins, and the library that they run; made once per process."""
-    api, runtime = ctypes.pythonapi, native_runtime()
+def _library() -> Library:
+    """Return the library with `ENTRY`; compiled once per machine, linked once per process."""
+    runtime = native_runtime()
     addresses = {
         **{name: _python_address(name) for name in _PYTHON_FUNCTIONS},
         **{name: runtime.address(name) for name in _RUNTIME_FUNCTIONS},
     }
-    library = link_object([compile_object(_Emitter().text(), TargetSpec.host())], addresses)
-    definition = _MethodDef(b"ingot_torch_call", library.address(ENTRY), _METH_FASTCALL, None)
-    capsule_types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, *capsule_types)(("PyCapsule_New", api))
-    method_types = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.py_object)
-    new_method = ctypes.PYFUNCTYPE(ctypes.py_object, *method_types)(("PyCFunction_NewEx", api))
-    return definition, new_capsule, new_method, library
+    return link_object([compile_object(_Emitter().text(), TargetSpec.host())], addresses)
 
 
 def _python_address(name: str) -> int:
@@ -212,7 +197,6 @@ def make_call(
         A function of the addresses of inputs, those of outputs, and the sizes that are open, in
         the order of `dims`. Its result is 0, or a status for `runtime.execution.status_error`.
     """
-    definition, new_capsule, new_method, _ = _makers()
     flat = [size for row in dims for size in row]
     starts = [sum(map(len, dims[:number])) for number in range(len(dims))]
     slots = [index for index, size in enumerate(flat) if size is None]
@@ -225,9 +209,8 @@ def make_call(
     record.releases_gil = int(releases_gil or threads is not None)
     if threads is not None:
         record.pool, record.num_threads = pool_of(threads), threads
-    capsule = new_capsule(ctypes.addressof(record), None, None)
-    # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
-    return new_method(ctypes.pointer(definition), capsule, (record, program, *tables))
+    address, kept = _library().address(ENTRY), (record, program, *tables)
+    return fastcall(ENTRY.encode(), address, ctypes.addressof(record), kept)
 
 
 def _words(values: Sequence[int]) -> Any:

@@ -25,8 +25,10 @@ def core_ops() -> dict[str, str]:
     """Return every overload that PyTorch tags as core, by name, with who runs it."""
     table = decompositions()
     found: dict[str, str] = {}
-    for name in dir(torch.ops.aten):
-        packet: Any = getattr(torch.ops.aten, name)
+    namespace: Any = torch.ops.aten
+    names: list[str] = dir(namespace)
+    for name in names:
+        packet = getattr(namespace, name)
         for overload in getattr(packet, "overloads", list)():
             op = getattr(packet, overload)
             if torch.Tag.core in op.tags:
