@@ -158,7 +158,7 @@ PROGRAMS = (
         "minGPT: adder",
         "minGPT",
         "projects/adder/adder.py",
-        ("--model.model_type=gpt-nano", "--trainer.num_workers=0", "--trainer.batch_size=16"),
+        ("--model.model_type=gpt-nano", "--trainer.num_workers=0", "--data.ndigit=1"),
         _compiled("model = GPT(config.model)", "GPT(config.model)"),
     ),
     Program(
