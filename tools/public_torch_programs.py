@@ -225,7 +225,7 @@ PROGRAMS = (
         "neural_style/neural_style.py",
         (
             "train", "--dataset=images", "--style-image=images/all/0.png", "--save-model-dir=.",
-            "--epochs=9", "--batch-size=2", "--image-size=64", "--style-size=64",
+            "--epochs=9", "--batch-size=2", "--image-size=64",
         ),
         _compiled("transformer = TransformerNet().to(device)", "TransformerNet().to(device)")
         + _compiled("vgg = Vgg16(requires_grad=False).to(device)",

@@ -12,6 +12,8 @@ from tests.frontends.torch.compare import assert_same
 from torch import Tensor
 from torch.nn import functional
 
+from ingot.torch import compiled_graphs
+
 
 def _random(*dims: int, kind: torch.dtype = torch.float64, grad: bool = True) -> Tensor:
     return torch.randn(dims, dtype=kind, requires_grad=grad)
@@ -146,6 +148,12 @@ def test_attention_and_its_gradients() -> None:
     assert_same(causal, _heads(3, 7), _heads(3, 7), _heads(3, 7), grad=True)
     shared = _attention(enable_gqa=True)
     assert_same(shared, _heads(4, 5), _heads(2, 7), _heads(2, 7), grad=True)
+
+
+def test_attention_is_compiled_though_pytorch_marks_it_as_random() -> None:
+    compiled = torch.compile(_attention(), backend="ingot", dynamic=False)
+    compiled(_heads(3, 5), _heads(3, 5), _heads(3, 5)).sum()
+    assert compiled_graphs()[-1].host_ops == ()
 
 
 def test_attention_with_masks() -> None:
