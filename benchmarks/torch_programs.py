@@ -125,6 +125,7 @@ def _text_row(name: str, make: Callable[[], nn.Module], batch: int, length: int 
 
 
 def _transformer(model: str, config: str, **options: Any) -> nn.Module:
+    models.torchvision()
     import transformers
 
     return getattr(transformers, model)(getattr(transformers, config)(**options))
@@ -191,6 +192,7 @@ def _translation(batch: int, samples: Samples) -> Inputs:
 
 
 def _unet() -> nn.Module:
+    models.torchvision()
     from diffusers import UNet2DModel
 
     return UNet2DModel(

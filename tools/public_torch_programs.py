@@ -94,7 +94,7 @@ def _waves(folder: Path) -> None:
     import torch
 
     steps = np.arange(41) + np.random.default_rng(0).integers(-80, 80, 12).reshape(12, 1)
-    torch.save(np.sin(steps / 20.0), folder / "traindata.pt", pickle_protocol=4)
+    torch.save(np.sin(steps / 20.0), folder / "traindata.pt")
 
 
 def _citations(folder: Path) -> None:
@@ -390,6 +390,8 @@ def run_apart(program: Program, checkouts: Path, backend: str, steps: int) -> Re
         script.write_text(text, encoding="utf-8")
         paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        # `prepare` wrote what is loaded; some programs load more than weights.
+        environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
         if backend == "eager":
             environment["TORCHDYNAMO_DISABLE"] = "1"
         command = [sys.executable, str(Path(__file__).resolve())]
