@@ -19,6 +19,7 @@ BIN := $(VENV)/bin
 # interrupted one is taken up again by the next call.
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+TORCH_BENCH := $(VENV)/.installed-torch-bench
 # Another series of TensorFlow has an environment of its own.
 SERIES := .venv-tensorflow-$(TENSORFLOW)
 JAX_SERIES := .venv-jax-$(JAX)
@@ -27,7 +28,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-ops bench-aot aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-ops bench-aot aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -42,6 +43,7 @@ help:
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
+	@echo "make bench-torch   whole PyTorch models on Ingot, PyTorch's kernels and inductor (g++)"
 	@echo "make bench-aot   programs compiled ahead of time beside the same compiled now; sizes of files"
 	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
@@ -62,6 +64,10 @@ $(DEV): pyproject.toml tools/make_venv.py
 
 $(BENCH): pyproject.toml tools/make_venv.py
 	$(PYTHON) tools/make_venv.py $(VENV) bench
+	@touch $@
+
+$(TORCH_BENCH): pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(VENV) torch-bench
 	@touch $@
 
 $(SERIES)/.installed-test: pyproject.toml tools/make_venv.py
@@ -126,6 +132,10 @@ bench-jax: $(BENCH)
 
 bench-tf: $(BENCH)
 	$(BIN)/python -m benchmarks.tf_whole --write
+
+# Each row is written when it is measured; `BENCH_FLAGS="ResNet --threads 1"` measures some again.
+bench-torch: $(TORCH_BENCH)
+	$(BIN)/python -m benchmarks.torch_whole --write $(BENCH_FLAGS)
 
 bench-ops: $(BENCH)
 	$(BIN)/python -m benchmarks.every_op --write

@@ -18,7 +18,7 @@ from benchmarks.programs import Timing
 PAIRS = (("Ingot", "XLA"), ("TF Ingot", "TF XLA"))
 """What is compared: the same HLO, and the same `tf.function`."""
 
-_PACKAGES = ("ingot", "llvmlite", "jaxlib", "tensorflow", "numpy")
+_PACKAGES = ("ingot-compiler", "llvmlite", "jaxlib", "tensorflow", "numpy")
 
 
 def duration(seconds: float) -> str:
@@ -146,13 +146,17 @@ def number_of_threads(threads: int) -> str:
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 
-def machine() -> list[str]:
-    """Return what the numbers depend on, one fact per line."""
+def machine(packages: Sequence[str] = _PACKAGES) -> list[str]:
+    """Return what the numbers depend on, one fact per line.
+
+    Args:
+        packages: whose versions are among them.
+    """
     cpus = len(os.sched_getaffinity(0))
     facts = [
         f"{datetime.now():%Y-%m-%d %H:%M}, {_cpu_name()}, {cpus} CPUs, {platform.system()}",
         f"Python {platform.python_version()}, "
-        + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        + ", ".join(f"{name} {_version(name)}" for name in packages),
     ]
     load = os.getloadavg()[0]
     if load > 0.5:

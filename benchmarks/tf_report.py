@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `make bench-tf`: what was measured, in tables.
 
-`benchmarks.tf_whole` fills `Side`s; nothing here needs TensorFlow.
+`benchmarks.tf_whole` measures; nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from benchmarks.programs import Timing
-from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
+from benchmarks.report import as_markdown, duration, factor, number_of_threads
+from benchmarks.whole import HEADING, Measured, failure_text, megabytes, step_table
 
 REFERENCE, XLA, OURS = "TensorFlow", "XLA", "Ingot"
 ENGINES = (REFERENCE, XLA, OURS)
-HEADING = ("model", "step", "batch")
 EXPLANATION = """\
 Each engine has a process of its own for each row: TensorFlow's kernels (oneDNN on), TensorFlow's
 XLA (`jit_compile=True`), Ingot (`ingot.tensorflow.enable()` and `jit_compile=True`); the processes
@@ -26,84 +23,6 @@ process, Python's and TensorFlow's included, to the end of its last step. Result
 calls were compared before timing: Ingot's and XLA's to TensorFlow's. Rows may be measured in parts,
 on different days; `load` is how many other processes wanted the machine's CPUs when a row began:
 where there were any, trust the ratios, not the times."""
-
-
-@dataclass(slots=True)
-class Side:
-    """What one engine took for one row.
-
-    Attributes:
-        calls: seconds of a step in each turn.
-        compilation: seconds of the first call, less a step.
-        memory: bytes at the peak.
-        script: seconds of the short script; None if it was not run.
-        programs: how many Ingot compiled, one for each of a function's ranks and constants.
-    """
-
-    calls: Timing = field(default_factory=Timing)
-    compilation: float = 0.0
-    memory: int = 0
-    script: float | None = None
-    programs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One row's one step with a batch size."""
-
-    name: str
-    kind: str
-    batch: int
-    tolerance: float
-    script: int
-
-    @property
-    def cells(self) -> list[str]:
-        """What the first columns of its line say."""
-        return [self.name, self.kind, str(self.batch)]
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A row as it was measured.
-
-    Attributes:
-        task: what was measured.
-        threads: on so many.
-        when: the day.
-        load: processes that wanted to run when it began, those of the benchmark not among them.
-        sides: what each engine took; nothing if it failed.
-        failure: what was said if it failed.
-        note: where XLA's results differ from TensorFlow's.
-    """
-
-    task: Task
-    threads: int
-    when: str
-    load: float
-    sides: dict[str, Side] = field(default_factory=dict)
-    failure: str = ""
-    note: str = ""
-
-    @property
-    def key(self) -> tuple[Task, int]:
-        """What the row is about; a later one replaces it."""
-        return self.task, self.threads
-
-
-def step_table(rows: list[Measured]) -> list[list[str]]:
-    """Return the cells of the times of steps, heading first, means last."""
-    table = [[*HEADING, OURS, *ENGINES[:-1], *(f"{engine} / {OURS}" for engine in ENGINES[:-1])]]
-    for row in rows:
-        task, sides = row.task, row.sides
-        ours, *others = (sides[engine].calls for engine in (OURS, *ENGINES[:-1]))
-        times = [duration(timing.median) for timing in (ours, *others)]
-        table.append([*task.cells, *times, *(factor(ours.ratio(other)) for other in others)])
-    means = [
-        geometric_mean([row.sides[OURS].calls.ratio(row.sides[engine].calls) for row in rows])
-        for engine in ENGINES[:-1]
-    ]
-    return [*table, ["geometric mean", *[""] * 5, *map(factor, means)]]
 
 
 def cost_table(rows: list[Measured]) -> list[list[str]]:
@@ -123,7 +42,7 @@ def cost_table(rows: list[Measured]) -> list[list[str]]:
                 str(ours.programs),
                 *(duration(max(side.compilation, 0.0)) for side in (ours, xla)),
                 ratio,
-                *(f"{side.memory / 2**20:.0f} MB" for side in (ours, plain, xla)),
+                *(megabytes(side.memory) for side in (ours, plain, xla)),
                 str(task.script or "-"),
                 *("-" if seconds is None else duration(seconds) for seconds in scripts),
                 row.when,
@@ -140,7 +59,7 @@ def sections(rows: list[Measured]) -> list[tuple[str, list[list[str]]]]:
         these = [row for row in rows if row.threads == threads and row.sides]
         if these:
             title = number_of_threads(threads)
-            found.append((f"Time of a step, {title}", step_table(these)))
+            found.append((f"Time of a step, {title}", step_table(these, ENGINES)))
             found.append((f"Compile time, memory, scripts, {title}", cost_table(these)))
     return found
 
@@ -158,10 +77,3 @@ def page(rows: list[Measured], facts: list[str]) -> str:
     if failed:
         parts += ["## Rows without a result", "\n".join(failed)]
     return "\n\n".join(parts) + "\n"
-
-
-def failure_text(row: Measured) -> str:
-    """Return which row has no result, and why."""
-    lines = row.failure.strip().splitlines()
-    said = lines[0] + (f" {lines[-1]}" if len(lines) > 1 else "")
-    return f"{' '.join(row.task.cells)}, {number_of_threads(row.threads)}: {said}"

@@ -9,39 +9,32 @@ are compared before anything is timed; a row stands with a note where it is XLA'
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.compare import largest_error
-from benchmarks.process import ENVIRONMENT, Stopwatch, WorkerProcess, take_cpus
+from benchmarks.process import Stopwatch, take_cpus
 from benchmarks.programs import Samples
 from benchmarks.report import as_text, machine
-from benchmarks.tf_report import (
-    ENGINES,
-    OURS,
-    REFERENCE,
-    XLA,
+from benchmarks.tf_report import ENGINES, OURS, cost_table, page, sections
+from benchmarks.whole import (
+    KINDS,
     Measured,
     Side,
     Task,
-    cost_table,
+    attempt,
+    crew,
     failure_text,
-    page,
-    sections,
+    status_bytes,
     step_table,
+    take_turns,
 )
-from benchmarks.tf_rows import load, save
+from benchmarks.whole_rows import keep
 
-KINDS = ("infer", "train")
 RESULTS = Path(__file__).resolve().parent / "TF_RESULTS.md"
 ROWS = RESULTS.with_name("tf_rows.json")
 
@@ -82,7 +75,7 @@ class Runner:
 
         tf = self._tf
         row = next(row for row in WHOLE if row.name == name)
-        self._before = _status_bytes("VmRSS")
+        self._before = status_bytes("VmRSS")
         tf.keras.utils.set_random_seed(0)
         step = getattr(row, kind)(batch, Samples())
         made = tf.function(step.function, jit_compile=self._jit, input_signature=step.signature)
@@ -119,7 +112,7 @@ class Runner:
 
     def memory(self) -> int:
         """Return the bytes that the row needed at its peak."""
-        return _status_bytes("VmHWM") - self._before
+        return status_bytes("VmHWM") - self._before
 
     def executables(self) -> int:
         """Return how many programs Ingot compiled."""
@@ -133,29 +126,6 @@ class Runner:
             self._run()
 
 
-def _status_bytes(key: str) -> int:
-    """Return a size of this process from the kernel's table of it."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1]) << 10
-    raise KeyError(key)
-
-
-@contextmanager
-def crew(threads: int, engines: tuple[str, ...] = ENGINES) -> Iterator[dict[str, WorkerProcess]]:
-    """Start a process for each engine; end them afterwards."""
-    os.environ |= ENVIRONMENT
-    started = {
-        engine: WorkerProcess(f"{engine}, {threads} threads", start, (engine, threads), quiet=True)
-        for engine in engines
-    }
-    try:
-        yield started
-    finally:
-        for worker in started.values():
-            worker.close()
-
-
 def measure(task: Task, threads: int, plan: Plan) -> tuple[dict[str, Side], str]:
     """Compile, check and time one task; return what it took, and where XLA's results differ.
 
@@ -163,20 +133,8 @@ def measure(task: Task, threads: int, plan: Plan) -> tuple[dict[str, Side], str]
         ArithmeticError: Ingot's results differ.
         RuntimeError: an engine failed.
     """
-    sides = {engine: Side() for engine in ENGINES}
-    with crew(threads) as workers:
-        results: dict[str, Any] = {}
-        for engine, worker in workers.items():
-            worker.ask("load", task.name, task.kind, task.batch)
-            results[engine] = worker.ask("compile_once")
-        check(task, OURS, results[OURS], results[REFERENCE])
-        note = difference(task, XLA, results[XLA], results[REFERENCE])
-        for _ in range(plan.rounds):
-            for engine, worker in workers.items():
-                sides[engine].calls.seconds.append(worker.ask("sample", plan.budget))
-        for engine, worker in workers.items():
-            sides[engine].compilation = worker.ask("compilation")
-            sides[engine].memory = worker.ask("memory")
+    with crew(start, threads, ENGINES) as workers:
+        sides, note = take_turns(task, workers, plan.rounds, plan.budget)
         sides[OURS].programs = workers[OURS].ask("executables")
     if plan.scripts and task.script:
         for engine, side in sides.items():
@@ -184,33 +142,10 @@ def measure(task: Task, threads: int, plan: Plan) -> tuple[dict[str, Side], str]
     return sides, note
 
 
-def check(task: Task, engine: str, found: list[Any], expected: list[Any]) -> None:
-    """Compare the results of the first calls.
-
-    Raises:
-        ArithmeticError: they differ by more than the task allows.
-    """
-    text = difference(task, engine, found, expected)
-    if text:
-        raise ArithmeticError(text)
-
-
-def difference(task: Task, engine: str, found: list[Any], expected: list[Any]) -> str:
-    """Return which result of the first calls differs by more than the task allows, and how far."""
-    for call, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
-        worst = largest_error(ours, theirs)
-        if not worst <= task.tolerance:
-            return (
-                f"{' '.join(task.cells)}: result {call} of {engine} is {worst:.2g} away from "
-                f"{REFERENCE}'s, relative to the largest element"
-            )
-    return ""
-
-
 def script(task: Task, engine: str, threads: int) -> float:
     """Return the seconds of a process that builds the model and runs the first steps."""
     begin = time.perf_counter()
-    with crew(threads, (engine,)) as workers:
+    with crew(start, threads, (engine,)) as workers:
         workers[engine].ask("load", task.name, task.kind, task.batch)
         workers[engine].ask("steps", task.script)
         return time.perf_counter() - begin
@@ -232,22 +167,9 @@ def tasks(names: list[str], kinds: list[str], batches: list[int]) -> list[Task]:
     ]
 
 
-def run(task: Task, threads: int, plan: Plan) -> Measured:
-    """Measure a row."""
-    before = (f"{datetime.now():%Y-%m-%d}", os.getloadavg()[0])
-    try:
-        sides, note = measure(task, threads, plan)
-        return Measured(task, threads, *before, sides=sides, note=note)
-    except (RuntimeError, ArithmeticError) as error:
-        return Measured(task, threads, *before, failure=str(error))
-
-
-def keep(row: Measured) -> None:
+def write(row: Measured) -> None:
     """Write the file of rows and the page, with `row` in the place of the one that was there."""
-    order = {task: number for number, task in enumerate(tasks([], list(KINDS), [0, 1]))}
-    rows = [old for old in load(ROWS) if old.key != row.key and old.task in order]
-    rows = sorted([*rows, row], key=lambda each: (each.threads, order[each.task]))
-    save(ROWS, rows)
+    rows = keep(ROWS, row, tasks([], list(KINDS), [0, 1]))
     RESULTS.write_text(page(rows, machine()[:2]), encoding="utf-8")
 
 
@@ -273,14 +195,16 @@ def main() -> int:
     rows: list[Measured] = []
     for threads in map(int, options.threads.split(",")):
         for task in chosen:
-            row = run(task, threads, plan)
+            row = attempt(task, threads, lambda task, threads: measure(task, threads, plan))
             rows.append(row)
             if row.failure:
                 print(f"FAILED: {failure_text(row)}", flush=True)
             else:
-                print("  ".join(step_table([row])[1] + cost_table([row])[1][3:]), flush=True)
+                print(
+                    "  ".join(step_table([row], ENGINES)[1] + cost_table([row])[1][3:]), flush=True
+                )
             if options.write:
-                keep(row)
+                write(row)
     print(*(f"\n{title}\n{as_text(cells)}" for title, cells in sections(rows)), sep="\n")
     return 1 if any(row.failure for row in rows) else 0
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.programs import Timing
-from benchmarks.tf_report import ENGINES, OURS, Measured, Side, Task, page, sections
-from benchmarks.tf_rows import load, save
-from benchmarks.tf_whole import Plan, check, crew, measure, tasks
+from benchmarks.tf_report import ENGINES, OURS, REFERENCE, page, sections
+from benchmarks.tf_whole import Plan, measure, start, tasks
+from benchmarks.whole import Measured, Side, Task, check, crew
+from benchmarks.whole_rows import keep, load, save
 
 TASK = Task("model", "train", 2, 1e-3, 5)
 
@@ -55,15 +56,20 @@ def test_rows_are_kept_as_they_were(tmp_path):
     save(tmp_path / "rows.json", rows)
     assert load(tmp_path / "rows.json") == rows
     assert load(tmp_path / "none.json") == []
+    again = replace(measured(1), when="2026-11-25")
+    assert keep(tmp_path / "rows.json", again, [TASK]) == [again, rows[1]]
+    assert load(tmp_path / "rows.json") == [again, rows[1]]
+    other = replace(again, task=replace(TASK, tolerance=1e-2))
+    assert keep(tmp_path / "rows.json", other, [other.task]) == [other]
 
 
 def test_results_that_differ_are_no_result():
     calls = [[np.array([1.0, 2.0])], [np.array([3.0])]]
-    check(TASK, OURS, calls, calls)
+    check(TASK, OURS, calls, REFERENCE, calls)
     with pytest.raises(ArithmeticError, match="model train 2: result 1 of Ingot"):
-        check(TASK, OURS, [calls[0], [np.array([3.1])]], calls)
+        check(TASK, OURS, [calls[0], [np.array([3.1])]], REFERENCE, calls)
     with pytest.raises(ArithmeticError, match="result 0"):
-        check(TASK, OURS, [[np.array([1.0, np.nan])], calls[1]], calls)
+        check(TASK, OURS, [[np.array([1.0, np.nan])], calls[1]], REFERENCE, calls)
 
 
 @pytest.mark.slow
@@ -84,7 +90,7 @@ def test_a_row_is_checked_and_timed_in_worker_processes():
 def test_a_growing_cache_is_compiled_once():
     pytest.importorskip("tensorflow")
     (task,) = tasks(["growing"], ["infer"], [0])
-    with crew(1, (OURS,)) as workers:
+    with crew(start, 1, (OURS,)) as workers:
         workers[OURS].ask("load", task.name, task.kind, task.batch)
         workers[OURS].ask("compile_once")
         assert workers[OURS].ask("executables") == 1

@@ -12,6 +12,8 @@ from tests.frontends.torch.compare import assert_same
 from torch import Tensor
 from torch.nn import functional
 
+from ingot.torch import compiled_graphs
+
 
 def _random(*dims: int, kind: torch.dtype = torch.float64, grad: bool = True) -> Tensor:
     return torch.randn(dims, dtype=kind, requires_grad=grad)
@@ -148,6 +150,12 @@ def test_attention_and_its_gradients() -> None:
     assert_same(shared, _heads(4, 5), _heads(2, 7), _heads(2, 7), grad=True)
 
 
+def test_attention_is_compiled_though_pytorch_marks_it_as_random() -> None:
+    compiled = torch.compile(_attention(), backend="ingot", dynamic=False)
+    compiled(_heads(3, 5), _heads(3, 5), _heads(3, 5)).sum()
+    assert compiled_graphs()[-1].host_ops == ()
+
+
 def test_attention_with_masks() -> None:
     """A row without a key gives zeros."""
     operands = _heads(3, 5), _heads(3, 7), _heads(3, 7)
@@ -212,3 +220,18 @@ def test_halves_are_as_close_to_the_exact_result_as_eager(name: str) -> None:
     assert found.dtype is torch.bfloat16
     errors = [(x.double() - exact).abs().max() for x in (found, function(*operands))]
     assert errors[0] <= 1.001 * errors[1]
+
+
+def test_a_trained_lstm_is_compiled_with_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+    torch.manual_seed(0)
+    layer = torch.nn.LSTM(4, 3, batch_first=True)
+    # The input needs no gradient, as in most programs.
+    x = _random(2, 3, 4).float()
+    found = []
+    for function in (layer, torch.compile(layer, backend="ingot", dynamic=False)):
+        layer.zero_grad()
+        function(x)[0].square().sum().backward()
+        found.append([weight.grad.clone() for weight in layer.parameters()])
+    for eager, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, eager)

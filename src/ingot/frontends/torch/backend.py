@@ -16,7 +16,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.constants import small_constants
-from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
+from ingot.frontends.torch.decompose import (
+    decompositions,
+    resampling_kept_whole,
+    trained_lstm_taken_apart,
+)
 from ingot.frontends.torch.expansion import expand_attention
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
@@ -55,7 +59,7 @@ def ingot(
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
-    with resampling_kept_whole():
+    with resampling_kept_whole(), trained_lstm_taken_apart():
         return compile_with(graph_module, example_inputs)
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions
+from torch._decomp import decompositions as torch_decompositions
 
 from ingot.frontends.torch import foreach
 from ingot.frontends.torch.lowering import rules
@@ -60,3 +61,26 @@ def resampling_kept_whole() -> Generator[None]:
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()
+
+
+@contextmanager
+def trained_lstm_taken_apart() -> Generator[None]:
+    """Let AOTAutograd take an LSTM apart, while it traces, if its weights are trained.
+
+    PyTorch 2.13 looks only at whether the input needs a gradient, else takes a layer of inference,
+    which leaves no workspace for its gradient: eager's kernel then reads what is not there.
+    """
+    module = cast("Any", torch_decompositions)
+    select = module.select_one_layer_lstm_function
+
+    def selected(given: Any, states: Any, params: Any) -> Any:
+        weights = (weight for layer in params for weight in layer)
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
+            return module.one_layer_lstm
+        return select(given, states, params)
+
+    module.select_one_layer_lstm_function = selected
+    try:
+        yield
+    finally:
+        module.select_one_layer_lstm_function = select

@@ -109,9 +109,19 @@ def attribute_of(node: Node) -> Any:
     return operator.attrgetter(node.target)(node.graph.owning_module)
 
 
+_DRAWS_NOTHING = frozenset({"aten._scaled_dot_product_flash_attention_for_cpu.default"})
+"""Ops that PyTorch marks as random although their kernel takes no dropout but 0."""
+
+
 def is_random(target: Any) -> bool:
     """Whether an op draws from a generator."""
-    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    is_seeded = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    return is_seeded and str(target) not in _DRAWS_NOTHING
+
+
+def is_impure(node: Node) -> bool:
+    """Whether a node draws random numbers, or does something beside its result."""
+    return is_random(node.target) or node.is_impure(impure_random=False)
 
 
 def has_effects(node: Node) -> bool:
@@ -128,7 +138,7 @@ def has_effects_of_its_own(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     is_pytorchs = target.namespace in ("aten", "prims")
-    return not is_pytorchs or is_random(node.target) or node.is_impure()
+    return not is_pytorchs or is_impure(node)
 
 
 def is_view(node: Node) -> bool:

@@ -28,8 +28,8 @@ from ingot.frontends.torch.nodes import (
     Node,
     has_effects_of_its_own,
     is_graph,
+    is_impure,
     is_number,
-    is_random,
     is_size,
     tensor_inputs,
     tensors_of,
@@ -99,7 +99,7 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
     if node.target is operator.getitem:
         # An element of a result is where the result is.
         return "" if node.args[0] in host else None
-    if is_number(node) or is_random(node.target) or node.is_impure():
+    if is_number(node) or is_impure(node):
         return ""
     if node.target is torch.ops.aten.copy_.default or is_storage_of_draws(node):
         return ""

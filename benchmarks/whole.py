@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models on several engines: what is measured of each row, and its checks and tables.
+
+Serves `tf_whole` and `torch_whole`. Engines stand in one order everywhere: the framework's own
+kernels first, which are the reference, then its compiler, Ingot last. Each has a process of its own
+for each row, whose runner has `load`, `compile_once`, `sample`, `compilation` and `memory`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare import largest_error
+from benchmarks.process import ENVIRONMENT, WorkerProcess
+from benchmarks.programs import Timing
+from benchmarks.report import duration, factor, geometric_mean, number_of_threads
+
+KINDS = ("infer", "train")
+HEADING = ("model", "step", "batch")
+Engines = Sequence[str]
+
+
+@dataclass(slots=True)
+class Side:
+    """What one engine took for one row.
+
+    Attributes:
+        calls: seconds of a step in each turn.
+        compilation: seconds of the first call, less a step.
+        memory: bytes at the peak.
+        script: seconds of the short script; None if it was not run.
+        programs: how many Ingot compiled.
+        host: the ops that Ingot left to the framework.
+    """
+
+    calls: Timing = field(default_factory=Timing)
+    compilation: float = 0.0
+    memory: int = 0
+    script: float | None = None
+    programs: int = 0
+    host: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row's one step with a batch size.
+
+    Attributes:
+        name: of the row.
+        kind: one of `KINDS`.
+        batch: the batch size.
+        tolerance: largest difference of a result, relative to its largest element.
+        script: steps of the short script that is timed from its start; 0 for none.
+    """
+
+    name: str
+    kind: str
+    batch: int
+    tolerance: float
+    script: int = 0
+
+    @property
+    def cells(self) -> list[str]:
+        """What the first columns of its line say."""
+        return [self.name, self.kind, str(self.batch)]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row as it was measured.
+
+    Attributes:
+        task: what was measured.
+        threads: on so many.
+        when: the day.
+        load: processes that wanted to run when it began, those of the benchmark not among them.
+        sides: what each engine took; nothing if it failed.
+        failure: what was said if it failed.
+        note: where the results of the framework's compiler differ from the reference.
+    """
+
+    task: Task
+    threads: int
+    when: str
+    load: float
+    sides: dict[str, Side] = field(default_factory=dict[str, Side])
+    failure: str = ""
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[Task, int]:
+        """What the row is about; a later one replaces it."""
+        return self.task, self.threads
+
+
+# ---- measuring
+
+
+@contextmanager
+def crew(
+    start: Callable[..., Any], threads: int, engines: Engines
+) -> Iterator[dict[str, WorkerProcess]]:
+    """Start a process for each engine, which calls `start(engine, threads)`; end them after."""
+    os.environ |= ENVIRONMENT
+    started = {
+        engine: WorkerProcess(f"{engine}, {threads} threads", start, (engine, threads), quiet=True)
+        for engine in engines
+    }
+    try:
+        yield started
+    finally:
+        for worker in started.values():
+            worker.close()
+
+
+def take_turns(
+    task: Task, workers: dict[str, WorkerProcess], rounds: int, budget: float
+) -> tuple[dict[str, Side], str]:
+    """Compile, check and time a task on each engine; the workers have it loaded afterwards.
+
+    Args:
+        task: what is measured.
+        workers: each engine's process.
+        rounds: turns of each.
+        budget: seconds of calls in each turn.
+
+    Returns:
+        What each engine took, and where the results of the framework's compiler differ.
+
+    Raises:
+        ArithmeticError: Ingot's results differ from the reference.
+        RuntimeError: an engine failed.
+    """
+    sides = {engine: Side() for engine in workers}
+    reference, *compilers, ours = workers
+    results: dict[str, Any] = {}
+    for engine, worker in workers.items():
+        worker.ask("load", task.name, task.kind, task.batch)
+        results[engine] = worker.ask("compile_once")
+    check(task, ours, results[ours], reference, results[reference])
+    notes = [difference(task, each, results[each], reference, results[reference])
+             for each in compilers]  # fmt: skip
+    for _ in range(rounds):
+        for engine, worker in workers.items():
+            sides[engine].calls.seconds.append(worker.ask("sample", budget))
+    for engine, worker in workers.items():
+        sides[engine].compilation = worker.ask("compilation")
+        sides[engine].memory = worker.ask("memory")
+    return sides, "; ".join(filter(None, notes))
+
+
+def check(task: Task, engine: str, found: list[Any], reference: str, expected: list[Any]) -> None:
+    """Compare the results of the first calls.
+
+    Raises:
+        ArithmeticError: they differ by more than the task allows.
+    """
+    text = difference(task, engine, found, reference, expected)
+    if text:
+        raise ArithmeticError(text)
+
+
+def difference(
+    task: Task, engine: str, found: list[Any], reference: str, expected: list[Any]
+) -> str:
+    """Return which result of the first calls differs by more than the task allows, and how far."""
+    for call, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        worst = largest_error(ours, theirs)
+        if not worst <= task.tolerance:
+            return (
+                f"{' '.join(task.cells)}: result {call} of {engine} is {worst:.2g} away from "
+                f"{reference}'s, relative to the largest element"
+            )
+    return ""
+
+
+def status_bytes(key: str) -> int:
+    """Return a size of this process from the kernel's table of it, as `VmRSS` or `VmHWM`."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) << 10
+    raise KeyError(key)
+
+
+def attempt(
+    task: Task, threads: int, measure: Callable[[Task, int], tuple[dict[str, Side], str]]
+) -> Measured:
+    """Return a row as `measure` finds it, or why it has no result."""
+    before = (f"{datetime.now():%Y-%m-%d}", os.getloadavg()[0])
+    try:
+        sides, note = measure(task, threads)
+        return Measured(task, threads, *before, sides=sides, note=note)
+    except (RuntimeError, ArithmeticError) as error:
+        return Measured(task, threads, *before, failure=str(error))
+
+
+# ---- tables
+
+
+def step_table(rows: Sequence[Measured], engines: Engines) -> list[list[str]]:
+    """Return the cells of the times of steps, heading first, means last."""
+    *others, ours = engines
+    table = [[*HEADING, ours, *others, *(f"{engine} / {ours}" for engine in others)]]
+    for row in rows:
+        mine, *theirs = (row.sides[engine].calls for engine in (ours, *others))
+        times = [duration(timing.median) for timing in (mine, *theirs)]
+        table.append([*row.task.cells, *times, *(factor(mine.ratio(each)) for each in theirs)])
+    means = [
+        geometric_mean([row.sides[ours].calls.ratio(row.sides[each].calls) for row in rows])
+        for each in others
+    ]
+    blank = [""] * (len(HEADING) + len(others))
+    return [*table, ["geometric mean", *blank, *map(factor, means)]]
+
+
+def megabytes(size: int) -> str:
+    """Return bytes as MB."""
+    return f"{size / 2**20:.0f} MB"
+
+
+def failure_text(row: Measured) -> str:
+    """Return which row has no result, and why."""
+    lines = row.failure.strip().splitlines()
+    said = lines[0] + (f" {lines[-1]}" if len(lines) > 1 else "")
+    return f"{' '.join(row.task.cells)}, {number_of_threads(row.threads)}: {said}"
