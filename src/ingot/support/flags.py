@@ -326,8 +326,8 @@ STRICT = Flag(
     False,
     _boolean,
     "0 or 1",
-    "TensorFlow: an op that only the host can do is an error in a compiled function, as in XLA; "
-    "else TensorFlow runs it.",
+    "TensorFlow, PyTorch: an op that cannot be compiled is an error in a compiled function, as in "
+    "XLA; else the framework's own kernel runs it.",
 )
 ALL_FLAGS: tuple[Flag[Any], ...] = (
     DEBUG,

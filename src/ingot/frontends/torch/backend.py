@@ -24,6 +24,7 @@ from ingot.frontends.torch.decompose import (
 from ingot.frontends.torch.expansion import expand_attention
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
+from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
@@ -99,14 +100,20 @@ def _steps(graph_module: Any, name: str, options: Options) -> tuple[list[Launch 
     refused: dict[Node, str] = {}
     while True:
         placement = place(graph, refused)
+        steps = partition(graph, placement)
         try:
-            steps = [
-                compile_piece(step, f"{name}_{number}", constants, options.threads)
+            # All of it is lowered before anything is compiled.
+            lowered = {
+                number: lower(step, f"{name}_{number}", constants)
+                for number, step in enumerate(steps)
                 if isinstance(step, Piece)
-                else step
-                for number, step in enumerate(partition(graph, placement))
-            ]
+            }
         except RefusedError as error:
             refused[error.node] = error.why
         else:
-            return steps, placement
+            break
+    made = [
+        compile_piece(step, lowered[number], options.threads) if isinstance(step, Piece) else step
+        for number, step in enumerate(steps)
+    ]
+    return made, placement

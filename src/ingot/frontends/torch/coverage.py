@@ -8,7 +8,7 @@ takes whole are all that a program can hold.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -29,7 +29,7 @@ def core_ops() -> dict[str, str]:
     names: list[str] = dir(namespace)
     for name in names:
         packet = getattr(namespace, name)
-        for overload in getattr(packet, "overloads", list)():
+        for overload in cast("list[str]", getattr(packet, "overloads", list)()):
             op = getattr(packet, overload)
             if torch.Tag.core in op.tags:
                 found[str(op)] = _who(op, table)

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import ingot.client
 from ingot.client.executable import Executable
 from ingot.frontends.torch.call_code import make_call
-from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.errors import as_torch_error
 from ingot.frontends.torch.layout import MemoryLayout
-from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.graph import Lowered
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.piece import Piece
@@ -60,25 +58,20 @@ class Launch:
         return as_torch_error(status_error(self.executable.artifact.info, status, ()))
 
 
-def compile_piece(
-    piece: Piece, name: str, constants: Constants = NO_CONSTANTS, threads: int | None = None
-) -> Launch:
-    """Lower and compile a piece.
+def compile_piece(piece: Piece, lowered: Lowered, threads: int | None = None) -> Launch:
+    """Compile a piece.
 
     Args:
         piece: the piece.
-        name: the name of the program.
-        constants: the inputs whose elements are known.
+        lowered: what `lower` made of it.
         threads: how many threads run it; None: those of the process.
 
     Raises:
-        RefusedError: a rule does not take the arguments of a node.
         IngotError: the compiler cannot compile it.
     """
-    lowered = lower(piece, name, constants)
     executable = ingot.client.compile(lowered.module, is_final=True)
     if not isinstance(executable, Executable):
-        raise InternalError(f"{name} computes sizes of its own")
+        raise InternalError(f"{lowered.module.name} computes sizes of its own")
     shapes = executable.source.parameter_shapes
     dims = [[size if isinstance(size, int) else None for size in shape.dims] for shape in shapes]
     return Launch(
@@ -104,7 +97,5 @@ def _runs_long(lowered: Lowered, executable: Executable) -> bool:
     if executable.has_loop:
         return True
     shapes = (*lowered.module.parameter_shapes, *lowered.module.result_shape.elements)
-    bytes_touched = [product(shape.dims) * shape.dtype.bits // 8 for shape in shapes]
-    return any(
-        not isinstance(size, int) or size >= RELEASE_GIL_BYTES for size in (sum(bytes_touched, 0),)
-    )
+    touched = sum((product(shape.dims) * shape.dtype.bits // 8 for shape in shapes), 0)
+    return not isinstance(touched, int) or touched >= RELEASE_GIL_BYTES

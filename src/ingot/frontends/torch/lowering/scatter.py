@@ -169,6 +169,42 @@ def _scatter_reduce_two(
     return _combined(op, x, reduce, include_self, _source(op, index, src), scatter)
 
 
+def _into_slices(
+    op: Op, opcode: str, x: Instruction, dim: int, index: Instruction, source: Instruction
+) -> Instruction:
+    """Return x with slices of the source combined into those that the index numbers."""
+    b = op.b
+    whole = x if x.shape.rank else b.reshape_to(x, (1,))
+    axis, dims = op.axis(dim, whole.shape.rank), whole.shape.dims
+    index = b.reshape_to(index, (index.shape.size,))
+    place = checked(op, index, dims[axis], axis=axis)
+    updates = b.reshape_to(source, (*dims[:axis], index.shape.size, *dims[axis + 1 :]))
+    return b.reshape_to(scatter_slices(b, opcode, whole, place, updates, axis), op.dims)
+
+
+@RULES.rule("index_add")
+def _index_add(
+    op: Op,
+    x: Instruction,
+    dim: int,
+    index: Instruction,
+    source: Instruction,
+    *,
+    alpha: Scalar = 1,
+) -> Instruction:
+    b = op.b
+    if alpha != 1:
+        source = b.multiply(source, b.spread(op.scalar(alpha, op.dtype), source.shape.dims))
+    return _into_slices(op, _opcode(op, "add", x), x, dim, index, source)
+
+
+@RULES.rule("index_copy")
+def _index_copy(
+    op: Op, x: Instruction, dim: int, index: Instruction, source: Instruction
+) -> Instruction:
+    return _into_slices(op, "update", x, dim, index, source)
+
+
 def _index_reduce() -> Rule:
     def rule(
         op: Op,
