@@ -198,13 +198,6 @@ def _index_add(
     return _into_slices(op, _opcode(op, "add", x), x, dim, index, source)
 
 
-@RULES.rule("index_copy")
-def _index_copy(
-    op: Op, x: Instruction, dim: int, index: Instruction, source: Instruction
-) -> Instruction:
-    return _into_slices(op, "update", x, dim, index, source)
-
-
 def _index_reduce() -> Rule:
     def rule(
         op: Op,
