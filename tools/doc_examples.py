@@ -19,6 +19,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,7 +79,9 @@ def tidy(text: str) -> str:
 
 def refreshed(page: Path) -> str:
     """Return the page's text with the output of its examples as it is now."""
-    names: dict[str, object] = {"__name__": page.stem}
+    # A module that can be imported: TorchDynamo looks for the module of the classes that it traces.
+    module = sys.modules[page.stem] = types.ModuleType(page.stem)
+    names = vars(module)
 
     def run(block: re.Match[str]) -> str:
         code, whole = block["code"], block[0]

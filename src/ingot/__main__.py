@@ -36,12 +36,17 @@ Or work on HLO modules; `ingot COMMAND --help` says how:"""
 
 
 class EnableAfterImport(importlib.abc.MetaPathFinder):
-    """Enables a front end right after its framework's package was imported."""
+    """Enables a front end right after its framework's package was imported.
+
+    Where the program imports the front end first, and that the framework, it is enabled once the
+    import of the front end is through.
+    """
 
     def __init__(self, framework: str, front_end: str) -> None:
         """Wait for the import of `framework`; `front_end` has the function `enable`."""
         self._framework = framework
         self._front_end = front_end
+        self._awaited = {framework, front_end}
 
     def find_spec(
         self,
@@ -49,10 +54,10 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the framework as others would, and hang the front end on its loader."""
-        if fullname != self._framework:
+        """Find the module as others would, and hang the front end on its loader."""
+        if fullname not in self._awaited:
             return None
-        sys.meta_path.remove(self)
+        self._awaited.remove(fullname)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
             return spec
@@ -62,10 +67,19 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
             # The class's method is back; another of these may have taken the attribute away.
             vars(loader).pop("exec_module", None)
             execute(module)
-            self._enable()
+            self._imported(fullname)
 
         loader.exec_module = exec_module
         return spec
+
+    def _imported(self, name: str) -> None:
+        """Enable the front end, unless its own import goes on."""
+        spec = getattr(sys.modules.get(self._front_end), "__spec__", None)
+        is_underway = name == self._framework and getattr(spec, "_initializing", False)
+        if is_underway or self._framework not in sys.modules or self not in sys.meta_path:
+            return
+        sys.meta_path.remove(self)
+        self._enable()
 
     def _enable(self) -> None:
         """Enable the front end; a framework that it cannot stand behind is imported all the same.

@@ -75,7 +75,7 @@ def _values(name: str, seed: int) -> Any:
     return generator.permutation(values)
 
 
-def _run(builder: Builder, roots: dict[str, Any], inputs: list[Any], level: str) -> None:
+def _check(builder: Builder, roots: dict[str, Any], inputs: list[Any], level: str) -> None:
     module = Module.of("types", builder.build(builder.tuple(*roots.values())))
     agrees(module, inputs, exact="signs", level=level, names=[*roots])
 
@@ -94,7 +94,7 @@ def test_elementwise_ops(name: str, level: str) -> None:
     roots["select"] = builder.select(roots["LT"], x, y)
     if kind != "pred":
         roots["clamp"] = builder.clamp(builder.minimum(x, y), y, builder.maximum(x, y))
-    _run(builder, roots, [_values(name, 1), _values(name, 2)], level)
+    _check(builder, roots, [_values(name, 1), _values(name, 2)], level)
 
 
 @pytest.mark.parametrize(("source", "level"), RUNS)
@@ -106,7 +106,7 @@ def test_conversions_to_every_type(source: str, level: str) -> None:
         for target in TYPES
         if target != source
     }
-    _run(builder, roots, [_values(source, 3)], level)
+    _check(builder, roots, [_values(source, 3)], level)
 
 
 @pytest.mark.parametrize("pair", [("f32", "s32"), ("f64", "u64"), ("f16", "u16"), ("bf16", "s16")])
@@ -120,7 +120,7 @@ def test_bits_are_reinterpreted(pair: tuple[str, str]) -> None:
         "back": builder.bitcast_convert(second, shape=second.shape.with_dtype(pair[0])),
     }
     inputs = [_values(name, number) for number, name in enumerate(pair)]
-    _run(builder, roots, inputs, LEVELS[0])
+    _check(builder, roots, inputs, LEVELS[0])
 
 
 @pytest.mark.parametrize("name", [*FLOATS, *SIGNED, *UNSIGNED])
@@ -133,7 +133,7 @@ def test_sums_and_extremes(name: str) -> None:
         for places in ((0,), (1,), (0, 1))
     }
     integers = np.random.default_rng(4).integers(0, 3, (5, 70)).astype(dtype(name).numpy)
-    _run(builder, roots, [integers], LEVELS[len(name) % len(LEVELS)])
+    _check(builder, roots, [integers], LEVELS[len(name) % len(LEVELS)])
 
 
 def _reduced(builder: Builder, x: Any, op: str, places: tuple[int, ...]) -> Any:

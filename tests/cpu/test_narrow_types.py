@@ -70,7 +70,7 @@ def leaves(value: Any) -> list[np.ndarray]:
     return [np.asarray(value)]
 
 
-def agree(got: np.ndarray, want: np.ndarray, what: str, known: Any = False) -> None:
+def assert_same(got: np.ndarray, want: np.ndarray, what: str, known: Any = False) -> None:
     """Compare bit for bit, any NaN equal to any other; where `known`, they may differ."""
     assert got.dtype == want.dtype, what
     assert got.shape == want.shape, what
@@ -120,7 +120,7 @@ def test_every_op_on_every_pair_of_values(name: str) -> None:
         wanted = leaves(evaluate(module, inputs))
     got = leaves(ingot.compile(module)(*inputs))
     for op, a, b in zip(names, got, wanted, strict=True):
-        agree(a, b, f"{op} of {name}")
+        assert_same(a, b, f"{op} of {name}")
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -134,7 +134,7 @@ def test_conversions_to_and_from_every_type(name: str) -> None:
         wanted = leaves(evaluate(module, [every(name)]))
     got = leaves(ingot.compile(module)(every(name)))
     for number, (a, b) in enumerate(zip(got, wanted, strict=True)):
-        agree(a, b, f"{name}: conversion {number}")
+        assert_same(a, b, f"{name}: conversion {number}")
 
 
 PROGRAMS = """HloModule programs
@@ -208,7 +208,7 @@ def test_reductions_contractions_and_movement(name: str) -> None:
         wanted = leaves(evaluate(parse(text), inputs))
     got = leaves(ingot.compile(parse(text))(*inputs))
     for number, (a, b) in enumerate(zip(got, wanted, strict=True)):
-        agree(a, b, f"{name}: output {number}")
+        assert_same(a, b, f"{name}: output {number}")
 
 
 def run_both(text: str, *inputs: np.ndarray) -> list[Any]:
@@ -288,7 +288,7 @@ def test_real_xla_gives_the_same(name: str) -> None:
             f"  y = {name}[{count}]{{0}} parameter(1)\n  ROOT r = {result}[{count}]{{0}} {call}\n}}"
         )
         got = np.asarray(ingot.compile(parse(text))(*inputs))
-        agree(got, run_hlo_text(text, inputs)[0], f"{op} of {name}", known)
+        assert_same(got, run_hlo_text(text, inputs)[0], f"{op} of {name}", known)
 
 
 @pytest.mark.parametrize("name", ["s2", "u2", "s4", "u4", "f4e2m1fn"])

@@ -36,7 +36,7 @@ def _window(rng: np.random.Generator, sizes: tuple[int, ...], spread: bool) -> W
     return (WindowDimension(1), *found, WindowDimension(1))
 
 
-def _compare(module: Module, *inputs: np.ndarray, tolerance: float = 1e-5) -> None:
+def _check(module: Module, *inputs: np.ndarray, tolerance: float = 1e-5) -> None:
     agrees(module, inputs, rtol=tolerance, atol=tolerance)
 
 
@@ -62,7 +62,7 @@ def test_wide_windows(dims: tuple[int, ...], width: int, opcode: str) -> None:
     combine = scalar_computation(opcode, "f32")
     root = build.reduce_window(x, start, window=window, to_apply=combine)
     values = np.random.default_rng(width).standard_normal(dims).astype(np.float32)
-    _compare(Module.of("wide", build.build(root)), values)
+    _check(Module.of("wide", build.build(root)), values)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -79,7 +79,7 @@ def test_reduce_window(seed: int) -> None:
     module = Module.of("windows", build.build(root))
     values = rng.normal(size=x.shape.dims).astype(np.float32)
     values.reshape(-1)[0] = np.nan
-    _compare(module, values)
+    _check(module, values)
 
 
 def test_several_operands() -> None:
@@ -95,7 +95,7 @@ def test_several_operands() -> None:
     root = build.reduce_window(x, n, *starts, window=window, to_apply=reducer)
     values = np.random.default_rng(0).integers(0, 4, (2, 6, 5)).astype(np.float32)
     numbers = np.arange(60, dtype=np.int32).reshape(2, 6, 5)
-    _compare(Module.of("windows", build.build(root)), values, numbers, tolerance=0)
+    _check(Module.of("windows", build.build(root)), values, numbers, tolerance=0)
 
 
 def test_fuses_what_feeds_and_follows() -> None:
@@ -143,4 +143,4 @@ def test_select_and_scatter(seed: int, batch: int | str) -> None:
     )
     known = (3, *counts[1:])
     values = rng.integers(0, 5, (3, *sizes, 6)).astype(np.float32)
-    _compare(Module.of("gradient", build.build(root)), values, rng.normal(size=known).astype("f4"))
+    _check(Module.of("gradient", build.build(root)), values, rng.normal(size=known).astype("f4"))

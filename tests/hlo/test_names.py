@@ -72,4 +72,6 @@ def test_different_names_stay_different():
 def test_xla_reads_what_is_printed():
     xla = pytest.importorskip("tests.support.real_xla")
     for name in NAMES:
-        xla.parse(print_module(_module(name)))
+        module = _module(name)
+        read = xla.parse(print_module(module))
+        assert read.name == module.name

@@ -201,4 +201,6 @@ def test_functions_take_any_number_of_lanes(name: str, bits: int) -> None:
         f = module.function("f", type, params)
         f.ret(MATH[name](f, *f.params))
         module.imports = True
-        llvm.parse_assembly(module.text()).verify()
+        read = llvm.parse_assembly(module.text())
+        read.verify()
+        assert f" {type} @f(" in str(read).replace('"', "")

@@ -4,6 +4,7 @@
 import pytest
 
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.elf import ElfObject
 from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I1, I16, I32, PTR, VOID, vector
@@ -73,4 +74,5 @@ def test_high_halves_in_a_quick_function():
     f.store(f.trunc(f.lshr(high, f.const(type, 16)), vector(I16, 4)), f.params[0])
     f.ret()
     for level in (0, 2):
-        compile_object(module.text(), TargetSpec.host(), Optimization(level))
+        code = compile_object(module.text(), TargetSpec.host(), Optimization(level))
+        assert "f" in ElfObject(code).defined

@@ -64,7 +64,7 @@ def whole_vectors(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x, np.zeros(-x.size % LANES, x.dtype)])
 
 
-def same(got: np.ndarray, want: np.ndarray, name: str) -> None:
+def assert_same_bits(got: np.ndarray, want: np.ndarray, name: str) -> None:
     """Compare bits, any NaN of a format equal to any other."""
     a, b = got.view(dtype(name).numpy), want.view(dtype(name).numpy)
     nan = np.isnan(b.astype(np.float32))
@@ -103,7 +103,7 @@ def test_narrowing_every_value_and_tie(name: str, level: str) -> None:
     out = np.empty(x.size, np.uint8)
     run(lambda f, v: narrow(f, v, name), F32, x, out, level)
     with np.errstate(all="ignore"):
-        same(out, x.astype(dtype(name).numpy), name)
+        assert_same_bits(out, x.astype(dtype(name).numpy), name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,7 +128,7 @@ def test_narrowing_every_f16(level: str) -> None:
     out = np.zeros(len(x), np.uint8)
     run(narrow_f16, I16, x, out, level)
     with np.errstate(all="ignore"):
-        same(out, x.view(np.float16).astype(dtype("f8e5m2").numpy), "f8e5m2")
+        assert_same_bits(out, x.view(np.float16).astype(dtype("f8e5m2").numpy), "f8e5m2")
 
 
 def test_nan_of_a_format_without_one_is_minus_zero() -> None:

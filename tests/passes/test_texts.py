@@ -1,41 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tests/passes/<pass>/*.hlo`: a module, and beside it the text that one pass must make of it.
 
-A file holds a module and, after the line `// EXPECT`, the expected text. `pytest tests/passes
---bless` writes what the pass gives now; look at the difference before committing it.
+A file holds a module and, after the line `// EXPECT`, the expected text: the module that the pass
+leaves; of `fusion`, why each edge was fused or not; of `buffers`, which value lies where; of
+`spmd`, the program of one device. After `// EXPECT LINES pattern` it holds just the lines that the
+regular expression matches, all of them and in their order: what the file is about, and no more.
+
+`pytest tests/passes --bless` writes what the pass gives now; look at the difference before
+committing it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.passes.buffers.common import prepare
 
 from ingot.formats.hlo_text import parse, print_module
+from ingot.hlo.device_groups import grid_of
+from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.hlo.verifier import verify
+from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
+from ingot.passes.spmd.partitioner import partition
 
 _HERE = Path(__file__).parent
-_MARK = "// EXPECT\n"
+_MARK = re.compile(r"^// EXPECT(?: LINES (?P<pattern>.+))?\n", re.MULTILINE)
+
+
+def _after(step: Pass | Pipeline, module: Module) -> str:
+    """Return the module that passes leave."""
+    run_passes(step, module, PassContext(debug=1, to_text=print_module))
+    return print_module(module)
+
+
+def _fusion_decisions(module: Module) -> str:
+    context = PassContext(debug=1, to_text=print_module)
+    run_passes(Pipeline("fusion", (Fusion(),)), module, context)
+    return "\n".join(map(str, context.remarks))
+
+
+def _buffer_assignment(module: Module) -> str:
+    return prepare(module).to_text()
+
+
+def _program_of_one_device(module: Module) -> str:
+    partition(module, grid_of(module).partitions)
+    verify(module)
+    return print_module(module)
+
+
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in passes_of(SIMPLIFICATION)}
 _STEPS["simplify"] = SIMPLIFICATION
-_FILES = sorted(path for path in _HERE.glob("*/*.hlo") if path.parent.name in _STEPS)
+_TEXTS: dict[str, Callable[[Module], str]] = {
+    **{name: partial(_after, step) for name, step in _STEPS.items()},
+    "fusion": _fusion_decisions,
+    "buffers": _buffer_assignment,
+    "spmd": _program_of_one_device,
+}
+_FILES = sorted(path for path in _HERE.glob("*/*.hlo") if path.parent.name in _TEXTS)
+
+
+def _expectation(path: Path) -> tuple[str, str, str, str]:
+    """Return the source in a file, its mark, the pattern of a partial match, the expected text."""
+    text = path.read_text()
+    found = _MARK.search(text)
+    if found is None:
+        return text, "// EXPECT\n", "", ""
+    return text[: found.start()], found[0], found["pattern"] or "", text[found.end() :]
+
+
+def _shown(text: str, pattern: str) -> str:
+    """Return the lines of a text that a pattern matches, or all."""
+    lines = text.rstrip().splitlines()
+    return "".join(f"{line}\n" for line in lines if re.search(pattern, line))
 
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_pass_makes_the_expected_text(path: Path, request: pytest.FixtureRequest) -> None:
-    source, _, expected = path.read_text().partition(_MARK)
-    module = parse(source, str(path))
-    context = PassContext(debug=1, to_text=print_module)
-    run_passes(_STEPS[path.parent.name], module, context)
-    actual = print_module(module).rstrip() + "\n"
+    source, mark, pattern, expected = _expectation(path)
+    actual = _shown(_TEXTS[path.parent.name](parse(source, str(path))), pattern)
+    assert actual, "a test that expects no line cannot fail"
     if request.config.getoption("--bless", default=False):
-        path.write_text(f"{source}{_MARK}{actual}")
+        path.write_text(f"{source}{mark}{actual}")
         return
     assert actual == expected
 
 
 def test_every_pass_has_a_text() -> None:
     # Random bits are hundreds of instructions that nobody reads: `test_rng_bits.py` compares bits.
-    assert {path.parent.name for path in _FILES} == set(_STEPS) - {"rng-bit-generator-expander"}
+    assert {path.parent.name for path in _FILES} == set(_TEXTS) - {"rng-bit-generator-expander"}
+
+
+def test_a_partial_match_takes_every_line_of_the_pattern(tmp_path: Path) -> None:
+    path = tmp_path / "part.hlo"
+    path.write_text("HloModule m\n// about all-reduce\n// EXPECT LINES all-re\nall-reduce(x)\n")
+    source, mark, pattern, expected = _expectation(path)
+    assert (source, pattern) == ("HloModule m\n// about all-reduce\n", "all-re")
+    assert source + mark + expected == path.read_text()
+    assert _shown("add\nall-reduce(x)\n", pattern) == expected
+    assert _shown("all-reduce(x)\nall-reduce(y)\n", pattern) != expected
+    assert _shown("add\n", "") == "add\n"

@@ -22,7 +22,14 @@ def load_tool(name):
 
 doc_examples = load_tool("doc_examples")
 PAGES = [path.relative_to(ROOT).as_posix() for path in doc_examples.pages()]
-SLOW = {"docs/tensorflow_errors.md", "docs/adding_an_op.md", "docs/serve.md"}
+SLOW = {
+    "docs/adding_an_op.md",
+    "docs/serve.md",
+    "docs/tensorflow_errors.md",
+    "docs/tutorial_jax.md",
+    "docs/tutorial_slow.md",
+    "docs/tutorial_torch.md",
+}
 LINKED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

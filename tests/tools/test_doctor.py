@@ -3,6 +3,8 @@
 
 import json
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ import ingot
 from ingot.__main__ import main
 from ingot.support import versions
 from ingot.tools import doctor
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def by_name(findings):
@@ -23,7 +27,16 @@ def test_a_sound_installation_has_no_problem(capsys):
     assert (status, report["ok"]) == (0, True), report
     assert found["ingot"]["text"] == ingot.__version__
     assert found["self-test"]["status"] == "ok"
-    assert {"cpu", "isa level", "threads", "llvm", "cache", "numpy", "jax"} <= set(found)
+    assert {"cpu", "isa level", "threads", "llvm", "cache", "numpy", "jax", "torch"} <= set(found)
+
+
+def test_the_release_of_pytorch_is_that_of_the_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (torch,) = extras["optional-dependencies"]["torch"]
+    (series,) = doctor.FRAMEWORKS["torch"]
+    assert torch.startswith(f"torch=={series}.")
+    assert doctor.framework("torch", f"{series}.0+cpu").status == doctor.OK
+    assert doctor.framework("torch", "2.9.1").status == doctor.WARNING
 
 
 def test_an_open_cache_folder_is_a_problem(tmp_path, monkeypatch, capsys):

@@ -19,7 +19,7 @@ from ingot.__main__ import main
 from ingot.client.roofline import measured_roofs
 from ingot.support.observing import COMPILED_AGAIN, Observation
 from ingot.support.records import replace
-from ingot.viz.flame import Bar, flame_of
+from ingot.viz.flame import Bar, execution_flame, flame_of
 from ingot.viz.graph import MOST_BOXES, picture_of
 from ingot.viz.layout import layers
 
@@ -153,7 +153,7 @@ def test_the_page_needs_nothing_else(report: ingot.Report) -> None:
 def test_the_page_can_be_used_by_keyboard_and_is_labelled(report: ingot.Report) -> None:
     outline = Outline()
     outline.feed(report.to_html())
-    boxes = [a for tag, a in outline.tags if tag == "g"]
+    boxes = [a for tag, a in outline.tags if tag == "g" and "box" in a.get("class", "")]
     assert len(boxes) == 2
     assert all(a["tabindex"] == "0" and a["role"] == "button" and a["aria-label"] for a in boxes)
     ids = {a["id"] for _, a in outline.tags if "id" in a}
@@ -174,6 +174,51 @@ def test_arguments_give_times() -> None:
     report = ingot.explain(TEXT, *(np.ones(size, np.float32) for size in sizes))
     assert all(kernel.seconds for kernel in report.programs[0].kernels)
     assert ">Time<" in report.to_html()
+
+
+def test_the_last_execution_is_a_flame() -> None:
+    sizes = [(64, 32), (32, 16), (16, 8)]
+    report = ingot.explain(TEXT, *(np.ones(size, np.float32) for size in sizes))
+    (program,) = report.programs
+    # Three executions were recorded; the last of them has each kernel once, in order.
+    assert [event.kernel for event in program.execution] == [0, 1]
+    first, second = program.execution
+    assert first.start == 0
+    assert second.start >= first.seconds
+    assert program.execution_seconds == second.start + second.seconds
+    assert [bar.name for bar in execution_flame(program)] == [
+        f"#{n} {kernel.instruction}" for n, kernel in enumerate(program.kernels)
+    ]
+    outline = Outline()
+    outline.feed(report.to_html())
+    bars = [a for tag, a in outline.tags if tag == "g" and a.get("class") == "event"]
+    assert [(bar["role"], bar["tabindex"], bar["data-kernels"]) for bar in bars] == [
+        ("button", "0", "0"),
+        ("button", "0", "1"),
+    ]
+    assert "Last execution" not in ingot.explain(TEXT).to_html()
+
+
+def test_what_a_loop_runs_lies_beneath_it() -> None:
+    text = """HloModule loop
+    test { s = (s32[], f32[30000]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }
+    turn { s = (s32[], f32[30000]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      x = f32[30000] get-tuple-element(s), index=1 y = f32[30000] cosine(x)
+      z = f32[30000] reverse(y), dimensions={0} k = s32[] constant(1) j = s32[] add(i, k)
+      ROOT t = (s32[], f32[30000]) tuple(j, z) }
+    ENTRY e { x = f32[30000] parameter(0) zero = s32[] constant(0)
+      start = (s32[], f32[30000]) tuple(zero, x)
+      end = (s32[], f32[30000]) while(start), condition=test, body=turn
+      ROOT r = f32[30000] get-tuple-element(end), index=1 }"""
+    (program,) = ingot.explain(text, np.ones(30000, np.float32)).programs
+    (loop,) = (event for event in program.execution if event.kind == "loop")
+    inside = [event for event in program.execution if event.depth == 1]
+    assert len(inside) >= 5
+    for event in inside:
+        assert event.kernel is not None
+        assert loop.start <= event.start
+        assert event.start + event.seconds <= loop.start + loop.seconds + 1e-9
 
 
 def test_symbolic_sizes_are_expressions() -> None:
@@ -247,6 +292,22 @@ def test_the_command_runs_a_program(tmp_path: Path) -> None:
     done = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "exit status 3" in done.stderr
+
+
+def test_a_program_that_runs_is_timed_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import ingot, numpy as np\n"
+        f"step = ingot.compile('''{TEXT}''')\n"
+        "for _ in range(3):\n"
+        "    step(*(np.ones(s, np.float32) for s in [(64, 32), (32, 16), (16, 8)]))\n"
+    )
+    for options, count in (["--times"], 2), ([], 0):
+        output = tmp_path / "report.json"
+        ingot.clear_caches()  # else the second program shares what the first compiled
+        assert main(["explain", str(tmp_path / "program.py"), *options, "-o", str(output)]) == 0
+        (program,) = json.loads(output.read_text())["programs"]
+        assert len(program["execution"]) == count
+        assert all((kernel["seconds"] is not None) == bool(count) for kernel in program["kernels"])
 
 
 def test_timed_kernels_say_their_share_of_the_roofline() -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot aot`: a module or a model compiled ahead of time, for programs without Python or Ingot.
 
-A folder is a SavedModel, a `.keras` file a Keras model, which TensorFlow reads; all else are
-modules. Writes NAME.o, NAME.h, libNAME.a and libNAME.so; for WebAssembly, NAME.wasm and NAME.mjs.
+A folder is a SavedModel, a `.keras` file a Keras model, which TensorFlow reads, and a `.pt2` file
+a program of `torch.export`; all else are modules. Writes NAME.o, NAME.h, libNAME.a and libNAME.so;
+for WebAssembly, NAME.wasm and NAME.mjs.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def command(
 ) -> int:
     """Compile FILE to an object file, libraries and a header.
 
-    FILE is a module (- is standard input), the folder of a SavedModel, or a .keras file.
+    FILE is a module (- is standard input), the folder of a SavedModel, a .keras file, or a .pt2
+    file of torch.export.save.
     """
     if bool(file) == bool(graph) or bool(graph) != bool(config):
         raise click.UsageError("give either FILE, or --graph and --config")

@@ -26,6 +26,8 @@ from ingot.support.versions import NEEDED, TESTED, installed, versions
 from ingot.tools.options import switch
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
+FRAMEWORKS = {**TESTED, "torch": ("2.13",)}
+"""Framework -> the series that its front end is tested with."""
 _COLORS = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
 SELF_TEST = """HloModule doctor
 ENTRY main {
@@ -73,7 +75,7 @@ def check_packages() -> list[Finding]:
 
 def check_frameworks() -> list[Finding]:
     """Compare the installed frameworks with the series that the front ends are tested with."""
-    return [framework(name, installed(name)) for name in TESTED]
+    return [framework(name, installed(name)) for name in FRAMEWORKS]
 
 
 def framework(name: str, version: str | None) -> Finding:
@@ -82,9 +84,9 @@ def framework(name: str, version: str | None) -> Finding:
     install = f"pip install 'ingot-compiler[{extra}]'"
     if version is None:
         return Finding(name, OK, "not installed", f"to use Ingot behind it: {install}")
-    if ".".join(version.split(".")[:2]) in TESTED[name]:
+    if ".".join(version.split(".")[:2]) in FRAMEWORKS[name]:
         return Finding(name, OK, f"{version}, a tested series")
-    series = " and ".join(TESTED[name])
+    series = " and ".join(FRAMEWORKS[name])
     text = f"{version}; Ingot is tested with {series}"
     return Finding(name, WARNING, text, f"if something is wrong: {install}")
 

@@ -6,10 +6,13 @@ The report is that of `ingot.explain`: text on the terminal, a page or JSON with
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 from rich.console import Console
 
 from ingot.client.compile import compile
+from ingot.client.profile import Profiler
 from ingot.support.observing import observed
 from ingot.tools import loading
 from ingot.tools.jax_cache_misses import explained_misses
@@ -23,15 +26,21 @@ from ingot.viz.gather import report_of
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("-o", "--output", type=click.Path(), help="Write a page (.html) or data (.json).")
 @switch("--json", "Print JSON.")
-def command(file: str, arguments: tuple[str, ...], output: str | None, json: bool) -> int:
+@switch("--times", "Of a program: record when kernels run, and show the last execution.")
+def command(
+    file: str, arguments: tuple[str, ...], output: str | None, json: bool, times: bool
+) -> int:
     """Explain the module in FILE (- is standard input), or all that the program FILE.py compiles.
 
     A program is run with the ARGUMENTS; those with dashes stand behind `--`.
     """
     if file.endswith(".py"):
-        with observed() as observations, explained_misses():
+        profiler = Profiler()
+        recording = profiler if times else nullcontext()
+        with observed() as observations, explained_misses(), recording:
             compiled = compiled_by(file, arguments)
-        report = report_of(compiled, observations=observations)
+        profile = profiler.profile if times else None
+        report = report_of(compiled, observations=observations, profile=profile)
     elif arguments:
         raise click.UsageError("only a Python program takes arguments")
     else:

@@ -2,7 +2,7 @@
 """Modules from files: the format by the option, or else by the data itself.
 
 A thin layer over `ingot.formats.load`: standard input, XLA's names of formats, and the file's name
-in diagnostics.
+in diagnostics. What `torch.export.save` wrote (`.pt2`) is read by PyTorch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from ingot.formats.hlo_text import parse
 from ingot.formats.load import READERS, WRITERS, sniff
 from ingot.formats.load import load as read_module
+from ingot.frontends.loading import is_exported_file, load_exported_file
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ResourceError
 
@@ -34,7 +35,10 @@ def load(path: str, format_name: str = "") -> Module:
     Raises:
         ParseError: the content is not of that format.
         ResourceError: the file cannot be read.
+        UnsupportedError: a program of `torch.export` that cannot be compiled as a whole.
     """
+    if not format_name and is_exported_file(path):
+        return load_exported_file(path)
     return load_data(read_bytes(path), path, format_name)
 
 

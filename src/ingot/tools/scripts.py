@@ -57,5 +57,6 @@ def nothing_compiled(file: str) -> UnsupportedError:
     return UnsupportedError(
         f"Ingot compiled nothing of {file}",
         code="INGOT0363",
-        hint="mark a tf.function with jit_compile=True, or run JAX with JAX_PLATFORMS=ingot",
+        hint="mark a tf.function with jit_compile=True, run JAX with JAX_PLATFORMS=ingot, or "
+        "compile a module of PyTorch with torch.compile(model, backend='ingot')",
     )

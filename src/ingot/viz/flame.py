@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where compile time went, as a flame graph: phases; in that of the passes, pipelines and passes.
+"""Where time went, as flame graphs: that of compilation, and that of the last execution.
 
-A bar is as wide as it took time, and lies beneath what it was part of.
+A bar is as wide as it took time, and lies beneath what it was part of: passes beneath the phase of
+the passes, kernels beneath the loop that runs them.
 
 Invariant: a bar lies within the one above it, and bars of one depth do not overlap.
 """
@@ -21,13 +22,39 @@ _LEAST = 1e-3
 
 @record
 class Bar:
-    """A bar: its left edge and its width as shares of the whole, its depth, its name, its time."""
+    """A bar.
+
+    Attributes:
+        left, width: shares of the whole.
+        depth: the row; the first is 0.
+        name: what is written on it.
+        seconds: the time that it stands for.
+        kernel: the number of the kernel that it stands for, or None.
+    """
 
     left: float
     width: float
     depth: int
     name: str
     seconds: float
+    kernel: int | None = None
+
+
+def execution_flame(program: ProgramReport) -> tuple[Bar, ...]:
+    """Return the bars of a program's last execution; none if it did not run."""
+    whole = program.execution_seconds
+    return tuple(
+        Bar(
+            left=event.start / whole,
+            width=event.seconds / whole,
+            depth=event.depth,
+            name=event.name if event.kernel is None else f"#{event.kernel} {event.name}",
+            seconds=event.seconds,
+            kernel=event.kernel,
+        )
+        for event in program.execution
+        if whole
+    )
 
 
 def flame_of(program: ProgramReport) -> tuple[Bar, ...]:

@@ -10,11 +10,12 @@ import linecache
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, TypeAlias
+from typing import Any
 
 from ingot.analysis.liveness import analyze_liveness
 from ingot.artifact.artifact import KernelInfo
 from ingot.client.executable import Executable
+from ingot.client.profile import Profile
 from ingot.client.roofline import measured_roofs
 from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.cpu.sites import sites
@@ -25,6 +26,7 @@ from ingot.passes.fusion.groups import Decision
 from ingot.support.observing import Observation
 from ingot.support.timing import Phase
 from ingot.viz.code import KernelTexts
+from ingot.viz.execution import last_execution, runs_of, shortest_times
 from ingot.viz.flow import feeds_of
 from ingot.viz.memory import buffers_of, live_bytes
 from ingot.viz.report import (
@@ -39,14 +41,12 @@ from ingot.viz.report import (
     SourceLine,
 )
 
-Times: TypeAlias = dict[tuple[str, str], float]
-"""Seconds of a kernel, by its module and its instruction."""
-
 
 def report_of(
     executables: Sequence[Executable | StagedExecutable],
     arguments: Sequence[Any] | None = None,
     observations: Sequence[Observation] = (),
+    profile: Profile | None = None,
 ) -> Report:
     """Return the report of executables.
 
@@ -54,32 +54,34 @@ def report_of(
         executables: what was compiled; each stage of a staged one is a program.
         arguments: flattened arguments to run the one executable on, for the kernels' times.
         observations: what front ends did meanwhile.
+        profile: what ran meanwhile, for the kernels' times.
 
     Raises:
         ExecutionError: the arguments do not fit.
         UnsupportedError: INGOT0361, arguments for a program that runs in stages.
     """
-    times: Times = {} if arguments is None else _times(executables[0], arguments)
+    if arguments is not None:
+        profile = _profile(executables[0], arguments)
     programs: list[ProgramReport] = []
     for executable in executables:
         parts = executable.executables if isinstance(executable, StagedExecutable) else [executable]
-        programs += [_program(part, times) for part in parts]
+        programs += [_program(part, profile) for part in parts]
     return Report(tuple(programs), tuple(dict.fromkeys(observations)))
 
 
-def _times(executable: Executable | StagedExecutable, arguments: Sequence[Any]) -> Times:
-    """Return the shortest of three calls of each kernel, by module and instruction."""
+def _profile(executable: Executable | StagedExecutable, arguments: Sequence[Any]) -> Profile:
+    """Return the profile of three executions."""
     if isinstance(executable, StagedExecutable):
         hint = "explain it without arguments"
         raise stages_refused(executable.source, "with times for its kernels", hint)
-    rows = executable.profile(*arguments, runs=3).rows()
-    return {(row.site.module, row.site.name): row.shortest for row in rows}
+    return executable.profile(*arguments, runs=3)
 
 
-def _program(executable: Executable, times: Times) -> ProgramReport:
+def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
     module, notes = executable.module, executable.notes
+    runs = [] if profile is None else runs_of(profile, executable)
     found = sites(module)[: len(executable.kernels)]
-    kernels = _kernels(executable, found, times)
+    kernels = _kernels(executable, found, shortest_times(runs))
     memory = executable.memory_analysis()
     liveness = analyze_liveness(module)
     buffers = buffers_of(executable.assignment, [liveness.position[item] for item in found])
@@ -100,13 +102,14 @@ def _program(executable: Executable, times: Times) -> ProgramReport:
         memory={row.name: size_of(getattr(memory, row.name)) for row in fields(memory)},
         hlo_before=executable.as_text("hlo_before"),
         hlo=executable.as_text("hlo"),
+        execution=last_execution(runs, len(kernels)),
     )
     module.forget()
     return report
 
 
 def _kernels(
-    executable: Executable, found: Sequence[Instruction], times: Times
+    executable: Executable, found: Sequence[Instruction], times: dict[str, float]
 ) -> tuple[KernelReport, ...]:
     module = executable.module
     liveness = analyze_liveness(module)
@@ -128,8 +131,8 @@ def _kernels(
             flops=size_of(kernel.flops),
             feeds=feeds[number],
             live_bytes=live[number],
-            seconds=times.get((module.name, kernel.fusion)),
-            roofline=_roofline(kernel, times.get((module.name, kernel.fusion))),
+            seconds=times.get(kernel.fusion),
+            roofline=_roofline(kernel, times.get(kernel.fusion)),
             hlo=texts.hlo(site),
             kernel_ir=texts.kernel_ir(kernel.name),
             llvm_ir=texts.llvm_ir(kernel.name),

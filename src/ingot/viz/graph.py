@@ -18,7 +18,7 @@ from ingot.viz.terminal import PLUMBING, bytes_text, opcodes_text
 
 MOST_BOXES = 60
 WIDTH, BOX_WIDTH, BOX_HEIGHT, GAP, LAYER_GAP = 1040, 190, 54, 16, 44
-_LETTERS = 26
+_LETTERS = 24
 _KINDS = (
     ("product", frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})),
     ("reduction", frozenset({"reduce", "reduce-window", "scan", "sort", "topk"})),
@@ -45,6 +45,17 @@ class Picture:
     lines: tuple[tuple[str, int, int], ...]
     height: float
     remark: str
+
+    @property
+    def left(self) -> float:
+        """Where the drawing begins, with a margin."""
+        return min((box.x for box in self.boxes), default=0.0) - GAP
+
+    @property
+    def width(self) -> float:
+        """How wide the drawing is, with margins: a narrow graph is not drawn in a wide frame."""
+        right = max((box.x for box in self.boxes), default=0.0) + BOX_WIDTH + GAP
+        return right - self.left
 
 
 def kind_of(opcodes: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.text import format_seconds
 from ingot.support.versions import VERSION
 from ingot.viz import graph, terminal
-from ingot.viz.flame import flame_of
+from ingot.viz.flame import execution_flame, flame_of
 from ingot.viz.report import ProgramReport, Report
 
 TEMPLATE = "report.html.j2"
@@ -73,6 +73,7 @@ def _shown(program: ProgramReport) -> dict[str, Any]:
         "is_timed": any(kernel.seconds is not None for kernel in program.kernels),
         "compile_seconds": program.compile_seconds,
         "flame": flame_of(program),
+        "execution": execution_flame(program),
     }
 
 

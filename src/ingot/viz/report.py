@@ -128,6 +128,27 @@ class PassReport:
 
 
 @record
+class EventReport:
+    """A kernel, foreign call or loop in the last execution.
+
+    Attributes:
+        name: its HLO instruction.
+        kind: "kernel", "call" or "loop".
+        kernel: its number, or None.
+        depth: how many loops it runs in.
+        start: seconds from the beginning of the execution.
+        seconds: how long it took.
+    """
+
+    name: str
+    kind: str
+    kernel: int | None
+    depth: int
+    start: float
+    seconds: float
+
+
+@record
 class ProgramReport:
     """One compiled program.
 
@@ -139,6 +160,8 @@ class ProgramReport:
         kernels, lines, fusions, rewrites, buffers, phases, passes: see their types.
         memory: bytes by XLA's names (`CompiledMemoryStats`).
         hlo_before, hlo: the module before and after the passes.
+        execution: what ran in the last execution, where the program was run for the report; the
+            events that take less than a thousandth of it are left out.
     """
 
     name: str
@@ -156,6 +179,12 @@ class ProgramReport:
     memory: dict[str, Size]
     hlo_before: str
     hlo: str
+    execution: tuple[EventReport, ...] = ()
+
+    @property
+    def execution_seconds(self) -> float:
+        """Seconds from the first to the last event of the last execution."""
+        return max((event.start + event.seconds for event in self.execution), default=0.0)
 
     @property
     def compile_seconds(self) -> float:

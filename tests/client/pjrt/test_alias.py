@@ -148,9 +148,12 @@ def test_what_cannot_fulfill_an_alias(world: World) -> None:
 
 
 def test_an_alias_that_goes_first(world: World) -> None:
-    (alias, promise), buffer = world.alias(), world.put()
+    host, (alias, promise), buffer = world.host, world.alias(), world.put()
     world.end(alias)
     world.fulfill(promise, buffer)
+    assert host.call("Buffer_IsDeleted", buffer=buffer).is_deleted
+    with pytest.raises(PjrtError, match="no handle"):
+        world.fulfill(promise, buffer)
     world.end(buffer)
 
 

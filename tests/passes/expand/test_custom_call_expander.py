@@ -11,7 +11,7 @@ from tests.runtime.foreign.calls import (
     ELEMENTS,
     TOLERANCE,
     adjoint,
-    close,
+    assert_close,
     dtype_name,
     matrices,
     real_of,
@@ -47,7 +47,7 @@ ENTRY main {{
 }}
 """
     packed, q = run(text, a)
-    close(element, q @ np.triu(packed)[:, :3], a)
+    assert_close(element, q @ np.triu(packed)[:, :3], a)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -68,7 +68,7 @@ ENTRY main {{
     # Eigenvectors have any sign.
     for factors in (ingot.compile(module), lambda given: evaluate(module, [given])):
         v, w = factors(np.tril(a) if lower else np.triu(a))
-        close(element, (v * w[..., None, :]) @ adjoint(v), a)
+        assert_close(element, (v * w[..., None, :]) @ adjoint(v), a)
         assert (np.diff(w) >= 0).all()
         v, w = factors(np.full_like(a, np.nan))
         assert np.isnan(w).all()
@@ -89,7 +89,7 @@ ENTRY main {{
 """
     lu, pivots, order = run(text, a)
     product = (np.tril(lu[..., :k], -1) + np.eye(m, k)) @ np.triu(lu[:, :k])
-    close(element, product, np.take_along_axis(a, order[..., None], axis=1))
+    assert_close(element, product, np.take_along_axis(a, order[..., None], axis=1))
     assert pivots.min() >= 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runtime.foreign.calls import ELEMENTS, adjoint, close, matrices
+from tests.runtime.foreign.calls import ELEMENTS, adjoint, assert_close, matrices
 
 import ingot
 from ingot.evaluator import evaluate
@@ -36,7 +36,7 @@ ENTRY main {{
     a[1] = -a[1]
     for found in (ingot.compile(module)(a), evaluate(module, (a,))):
         factor = found if lower else adjoint(found)
-        close(element, factor[[0, 2]], np.linalg.cholesky(a[[0, 2]]))
+        assert_close(element, factor[[0, 2]], np.linalg.cholesky(a[[0, 2]]))
         assert np.isnan(found[1]).all()
 
 
@@ -65,7 +65,7 @@ ENTRY main {{
         if transpose != "NO_TRANSPOSE":
             matrix = adjoint(matrix) if transpose == "ADJOINT" else np.swapaxes(matrix, -1, -2)
         for x in (ingot.compile(module)(a, b), evaluate(module, (a, b))):
-            close(element, matrix @ x if left else x @ matrix, b)
+            assert_close(element, matrix @ x if left else x @ matrix, b)
 
 
 OPEN = """
@@ -85,7 +85,7 @@ def test_open_sizes_and_several_threads() -> None:
     for n in (0, 1, 3, 17):
         a = positive("f32", 2, n) if n else np.zeros((2, 0, 0), np.float32)
         expected = np.swapaxes(np.linalg.cholesky(a), -1, -2) if n else a
-        close("f32", executable(a), expected)
+        assert_close("f32", executable(a), expected)
     a = positive("f32", 20, 12)
     expected = executable(a)
     failures: list[bool] = []

@@ -75,7 +75,7 @@ def adjoint(x: Any) -> Any:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def close(element: str, found: Any, expected: Any) -> None:
+def assert_close(element: str, found: Any, expected: Any) -> None:
     """Demand equality up to the element type's precision."""
     tolerance = TOLERANCE[element]
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.foreign.calls import (
     ELEMENTS,
     adjoint,
+    assert_close,
     call,
-    close,
     complex_of,
     matrices,
     real_of,
@@ -67,10 +67,10 @@ def test_potrf(element: str, batch: tuple[int, ...], n: int, uplo: str) -> None:
     x, info = call("potrf", element, config, a, None, (element, a.shape), ("s32", batch))
     if uplo == "L":
         factor = np.tril(x)
-        close(element, factor @ adjoint(factor), a)
+        assert_close(element, factor @ adjoint(factor), a)
     else:
         factor = np.triu(x)
-        close(element, adjoint(factor) @ factor, a)
+        assert_close(element, adjoint(factor) @ factor, a)
     assert not info.any()
 
 
@@ -96,7 +96,7 @@ def test_getrf(element: str, batch: tuple[int, ...], m: int, n: int) -> None:
         rows = np.arange(m)
         for place, other in enumerate(pivots[index]):
             rows[[place, other - 1]] = rows[[other - 1, place]]
-        close(element, product[index], a[index][rows])
+        assert_close(element, product[index], a[index][rows])
     assert not info.any()
 
 
@@ -117,19 +117,19 @@ def test_geqrf_orgqr_ormqr(element: str, batch: tuple[int, ...], m: int, n: int)
     packed, tau = call("geqrf", element, "", a, None, *shapes)
     thin = np.ascontiguousarray(packed[..., :k])
     (q,) = call("orgqr", element, "", thin, tau, None, (element, thin.shape))
-    close(element, q @ np.triu(packed[..., :k, :]), a)
-    close(element, adjoint(q) @ q, np.broadcast_to(np.eye(k), (*batch, k, k)))
+    assert_close(element, q @ np.triu(packed[..., :k, :]), a)
+    assert_close(element, adjoint(q) @ q, np.broadcast_to(np.eye(k), (*batch, k, k)))
     c = matrices(element, (*batch, m, 2), 1)
     wide = np.broadcast_to(np.eye(m), (*batch, m, m)).astype(c.dtype)
     config = "{left = true, transpose = false}"
     (full,) = call("ormqr", element, config, thin, tau, wide, None, (element, wide.shape))
     config = "{left = true, transpose = true}"
     (product,) = call("ormqr", element, config, thin, tau, c, None, (element, c.shape))
-    close(element, product, adjoint(full) @ c)
+    assert_close(element, product, adjoint(full) @ c)
     rows = np.ascontiguousarray(np.swapaxes(c, -1, -2))
     config = "{left = false, transpose = false}"
     (product,) = call("ormqr", element, config, thin, tau, rows, None, (element, rows.shape))
-    close(element, product, rows @ full)
+    assert_close(element, product, rows @ full)
 
 
 @each_element
@@ -142,7 +142,7 @@ def test_geqp3(element: str, batch: tuple[int, ...]) -> None:
     (q,) = call("orgqr", element, "", packed, tau, None, (element, a.shape))
     r = np.triu(packed[..., :3, :])
     for index in np.ndindex(*batch):
-        close(element, q[index] @ r[index], a[index][:, pivots[index] - 1])
+        assert_close(element, q[index] @ r[index], a[index][:, pivots[index] - 1])
 
 
 @each_element
@@ -160,14 +160,16 @@ def test_svd(element: str, batch: tuple[int, ...], routine: str, m: int, n: int,
     )  # fmt: skip
     config = f"{{mode = {code(mode)}}}"
     _, s, u, vt, info = call(routine, element, config, a, None, *shapes)
-    close(element, s, np.linalg.svd(a, compute_uv=False))
+    assert_close(element, s, np.linalg.svd(a, compute_uv=False))
     assert not info.any()
     if mode == "N":
         assert not u.any()
         assert not vt.any()
         return
-    close(element, (u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a)
-    close(element, adjoint(u) @ u, np.broadcast_to(np.eye(columns), (*batch, columns, columns)))
+    assert_close(element, (u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a)
+    assert_close(
+        element, adjoint(u) @ u, np.broadcast_to(np.eye(columns), (*batch, columns, columns))
+    )
 
 
 @pytest.mark.parametrize("routine", ["gesdd", "gesvd"])
@@ -191,10 +193,10 @@ def test_syevd(element: str, batch: tuple[int, ...], n: int, uplo: str, mode: st
     config = f"{{mode = {code(mode)}, uplo = {code(uplo)}}}"
     triangle = np.tril(a) if uplo == "L" else np.triu(a)
     v, w, info = call("syevd", element, config, triangle, None, *shapes)
-    close(element, w, np.linalg.eigvalsh(a))
+    assert_close(element, w, np.linalg.eigvalsh(a))
     assert not info.any()
     if mode == "V":
-        close(element, (v * w[..., None, :]) @ adjoint(v), a)
+        assert_close(element, (v * w[..., None, :]) @ adjoint(v), a)
 
 
 @each_element
@@ -210,9 +212,9 @@ def test_geev(element: str, batch: tuple[int, ...], n: int, left: str) -> None:
     *w, vl, vr, info = found
     w = w[0] if len(w) == 1 else w[0] + 1j * w[1]
     assert not info.any()
-    close(element, a @ vr, vr * w[..., None, :])
+    assert_close(element, a @ vr, vr * w[..., None, :])
     if left == "V":
-        close(element, adjoint(vl) @ a, w[..., None] * adjoint(vl))
+        assert_close(element, adjoint(vl) @ a, w[..., None] * adjoint(vl))
     else:
         assert not vl.any()
 
@@ -239,7 +241,7 @@ def test_gees(element: str, batch: tuple[int, ...], n: int) -> None:
     config = f"{{mode = {code('V')}, sort = {code('N')}}}"
     shapes = (square, square, *values, ("s32", batch), ("s32", batch))
     t, z, *_, info = call("gees", element, config, a, None, *shapes)
-    close(element, z @ t @ adjoint(z), a)
+    assert_close(element, z @ t @ adjoint(z), a)
     assert not info.any()
 
 
@@ -253,7 +255,7 @@ def test_gehrd(element: str, batch: tuple[int, ...], n: int) -> None:
     x, _, info = call("gehrd", element, config, a, None, *shapes)
     hessenberg = np.triu(x, -1)
     found = np.trace(hessenberg @ hessenberg, axis1=-2, axis2=-1)
-    close(element, found, np.trace(a @ a, axis1=-2, axis2=-1))
+    assert_close(element, found, np.trace(a @ a, axis1=-2, axis2=-1))
     assert not info.any()
 
 
@@ -274,7 +276,7 @@ def test_sytrd(element: str, batch: tuple[int, ...], uplo: str) -> None:
         tridiagonal[..., place, place] = d[..., place]
     for place in range(4):
         tridiagonal[..., place, place + 1] = tridiagonal[..., place + 1, place] = e[..., place]
-    close(element, np.linalg.eigvalsh(tridiagonal), np.linalg.eigvalsh(a))
+    assert_close(element, np.linalg.eigvalsh(tridiagonal), np.linalg.eigvalsh(a))
     assert not info.any()
 
 
@@ -292,7 +294,7 @@ def test_gtsv(element: str, batch: tuple[int, ...], columns: int) -> None:
     product = d[..., None] * x
     product[..., 1:, :] += dl[..., 1:, None] * x[..., :-1, :]
     product[..., :-1, :] += du[..., :-1, None] * x[..., 1:, :]
-    close(element, product, b)
+    assert_close(element, product, b)
     assert not info.any()
 
 
@@ -313,7 +315,7 @@ def test_trsm(element: str, batch: tuple[int, ...], side: str, uplo: str, trans:
         if diagonal == "U":
             matrix = matrix - matrix * np.eye(n) + np.eye(n)
         matrix = {"N": matrix, "T": np.swapaxes(matrix, -1, -2), "C": adjoint(matrix)}[trans]
-        close(element, matrix @ x if side == "L" else x @ matrix, b)
+        assert_close(element, matrix @ x if side == "L" else x @ matrix, b)
 
 
 def test_what_does_not_fit_is_refused_when_it_runs() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runtime.foreign.calls import ELEMENTS, close, dtype_name, matrices, shape
+from tests.runtime.foreign.calls import ELEMENTS, assert_close, dtype_name, matrices, shape
 
 import ingot.client
 from ingot.hlo import custom_calls
@@ -54,7 +54,7 @@ def test_perturbed_tridiagonal_systems(element: str, batch: tuple[int, ...], n: 
     b = matrices(element, (*batch, n, 2), 5)
     name = "tridiagonal_solve_perturbed_ffi"
     x = evaluate(name, (dl, d, du, b), b, columns=b.ndim)
-    close(element, tridiagonal(dl, d, du) @ x, b)
+    assert_close(element, tridiagonal(dl, d, du) @ x, b)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -98,7 +98,7 @@ def test_sparse_times_dense(element: str, index: Any, width: tuple[int, ...]) ->
     if element == "s32":
         np.testing.assert_array_equal(found, dense @ right)
     else:
-        close(element, found, dense @ right)
+        assert_close(element, found, dense @ right)
 
 
 def test_elements_that_do_not_fit() -> None:

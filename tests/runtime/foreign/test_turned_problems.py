@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.runtime.foreign.calls import adjoint, close, matrices
+from tests.runtime.foreign.calls import adjoint, assert_close, matrices
 
 import ingot
 from ingot.hlo.dtype import dtype
@@ -53,4 +53,4 @@ def test_solutions(element: str, batch: tuple[int, ...], is_transposed: bool) ->
         x = np.asarray(ingot.compile(ingot.parse_hlo(text))(given, b))
         factor = np.tril(matrix) if uplo == "L" else np.triu(matrix)
         factor = {"N": factor, "T": np.swapaxes(factor, -1, -2), "C": adjoint(factor)}[trans]
-        close(element, factor @ x if side == "L" else x @ factor, b)
+        assert_close(element, factor @ x if side == "L" else x @ factor, b)

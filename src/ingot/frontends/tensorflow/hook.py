@@ -44,11 +44,13 @@ from ingot.frontends.tensorflow.modules import (
     gradients_util,
     ops,
     polymorphic_function,
+    profiler,
     saved_model_save,
     traceback_utils,
     while_v2,
 )
 from ingot.frontends.tensorflow.patching import Patches
+from ingot.frontends.tensorflow.profiling import with_kernels
 from ingot.frontends.tensorflow.replacement import (
     Replacement,
     find_replacement,
@@ -145,6 +147,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(ops, "Graph._add_function", _with_inner)
     replace(ops, "Graph._as_graph_def", _exported_originals)
     replace(context, "Context.add_function_def", _without_known)
+    replace(profiler, "_pywrap_profiler.ProfilerSession", with_kernels)
 
 
 @defers_fork

@@ -3,7 +3,8 @@
 
 Used by `capture` for HLO metadata and diagnostics. The innermost stack frame that lies in neither
 TensorFlow, Keras, Ingot nor an installed package is taken for the user's; where every frame is in
-a package (a Keras layer's body called by `fit`), the outermost frame is.
+a package (a Keras layer's body called by `fit`), the outermost frame is, unless it is a command's:
+a model that `ingot aot` loads has no line of the user's.
 
 Invariant: a lookup never fails; what is not known is None.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from ingot.support.diagnostics import SourceLocation
 
+_INGOT = Path(__file__).parents[2]
 _LIBRARY_ROOTS = tuple(
     dict.fromkeys(
         str(Path(root).resolve())
@@ -24,10 +26,13 @@ _LIBRARY_ROOTS = tuple(
             sysconfig.get_path("purelib"),
             sysconfig.get_path("platlib"),
             sysconfig.get_path("stdlib"),
-            Path(__file__).parents[2],
+            sysconfig.get_path("scripts"),
+            _INGOT,
         )
     )
 )
+_COMMANDS = (sysconfig.get_path("scripts"), str(_INGOT))
+"""Where what starts the process is of no interest: `bin/ingot`, `python -m ingot`."""
 
 
 @lru_cache(maxsize=4096)
@@ -62,4 +67,6 @@ def _location(frames: Any) -> SourceLocation | None:
         frame = frames[number]
         if is_user_file(frame.filename):
             return SourceLocation(frame.filename, frame.lineno)
-    return SourceLocation(frames[0].filename, frames[0].lineno) if count else None
+    if not count or frames[0].filename.startswith(_COMMANDS):
+        return None
+    return SourceLocation(frames[0].filename, frames[0].lineno)

@@ -79,4 +79,5 @@ function_type: Any = _load("tensorflow.core.function.polymorphism.function_type"
 trace_type: Any = _load("tensorflow.core.function.trace_type")
 nest: Any = _load(_INTERNAL + "util.nest")
 variable_scope: Any = _load(_INTERNAL + "ops.variable_scope")
+profiler: Any = _load(_INTERNAL + "profiler.profiler_v2")
 errors: Any = _load(_INTERNAL + "framework.errors_impl")

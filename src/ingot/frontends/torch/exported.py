@@ -2,30 +2,64 @@
 """Programs of `torch.export` as modules: `module_of(exported)`.
 
 Parameters and buffers become constants, so the module takes what the user's call takes: the tensors
-among its arguments, flattened, row-major. Sizes that were exported as dynamic are symbolic.
+among its arguments, flattened, row-major. Sizes that were exported as dynamic are symbolic, and the
+module checks the range that they were exported for.
 
-Invariant: the whole graph is compiled; there is no PyTorch beside it that could run a node.
+Invariant: the whole graph is compiled; there is no PyTorch beside it that could run a node. The
+module has no other parameters than the user's.
+
+Example:
+    >>> linear = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> [str(parameter.shape) for parameter in module_of(linear).entry.parameters]
+    ['f32[4,2]{1,0}']
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._sympy import numbers as _numbers
 
 from ingot.frontends.torch.constants import Constants, array_of
 from ingot.frontends.torch.decompose import decompositions
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering.graph import lower
+from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
 from ingot.frontends.torch.lowering.walk import RefusedError
-from ingot.frontends.torch.nodes import Node, is_size, tensors_of
+from ingot.frontends.torch.nodes import Node, has_effects, is_impure, is_size, tensors_of
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import place
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ResourceError, UnsupportedError
+
+_INFINITY: Any = cast("Any", _numbers).int_oo
+_UNCHECKED = 2
+"""PyTorch traces dynamic sizes as 2 or more, and checks only lower bounds above that."""
+
+
+def load_exported(path: str) -> Module:
+    """Return the program in a file of `torch.export.save`, whose name ends in `.pt2`, as a module.
+
+    Raises:
+        ResourceError: INGOT0411, the file cannot be read, or is none of those.
+        UnsupportedError: the program cannot be compiled as a whole: see `module_of`.
+    """
+    try:
+        # A file object: PyTorch's own errors for a path that is not there are of many kinds.
+        with Path(path).open("rb") as file:
+            exported = torch.export.load(file)
+    except Exception as error:
+        raise ResourceError(
+            f"{path} cannot be read: {error}",
+            code="INGOT0411",
+            hint="give a file that torch.export.save wrote with this version of PyTorch",
+        ) from error
+    return module_of(exported)
 
 
 def module_of(exported: torch.export.ExportedProgram) -> Module:
@@ -35,34 +69,94 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         exported: what `torch.export.export` gives.
 
     Returns:
-        A module whose parameters are the user's tensors in their order, and whose result is the
-        tuple of the user's results.
+        A module whose parameters are the user's tensors in their order, then numbers that were
+        exported as dynamic (`s64[]`); its result is the tuple of the user's tensors. Sizes outside
+        of the range of their `Dim` end its execution with an error.
 
     Raises:
         UnsupportedError: INGOT0372, an op has no rule, draws random numbers, or works on the host;
-            INGOT0374, the program changes its buffers or arguments.
+            INGOT0374, the program changes its buffers or arguments, has a size as a result, or has
+            sizes that do not follow from those of its arguments.
     """
     program: Any = cast("Any", exported).run_decompositions(decompositions())
-    signature, graph = program.graph_signature, program.graph
-    for output in signature.output_specs:
+    graph = program.graph
+    _require_pure(program)
+    placement = place(graph, {}, reports=False)
+    for node, why in placement.host.items():
+        raise _refusal(node, why or _why_always_on_host(node))
+    results = [node for node in _results(graph) if isinstance(node, torch.fx.Node)]
+    _require_tensors(results)
+    constants = _constants(program)
+    arguments = [node for node in graph.nodes if node.op == "placeholder" and tensors_of(node)]
+    nodes = [node for node in graph.nodes if node.op == "call_function" and not is_size(node)]
+    piece = Piece(tuple(nodes), tuple(arguments), tuple(results), frozenset())
+    try:
+        lowered = lower(piece, "exported", constants, _row_major, _bounds(program))
+    except RefusedError as error:
+        raise _refusal(error.node, error.why) from error
+    _require_known_sizes(graph, lowered)
+    return lowered.module
+
+
+def _require_pure(program: Any) -> None:
+    """Raise for an output that is no result of the user's: a changed buffer, an effect."""
+    for output in program.graph_signature.output_specs:
+        if output.kind is OutputKind.TOKEN:
+            effect = next(node for node in program.graph.nodes if _has_token(node))
+            raise _refusal(effect, "it has effects")
         if output.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
             raise UnsupportedError(
                 f"the exported program changes '{output.target or output.arg.name}'",
                 code="INGOT0374",
                 hint="export the model in evaluation mode (model.eval())",
             )
-    placement = place(graph, {})
-    for node, why in placement.host.items():
-        raise _refusal(node, why or "it draws random numbers or has effects")
-    results = [node for node in _results(graph) if isinstance(node, torch.fx.Node)]
-    constants = _constants(program)
-    arguments = [node for node in graph.nodes if node.op == "placeholder" and tensors_of(node)]
-    nodes = [node for node in graph.nodes if node.op == "call_function" and not is_size(node)]
-    piece = Piece(tuple(nodes), tuple(arguments), tuple(results), frozenset())
-    try:
-        return lower(piece, "exported", constants, _row_major).module
-    except RefusedError as error:
-        raise _refusal(error.node, error.why) from error
+
+
+def _has_token(node: Node) -> bool:
+    return node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
+
+
+def _require_tensors(results: Sequence[Node]) -> None:
+    """Raise for a result that is an expression of sizes."""
+    for node in results:
+        if is_size(node):
+            raise UnsupportedError(
+                f"the exported program has the size {node.meta['val']} as a result",
+                code="INGOT0374",
+                hint="return tensors only; the caller knows the sizes of what it passes and gets",
+            )
+
+
+def _require_known_sizes(graph: Any, lowered: Lowered) -> None:
+    """Raise for a named size that is neither a dimension of an argument nor an argument."""
+    placeholders = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
+    given = {str(value) for value in placeholders if isinstance(value, torch.SymInt)}
+    lacking = [*lowered.sizes, *(name for name in lowered.numbers if name not in given)]
+    if lacking:
+        raise UnsupportedError(
+            f"the exported program has the size {lacking[0]}, which is no dimension of an argument",
+            code="INGOT0374",
+            hint="export with a Dim of its own for a dimension, not with an expression like 2*Dim",
+        )
+
+
+def _why_always_on_host(node: Node) -> str:
+    """Return why PyTorch always runs a node itself."""
+    if is_impure(node) or has_effects(node):
+        return "it draws random numbers or has effects"
+    return "it needs the value of a tensor while the program runs"
+
+
+def _bounds(program: Any) -> Bounds:
+    """Return the ranges of named sizes that PyTorch checks when it runs the program."""
+    return {
+        str(symbol): (
+            int(found.lower) if found.lower > _UNCHECKED else 0,
+            None if found.upper == _INFINITY else int(found.upper),
+        )
+        for symbol, found in program.range_constraints.items()
+        if symbol.is_Symbol
+    }
 
 
 def _results(graph: Any) -> list[Any]:
@@ -91,10 +185,11 @@ def _row_major(node: Node) -> MemoryLayout:
 
 
 def _refusal(node: Node, why: str) -> UnsupportedError:
+    target = node.args[1] if _has_token(node) else node.target
     return UnsupportedError(
-        f"{node.target} cannot be part of a module: {why}",
+        f"{target} cannot be part of a module: {why}",
         code="INGOT0372",
-        op_type=str(node.target),
+        op_type=str(target),
         op_name=node.name,
         location=metadata_of(node).location,
     )

@@ -60,12 +60,13 @@ class Placement:
     views: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
 
-def place(graph: Any, refused: dict[Node, str]) -> Placement:
+def place(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Placement:
     """Return where each node runs.
 
     Args:
         graph: the `fx.Graph`.
         refused: nodes whose rule does not take their arguments, with the reason.
+        reports: whether to warn of ops without a rule; the caller may refuse them instead.
 
     Raises:
         UnsupportedError: INGOT0373, strict mode, and a node has to run on the host.
@@ -81,7 +82,8 @@ def place(graph: Any, refused: dict[Node, str]) -> Placement:
         if why is not None:
             found.host[node] = why
     found.views = views_of(graph, found.host)
-    _report((node, why) for node, why in found.host.items() if why)
+    if reports:
+        _report((node, why) for node, why in found.host.items() if why)
     return found
 
 

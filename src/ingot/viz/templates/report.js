@@ -23,7 +23,7 @@ function choose(article, numbers, heading) {
   for (const node of article.querySelectorAll("[data-kernels]")) {
     const isOn = numbersOf(node).some((number) => chosen.has(number));
     node.classList.toggle("on", isOn);
-    if (node.classList.contains("box")) node.setAttribute("aria-pressed", String(isOn));
+    if (node.getAttribute("role") === "button") node.setAttribute("aria-pressed", String(isOn));
   }
   const kernels = numbers.map((number) => program.kernels[number]);
   const place = article.querySelector(".chosen");
@@ -126,7 +126,7 @@ for (const article of document.querySelectorAll("article")) {
   for (const node of article.querySelectorAll("[data-kernels]")) {
     node.addEventListener("click", () => pick(node));
     node.addEventListener("keydown", (event) => {
-      if (!node.classList.contains("box") || !["Enter", " "].includes(event.key)) return;
+      if (node.getAttribute("role") !== "button" || !["Enter", " "].includes(event.key)) return;
       event.preventDefault();
       pick(node);
     });

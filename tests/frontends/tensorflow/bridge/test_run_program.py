@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m ingot PROGRAM`: as plain Python, with Ingot enabled once TensorFlow is imported."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
+
+from ingot.__main__ import EnableAfterImport
 
 REPORT = """
 import sys
@@ -66,3 +69,30 @@ def test_tensorflow_is_enabled_after_its_import(tmp_path):
     )
     result = run("-m", "ingot", "program.py", cwd=tmp_path)
     assert result.stdout.strip() == "True", result.stderr
+
+
+@pytest.mark.slow
+def test_tensorflow_is_enabled_if_the_front_end_imports_it(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import ingot.tensorflow\nprint(ingot.tensorflow.is_enabled())\n"
+    )
+    result = run("-m", "ingot", "program.py", cwd=tmp_path)
+    assert result.stdout.strip() == "True", result.stderr
+    assert "without Ingot" not in result.stderr
+
+
+@pytest.mark.parametrize("first", ["one_framework", "one_front_end"])
+def test_a_front_end_is_enabled_once_whatever_comes_first(tmp_path, monkeypatch, capsys, first):
+    (tmp_path / "one_framework.py").write_text("")
+    (tmp_path / "one_front_end.py").write_text(
+        "import one_framework\ndef enable():\n    print('enabled')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    hook = EnableAfterImport("one_framework", "one_front_end")
+    monkeypatch.setattr(sys, "meta_path", [hook, *sys.meta_path])
+    for name in ("one_framework", "one_front_end"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in (first, "one_framework", "one_front_end"):
+        importlib.import_module(name)
+    assert capsys.readouterr() == ("enabled\n", "")
+    assert hook not in sys.meta_path

@@ -49,7 +49,7 @@ def enter(name: str, program: Program, strict: bool = True) -> None:
         ROWS[name] = Row(name, program, strict)
 
 
-def compare(row: Row) -> None:
+def check_row(row: Row) -> None:
     """Hold results, dtypes, shapes and gradients of a row against plain TensorFlow's."""
     hook.disable()
     wanted = run(row.program, None)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 from tests.frontends.tensorflow.keras.names import public_names
-from tests.frontends.tensorflow.keras.row import Row, compare
+from tests.frontends.tensorflow.keras.row import Row, check_row
 from tests.frontends.tensorflow.keras.table import CANNOT, ROWS
 
 
@@ -25,7 +25,7 @@ def compare_all(rows: Sequence[Row]) -> int:
     failed, begin = 0, time.process_time()
     for row in rows:
         try:
-            compare(row)
+            check_row(row)
         except Exception as error:  # each row is its own
             failed += 1
             text = re.sub(r"\s+", " ", str(error))

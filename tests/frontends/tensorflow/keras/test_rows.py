@@ -7,7 +7,7 @@ among the slow tests.
 
 import pytest
 from tests.frontends.tensorflow.keras.names import public_names
-from tests.frontends.tensorflow.keras.row import compare
+from tests.frontends.tensorflow.keras.row import check_row
 from tests.frontends.tensorflow.keras.table import CANNOT, ROWS
 
 _SHARE = sorted(ROWS)[::15]
@@ -23,10 +23,10 @@ def test_every_name_has_a_row_or_a_reason():
 
 @pytest.mark.parametrize("name", [name for name in _SHARE if not name.startswith(_SLOW)])
 def test_functions(name):
-    compare(ROWS[name])
+    check_row(ROWS[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in _SHARE if name.startswith(_SLOW)])
 def test_classes(name):
-    compare(ROWS[name])
+    check_row(ROWS[name])

@@ -25,38 +25,42 @@ def positive(dtype, n=4):
     return (x @ np.conj(np.swapaxes(x, -1, -2)) + n * np.eye(n)).astype(dtype)
 
 
-def same(function, dtype, *operands, **more):
+def assert_same(function, dtype, *operands, **more):
     check(function, *operands, tolerance=LOOSE[dtype], **more)
 
 
 @each_type
 def test_cholesky(dtype):
-    same(tf.linalg.cholesky, dtype, positive(dtype))
+    assert_same(tf.linalg.cholesky, dtype, positive(dtype))
     if np.dtype(dtype).kind == "f":  # TensorFlow gives whatever memory held for complex numbers
         # ... and above the diagonal.
-        same(lambda a: tf.linalg.band_part(tf.linalg.cholesky(a), -1, 0), dtype, -positive(dtype))
+        assert_same(
+            lambda a: tf.linalg.band_part(tf.linalg.cholesky(a), -1, 0), dtype, -positive(dtype)
+        )
 
 
 @each_type
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
 def test_triangular_solve(dtype, lower, adjoint):
-    same(
+    assert_same(
         lambda a, b: tf.linalg.triangular_solve(a, b, lower=lower, adjoint=adjoint),
         dtype, positive(dtype), matrices(dtype, 2, 4, 3),
     )  # fmt: skip
 
 
 def test_triangular_solve_broadcasts():
-    same(tf.linalg.triangular_solve, np.float32, positive(np.float32)[:1, None], numbers(3, 4, 2))
+    assert_same(
+        tf.linalg.triangular_solve, np.float32, positive(np.float32)[:1, None], numbers(3, 4, 2)
+    )
 
 
 @each_type
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_solve_and_inverse(dtype, adjoint):
     a = matrices(dtype, 2, 4, 4)
-    same(lambda a, b: tf.linalg.solve(a, b, adjoint), dtype, a, matrices(dtype, 2, 4, 3))
-    same(lambda a: tf.linalg.inv(a, adjoint), dtype, a)
+    assert_same(lambda a, b: tf.linalg.solve(a, b, adjoint), dtype, a, matrices(dtype, 2, 4, 3))
+    assert_same(lambda a: tf.linalg.inv(a, adjoint), dtype, a)
 
 
 def rows_of(x):
@@ -73,15 +77,15 @@ def test_lu_and_determinants(dtype):
         return tf.gather(product, tf.argsort(rows), batch_dims=1)
 
     a = matrices(dtype, 3, 5, 5)
-    same(together, dtype, a)
+    assert_same(together, dtype, a)
     if np.dtype(dtype).kind == "f":
-        same(tf.linalg.lu, dtype, a)
-    same(tf.linalg.det, dtype, a)
-    same(tf.linalg.slogdet, dtype, a)
+        assert_same(tf.linalg.lu, dtype, a)
+    assert_same(tf.linalg.det, dtype, a)
+    assert_same(tf.linalg.slogdet, dtype, a)
 
 
 def test_determinant_of_a_singular_matrix():
-    same(tf.linalg.det, np.float64, np.ones((2, 3, 3)))
+    assert_same(tf.linalg.det, np.float64, np.ones((2, 3, 3)))
 
 
 @each_type
@@ -92,7 +96,7 @@ def test_qr(dtype, full, dims):
         q, r = tf.linalg.qr(a, full_matrices=full)
         return q @ r, tf.matmul(q, q, adjoint_a=True), tf.abs(q), tf.abs(r)
 
-    same(together, dtype, matrices(dtype, 2, *dims))
+    assert_same(together, dtype, matrices(dtype, 2, *dims))
 
 
 @each_type
@@ -106,8 +110,8 @@ def test_svd(dtype, full, dims):
         return s, tf.matmul(product, v[..., :least], adjoint_b=True), tf.shape(u), tf.shape(v)
 
     a = matrices(dtype, 2, *dims)
-    same(together, dtype, a)
-    same(lambda a: tf.linalg.svd(a, compute_uv=False), dtype, a)
+    assert_same(together, dtype, a)
+    assert_same(lambda a: tf.linalg.svd(a, compute_uv=False), dtype, a)
 
 
 @each_type
@@ -116,8 +120,8 @@ def test_hermitian_eigenvalues(dtype):
         w, v = tf.linalg.eigh(a)
         return w, tf.matmul(v * tf.cast(w, v.dtype)[..., None, :], v, adjoint_b=True)
 
-    same(together, dtype, positive(dtype))
-    same(tf.linalg.eigvalsh, dtype, positive(dtype))
+    assert_same(together, dtype, positive(dtype))
+    assert_same(tf.linalg.eigvalsh, dtype, positive(dtype))
 
 
 @pytest.mark.parametrize("lower", [False, True])
@@ -138,16 +142,16 @@ def test_eigenvalues(dtype):
         w, v = tf.linalg.eig(a)
         return tf.sort(tf.abs(w)), tf.abs(tf.cast(a, v.dtype) @ v - v * w[..., None, :])
 
-    same(together, dtype, matrices(dtype, 2, 4, 4))
-    same(lambda a: tf.sort(tf.abs(tf.linalg.eigvals(a))), dtype, matrices(dtype, 2, 4, 4))
+    assert_same(together, dtype, matrices(dtype, 2, 4, 4))
+    assert_same(lambda a: tf.sort(tf.abs(tf.linalg.eigvals(a))), dtype, matrices(dtype, 2, 4, 4))
 
 
 @each_type
 def test_tridiagonal(dtype):
     diagonals = matrices(dtype, 2, 3, 5)
     diagonals[:, 1] += 5
-    same(tf.linalg.tridiagonal_solve, dtype, diagonals, matrices(dtype, 2, 5, 3))
-    same(tf.linalg.tridiagonal_matmul, dtype, diagonals, matrices(dtype, 2, 5, 3))
+    assert_same(tf.linalg.tridiagonal_solve, dtype, diagonals, matrices(dtype, 2, 5, 3))
+    assert_same(tf.linalg.tridiagonal_matmul, dtype, diagonals, matrices(dtype, 2, 5, 3))
 
 
 def test_gradients():
@@ -160,16 +164,16 @@ def test_gradients():
             total += tf.reduce_sum(tf.linalg.eigvalsh(a)) + tf.reduce_sum(tf.linalg.svd(a)[0])
         return tape.gradient(total, (a, b))
 
-    same(run, np.float64, positive(np.float64), numbers(2, 4, 2).astype(np.float64))
+    assert_same(run, np.float64, positive(np.float64), numbers(2, 4, 2).astype(np.float64))
 
 
 def test_open_sizes():
     specs = [tf.TensorSpec([None, None, None]), tf.TensorSpec([None, None, 2])]
     a = positive(np.float32)
-    same(tf.linalg.solve, np.float32, a, numbers(2, 4, 2), specs=specs)
-    same(tf.linalg.cholesky, np.float32, a, specs=specs[:1])
-    same(lambda a: tf.matmul(*tf.linalg.qr(a)), np.float32, a, specs=specs[:1])
-    same(lambda a: tf.linalg.svd(a, compute_uv=False), np.float32, a, specs=specs[:1])
+    assert_same(tf.linalg.solve, np.float32, a, numbers(2, 4, 2), specs=specs)
+    assert_same(tf.linalg.cholesky, np.float32, a, specs=specs[:1])
+    assert_same(lambda a: tf.matmul(*tf.linalg.qr(a)), np.float32, a, specs=specs[:1])
+    assert_same(lambda a: tf.linalg.svd(a, compute_uv=False), np.float32, a, specs=specs[:1])
 
 
 @pytest.mark.parametrize(

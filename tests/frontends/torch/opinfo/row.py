@@ -71,7 +71,7 @@ def _copied(value: Any) -> Any:
     return pytree.tree_map(one, value)
 
 
-def compare(row: Row) -> tuple[int, set[str]]:
+def check_row(row: Row) -> tuple[int, set[str]]:
     """Compare the samples of a row.
 
     Returns:

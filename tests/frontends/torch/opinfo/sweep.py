@@ -14,7 +14,7 @@ from collections import Counter
 
 import torch
 from tests.frontends.torch.opinfo.exceptions import EXCEPTIONS
-from tests.frontends.torch.opinfo.row import compare, rows
+from tests.frontends.torch.opinfo.row import check_row, rows
 
 from ingot.support.flags import IngotWarning
 
@@ -29,7 +29,7 @@ def main() -> int:
     on_host: Counter[str] = Counter()
     for row in chosen:
         try:
-            compared, host = compare(row)
+            compared, host = check_row(row)
         except Exception as error:  # each row is its own
             text = re.sub(r"\s+", " ", str(error))
             listed = "listed" if row.name in EXCEPTIONS else "FAILED"

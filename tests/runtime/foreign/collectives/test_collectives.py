@@ -45,7 +45,7 @@ def check(text: str, inputs: list[Any]) -> None:
         assert_same(got, want)
 
 
-def run(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:
+def check_body(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:
     check(*one_each(body, element, dims, grid))
 
 
@@ -68,7 +68,7 @@ def test_all_ops_over_groups_of_replicas(devices: int) -> None:
     ROOT r = (f32[4,3], f32[4,{3 * count}], f32[{4 // count},3], f32[4,3], f32[4,3], f32[4,3],
         u32[])
         tuple(sum, wide, part, mixed, sent, moved, who)"""
-    run(body, "f32", (4, 3), (devices, 1))
+    check_body(body, "f32", (4, 3), (devices, 1))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_element_types_and_sizes(element: str, dims: tuple[int, ...]) -> None:
     body = f"""sum = {shape} all-reduce(x), replica_groups={{}}, to_apply=add
     sent = {shape} collective-broadcast(x), replica_groups={{{{1,0}}}}
     ROOT r = ({shape}, {shape}) tuple(sum, sent)"""
-    run(body, element, dims, (2, 1))
+    check_body(body, element, dims, (2, 1))
 
 
 MODES = {
@@ -101,17 +101,17 @@ def test_who_meets(mode: str) -> None:
     p = u32[] partition-id()
     q = u32[] replica-id()
     ROOT r = (f32[3], f32[3], f32[3], u32[], u32[]) tuple(sum, across, mixed, p, q)"""
-    run(body, "f32", (3,), (2, 2))
+    check_body(body, "f32", (3,), (2, 2))
 
 
 def test_groups_of_different_sizes() -> None:
     body = "ROOT r = f32[5] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
-    run(body, "f32", (5,), (4, 1))
+    check_body(body, "f32", (5,), (4, 1))
 
 
 def test_a_large_all_reduce_exchanges_parts() -> None:
     body = "ROOT r = f32[64,256] all-reduce(x), replica_groups={}, to_apply=add"
-    run(body, "f32", (64, 256), (2, 1))
+    check_body(body, "f32", (64, 256), (2, 1))
 
 
 def test_order_of_a_reduction_is_the_order_of_the_group() -> None:
@@ -279,7 +279,7 @@ def test_a_program_for_several_devices_does_not_run_alone() -> None:
 
 def test_groups_that_do_not_fit() -> None:
     with pytest.raises(VerifyError, match="replica_count"):
-        run("ROOT r = f32[3] all-reduce(x), replica_groups={{0,1,2}}, to_apply=add",
+        check_body("ROOT r = f32[3] all-reduce(x), replica_groups={{0,1,2}}, to_apply=add",
             "f32", (3,), (2, 1))  # fmt: skip
     groups = "replica_groups={{0,1},{2}}, dimensions={0}"
     text, _ = one_each(f"ROOT r = f32[6] all-gather(x), {groups}", "f32", (3,), (3, 1))
@@ -329,7 +329,7 @@ def test_random_programs(seed: int) -> None:
         steps.append(_random_step(choose, devices, size, number, last))
         last = f"v{number}"
     body = "\n".join([*steps, f"ROOT r = f32[{size}] negate({last})"])
-    run(body, "f32", (size,), (devices, 1))
+    check_body(body, "f32", (size,), (devices, 1))
 
 
 def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:

@@ -7,8 +7,9 @@ dimensions of parameters, and a size that no parameter has as a dimension gets o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ingot.frontends.building.arrays import ArrayBuilder
@@ -21,12 +22,16 @@ from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.sizes import is_float_symbol
 from ingot.frontends.torch.types import element_of
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
+
+Bounds = Mapping[str, tuple[int, int | None]]
+"""Named size -> the least and the largest value that it may have; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ def lower(
     name: str,
     constants: Constants = NO_CONSTANTS,
     layouts: Callable[[Node], MemoryLayout] = layout_of,
+    bounds: Bounds = MappingProxyType({}),
 ) -> Lowered:
     """Return a piece as a module.
 
@@ -64,11 +70,12 @@ def lower(
         name: of the module.
         constants: the inputs whose elements are known; they are no parameters.
         layouts: how the tensors of inputs and outputs lie in memory.
+        bounds: ranges of named sizes that the module checks, where its caller does not.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
     """
-    return _Lowering(piece, name, constants, layouts).run()
+    return _Lowering(piece, name, constants, layouts, bounds).run()
 
 
 class _Lowering(Walk):
@@ -78,14 +85,17 @@ class _Lowering(Walk):
         name: str,
         constants: Constants,
         layouts: Callable[[Node], MemoryLayout],
+        bounds: Bounds,
     ) -> None:
         self.layout_of = layouts
+        self.bounds = bounds
         self.piece = piece
         self.name = name
         self.inputs = [node for node in piece.inputs if node not in constants]
         self.constants = {node: constants[node] for node in piece.inputs if node in constants}
         super().__init__(ArrayBuilder("main", self._symbol, {}))
         self._sizes: dict[str, Instruction] = {}
+        self._sources: dict[str, str] = {}
 
     def run(self) -> Lowered:
         inputs = tuple(map(self.layout_of, self.inputs))
@@ -95,6 +105,7 @@ class _Lowering(Walk):
             self._learn_sizes(array)
             self.values[node] = layout.tensor_of(self.b, array)
         numbers, lacking = self._size_parameters()
+        self._check_bounds()
         for node, array in self.constants.items():
             self.values[node] = self.b.constant(array, element_of(node.meta["val"].dtype))
         for node in self.piece.nodes:
@@ -120,6 +131,7 @@ class _Lowering(Walk):
     def _learn_sizes(self, array: Instruction) -> None:
         for axis, size in enumerate(array.shape.dims):
             if isinstance(size, Dim) and size.is_symbol and str(size) not in self._sizes:
+                self._sources[str(size)] = f"dimension {axis} of '{array.name}'"
                 found = self.b.emit("get-dimension-size", array, dimensions=(axis,))
                 self._sizes[str(size)] = self.b.convert_to(found, S64)
 
@@ -144,6 +156,20 @@ class _Lowering(Walk):
                 shape = Shape.array("u8", (Dim.symbol(name),))
                 self._learn_sizes(self.b.parameter(number, shape, name))
         return numbers, sizes
+
+    def _check_bounds(self) -> None:
+        """Add an assertion for each bound of a size that the module has."""
+        for name, (low, high) in self.bounds.items():
+            size = self._sizes.get(name)
+            if size is None:
+                continue
+            what = self._sources.get(name, f"the number {name}")
+            if low > 0:
+                flag = self.b.compared("GE", size, low)
+                emit_assertion(self.b, flag, f"{what} must be at least {low}")
+            if high is not None:
+                flag = self.b.compared("LE", size, high)
+                emit_assertion(self.b, flag, f"{what} must be at most {high}")
 
     # ---- nodes
 
