@@ -54,7 +54,7 @@ _NETWORKS = (
 _PRODUCTS = (distances, linalg, matmul, spectral)
 FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
-RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
+RULES = merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))
 
 
 def has_rule(target: Any) -> bool:
