@@ -66,7 +66,7 @@ def expand_stacked_loops(graph: Any) -> None:
 def _is_plain(node: Node) -> bool:
     """Whether everything that the loop carries is a tensor, and its number of turns a new size."""
     carried = [item.meta.get("val") for item in parts(node.args[2])]
-    bound = node.meta.get("unbacked_bindings") or {}
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
     return len(bound) == 1 and all(isinstance(value, torch.Tensor) for value in carried)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ingot.frontends.torch.lowering.bounds import greatest_value
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
@@ -124,6 +125,11 @@ class Op:
         if isinstance(value, int):
             return value
         raise self.error(f"{what} is the symbolic size {value}", "mark the dimension as static")
+
+    def at_most(self, value: Size, what: str) -> int:
+        """Return a size that must be a number, or a number that a symbolic one never exceeds."""
+        most = greatest_value(value)
+        return self.known(value, what) if most is None else most
 
     def error(self, problem: str, hint: str = "") -> UnsupportedError:
         """Return the error for what the rule does not take."""
