@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions
 from torch._decomp import decompositions as torch_decompositions
 
-from ingot.frontends.torch import foreach
+from ingot.frontends.torch import foreach, quantization
 from ingot.frontends.torch.lowering import rules
 
 _RESAMPLING = (
@@ -32,9 +32,13 @@ _COMPOSITE = DispatchKey.CompositeImplicitAutograd
 _KEYS = (DispatchKey.Autograd, _COMPOSITE)
 
 
-@cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return PyTorch's decompositions of the ops that have no rule."""
+    """Return decompositions of the ops that have no rule; PyTorch's, and those of quantization."""
+    return {**_of_pytorch(), **quantization.decompositions()}
+
+
+@cache
+def _of_pytorch() -> dict[Any, Callable[..., Any]]:
     # PyTorch's table is no dict: `|` would lose what it has not loaded.
     core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
     table = {**foreach.decompositions(), **dict(core.items())}
