@@ -52,10 +52,14 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table[ops.choose_qparams.tensor] = _choose
     table[ops.choose_qparams_symmetric.tensor] = _choose_symmetric
     table[ops.quantize_per_channel_group.default] = _quantize_groups
-    table[ops.convert_element_type.no_fuse] = lambda x, dtype: x.to(dtype)
+    table[ops.convert_element_type.no_fuse] = _converted
     for name in _GIVEN:
         table[getattr(ops, name).default] = getattr(module, name)
     return table
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    return x.to(dtype)
 
 
 def _quantize(x: Any, scale: Any, zero_point: Any, low: Any, high: Any, dtype: Any) -> Any:
@@ -152,5 +156,5 @@ def _fake_if_enabled(x: Any, scale: Any, zero_point: Any, enabled: Any, low: int
 
 def _fake_per_channel(x: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int) -> Any:
     sizes = [-1 if place == axis % x.dim() else 1 for place in range(x.dim())]
-    shaped = [item.float().reshape(sizes) for item in (scale, zero_point)]
-    return _fake(x, *shaped, low, high, wraps=True)
+    scale, zero_point = scale.float().reshape(sizes), zero_point.float().reshape(sizes)
+    return _fake(x, scale, zero_point, low, high, wraps=True)
