@@ -61,7 +61,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name):
-    assert_same(CASES[name], X, W.clone().requires_grad_(), grad=True)
+    assert_same(CASES[name], X.clone().requires_grad_(), W.clone().requires_grad_(), grad=True)
 
 
 @pytest.mark.parametrize("function", [_while, _nested_while])
@@ -70,6 +70,35 @@ def test_while_loops(function, dynamic):
     assert_same(function, X, W, dynamic=dynamic)
     (graph,) = [graph for graph in compiled_graphs() if "while" in _hlo(graph)][-1:]
     assert not graph.host_ops
+
+
+def _scaled_while(x, w):
+    def body(i, x, y):
+        return i + 1, (x * w + y).sin(), y * w
+
+    def goes_on(i, x, y):
+        return (i < 4) & (x.sum() < 50)
+
+    return while_loop(goes_on, body, (torch.zeros((), dtype=torch.int64), x, x * 2))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("factor", [1, 100])  # the second has no turn
+def test_gradients_of_while_loops_are_loops(factor, dynamic):
+    x, w = (X * factor).requires_grad_(), W.clone().requires_grad_()
+    assert_same(_scaled_while, x, w, grad=True, dynamic=dynamic)
+    graphs = compiled_graphs()[-2:]
+    assert ["while" in _hlo(graph) for graph in graphs] == [True, True]
+    hosted = [name for graph in graphs for name, _ in graph.host_ops]
+    assert hosted == ["aten._local_scalar_dense.default"]  # the number of turns
+
+
+def test_gradients_of_one_compiled_while_loop_for_any_number_of_turns():
+    torch._dynamo.reset()
+    compiled = torch.compile(_scaled_while, backend="ingot", fullgraph=True)
+    for factor in (1, 100, -3):
+        args = ((X * factor).requires_grad_(), W.clone().requires_grad_())
+        assert_runs_same(_scaled_while, compiled, *args, grad=True)
 
 
 @pytest.mark.parametrize("name", ["cond", "cond in a cond", "scan", "map"])

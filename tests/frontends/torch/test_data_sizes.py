@@ -42,6 +42,17 @@ def _twice(x):
     return found[found > 0.5] * 3, found * 2
 
 
+def _at(x, n):
+    return x[n.item()] * 2, x[n.item() + 1]
+
+
+def _narrow(x, n):
+    start = n.item()
+    torch._check(start >= 0)
+    torch._check(start + 3 <= x.shape[0])
+    return x.narrow(0, start, 3) * 2
+
+
 X = torch.linspace(-1, 1, 21)
 CASES = {
     "nonzero": (lambda x: (x > 0).nonzero() * 2, X.reshape(3, 7)),
@@ -66,6 +77,9 @@ CASES = {
     "item, 0": (_sized, torch.tensor(0)),
     "item, a number": (_scaled, X, torch.tensor(-3)),
     "item, a float": (_scaled, X, torch.tensor(-0.75)),
+    "item, an index": (_at, X, torch.tensor(4)),
+    "item, an index from the end": (_at, X.reshape(7, 3), torch.tensor(-3)),
+    "item, a start": (_narrow, X, torch.tensor(17)),
     "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
 }
 

@@ -225,6 +225,12 @@ class ArrayBuilder(Builder):
             return operand
         return self.emit("slice", operand, slice=bounds)
 
+    def cut(self, operand: Instruction, dims: Sizes) -> Instruction:
+        """Take the first elements of each axis, as many as `dims` says."""
+        for axis, size in enumerate(dims):
+            operand = self.sliced(operand, axis, 0, size)
+        return operand
+
     def concatenated(self, parts: Sequence[Instruction], axis: int) -> Instruction:
         """Concatenate along `axis`."""
         return parts[0] if len(parts) == 1 else self.emit("concatenate", *parts, dimensions=(axis,))

@@ -21,7 +21,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import WindowDimension
 
 FixSize = Callable[[Size], int]
-"""Returns a size as a number, or raises the front end's error for a symbolic one."""
+"""Returns a size as a number, or raises the front end's error for a symbolic one.
+
+For padding behind an image it may return a greater number: the result is cut to its sizes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +119,31 @@ class ConvolutionPlan:
         if self.groups > 1:
             kernel = self._by_input_groups(b, kernel)
         window: list[WindowDimension] = []
+        first = 2 if self.channels_first else 1
+        dims = list(image)
         spaces = zip(self._space(image), self._space(gradient.shape.dims), strict=True)
         for number, (size, count) in enumerate(spaces):
             stride, dilation = self.strides[number], self.dilations[number]
             reach = (self.kernel[number] - 1) * dilation + 1
             low = reach - 1 - self.pads[number][0]
             spread = (count - 1) * stride + 1
-            high = fixed(size + reach - 1 - low - spread)
+            exact = size + reach - 1 - low - spread
+            high = fixed(exact)
+            dims[first + number] = size + (high - exact)
             window.append(
                 WindowDimension(self.kernel[number], 1, low, high, stride, dilation, reversal=True)
             )
         labels = self._image_labels("b", "f")
-        return b.emit(
+        made = b.emit(
             "convolution",
             gradient,
             kernel,
             window=tuple(window),
             dim_labels=f"{labels}_{self._filter_labels('o', 'i')}->{labels}",
             feature_group_count=self.groups,
-            shape=shape,
+            shape=shape.with_dims(tuple(dims)),
         )
+        return b.cut(made, image)
 
     def _by_input_groups(self, b: ArrayBuilder, kernel: Instruction) -> Instruction:
         """Return a filter of `inner` inputs and `groups * part` outputs with the groups moved.

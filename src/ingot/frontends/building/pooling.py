@@ -49,7 +49,7 @@ def spread_sums(
         spread = (windows - 1) * one.stride + 1
         high = fixed(size + one.size - 1 - low - spread)
         back.append(WindowDimension(one.size, 1, low, high, one.stride))
-    return folded(b, "add", share, tuple(back))
+    return b.cut(folded(b, "add", share, tuple(back)), image)
 
 
 def at_greatest(
@@ -162,8 +162,8 @@ def put_at_indices(
             _tap_padding(one, index, size, count, fixed)
             for one, index, size, count in zip(window, tap, image, gradient.shape.dims, strict=True)
         )
-        here = b.emit("pad", indices, nothing, padding=padding)
-        share = b.emit("pad", gradient, zero, padding=padding)
+        here = b.cut(b.emit("pad", indices, nothing, padding=padding), image)
+        share = b.cut(b.emit("pad", gradient, zero, padding=padding), image)
         found = b.select(b.compare(here, numbers, direction="EQ"), share, zeros)
         total = found if total is None else b.add(found, total)
     assert total is not None
@@ -200,6 +200,6 @@ def _repeated(
         (-one.low, fixed(size - whole + one.low), 0)
         for size, whole, one in zip(image, joined, window, strict=True)
     )
-    if not np.any(padding):
-        return made
-    return b.emit("pad", made, outside, padding=padding)
+    if np.any(padding):
+        made = b.emit("pad", made, outside, padding=padding)
+    return b.cut(made, image)

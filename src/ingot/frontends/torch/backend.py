@@ -32,6 +32,8 @@ from ingot.frontends.torch.partition import partition
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement, place
 from ingot.frontends.torch.random_ops import free_draws
+from ingot.frontends.torch.stacked_loops import expand_stacked_loops
+from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
 
 _numbers = count()
@@ -77,7 +79,9 @@ def compile_graph(
     """
     del example_inputs
     name = f"torch_{kind}_{next(_numbers)}"
+    refuse_triton_kernels(graph_module.graph)
     expand_attention(graph_module)
+    expand_stacked_loops(graph_module.graph)
     free_draws(graph_module.graph)
     with options.in_force():
         steps, placement = _steps(graph_module, name, options)

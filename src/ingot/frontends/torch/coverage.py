@@ -52,7 +52,9 @@ def _who(op: Any, table: dict[Any, Any]) -> str:
 def markdown() -> str:
     """Return the page."""
     ops = core_ops()
-    others = sorted(name for name in rules.RULES if name not in ops)
+    others = sorted(
+        name for name in rules.RULES if name not in ops and not name.startswith("ingot.")
+    )
     counts = Counter(ops.values())
     lines = [
         "# PyTorch's ops",

@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions
 from torch._decomp import decompositions as torch_decompositions
 
-from ingot.frontends.torch import foreach
+from ingot.frontends.torch import foreach, quantization
 from ingot.frontends.torch.lowering import rules
 
 _RESAMPLING = (
@@ -28,12 +28,17 @@ _RESAMPLING = (
 )  # fmt: skip
 """Ops whose decompositions PyTorch registers below its tables, where it differentiates."""
 
-_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+_COMPOSITE = DispatchKey.CompositeImplicitAutograd
+_KEYS = (DispatchKey.Autograd, _COMPOSITE)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return decompositions of the ops that have no rule; PyTorch's, and those of quantization."""
+    return {**_of_pytorch(), **quantization.decompositions()}
 
 
 @cache
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return PyTorch's decompositions of the ops that have no rule."""
+def _of_pytorch() -> dict[Any, Callable[..., Any]]:
     # PyTorch's table is no dict: `|` would lose what it has not loaded.
     core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
     table = {**foreach.decompositions(), **dict(core.items())}
@@ -46,21 +51,50 @@ def resampling_kept_whole() -> Generator[None]:
 
     PyTorch registers their Python decompositions as kernels of the dispatcher, which no table
     decides on: forward they are gathers at computed indices, and their gradients scatters. They are
-    taken out meanwhile; TorchDynamo holds its lock during compilation.
+    taken out meanwhile; TorchDynamo holds its lock during compilation. The overloads that take
+    either sizes or factors become those that take sizes, which PyTorch's C++ does for numbers only.
     """
-    removed: list[tuple[Any, Any, Any]] = []
-    for packet in (getattr(torch.ops.aten, name) for name in _RESAMPLING):
-        for op in (getattr(packet, name) for name in packet.overloads()):
-            for key in _KEYS:
-                if key in op.py_kernels:
-                    removed.append((op, key, op.py_kernels.pop(key)))
-            op._dispatch_cache.clear()
+    before: list[tuple[Any, dict[Any, Any]]] = []
+
+    def replace(op: Any, kernels: Mapping[Any, Any]) -> None:
+        before.append((op, dict(op.py_kernels)))
+        for key in _KEYS:
+            op.py_kernels.pop(key, None)
+        op.py_kernels.update(kernels)
+        op._dispatch_cache.clear()
+
+    for name in _RESAMPLING:
+        packet = getattr(torch.ops.aten, name)
+        for op in (getattr(packet, overload) for overload in packet.overloads()):
+            is_composite = op._overloadname == "vec"
+            replace(op, {_COMPOSITE: _by_sizes(packet.default)} if is_composite else {})
+        gradient = getattr(torch.ops.aten, f"{name}_backward").default
+        replace(gradient, {DispatchKey.Meta: _like_input})
     try:
         yield
     finally:
-        for op, key, kernel in removed:
-            op.py_kernels[key] = kernel
+        for op, kernels in before:
+            op.py_kernels.clear()
+            op.py_kernels.update(kernels)
             op._dispatch_cache.clear()
+
+
+def _like_input(gradient: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
+    """Return what the gradient of a resampling op has as sizes, which may be symbols."""
+    del output_size, given
+    return gradient.new_empty(input_size)
+
+
+def _by_sizes(op: Any) -> Callable[..., Any]:
+    """Return the overload `vec` of a resampling op, in terms of the one that takes sizes."""
+    module = cast("Any", torch_decompositions)
+
+    def called(x: Any, output_size: Any, *given: Any) -> Any:
+        *corners, factors = given
+        sizes = module.upsample_compute_output_size(x.size(), output_size, factors)
+        return op(x, sizes, *corners, *(factors or [None] * len(sizes)))
+
+    return called
 
 
 @contextmanager

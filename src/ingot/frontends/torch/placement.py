@@ -23,7 +23,12 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.lowering.symbols import with_bodies
+from ingot.frontends.torch.lowering.symbols import (
+    is_read,
+    read_in_bodies,
+    sizes_of_result,
+    with_bodies,
+)
 from ingot.frontends.torch.nodes import (
     Node,
     has_effects_of_its_own,
@@ -37,7 +42,8 @@ from ingot.frontends.torch.nodes import (
 from ingot.frontends.torch.random_ops import is_storage_of_draws
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.frontends.torch.types import element_of
-from ingot.frontends.torch.views import views_of
+from ingot.frontends.torch.views import offsets_that_data_decides, views_of
+from ingot.hlo.dim import symbols_of
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import STRICT, IngotWarning
 
@@ -82,6 +88,10 @@ def place(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Plac
         if why is not None:
             found.host[node] = why
     found.views = views_of(graph, found.host)
+    moved = [item for view in found.views for item in offsets_that_data_decides(view)]
+    if moved:
+        found.host.update(dict.fromkeys(moved, ""))
+        found.views = views_of(graph, found.host)
     if reports:
         _report((node, why) for node, why in found.host.items() if why)
     return found
@@ -129,11 +139,16 @@ def _is_of_a_library(target: Any) -> bool:
 
 def _why_body_on_host(node: Node) -> str | None:
     """Return why the bodies of a higher-order op cannot be compiled; None if they can."""
+    read = read_in_bodies([node])
     for inner in with_bodies([node]):
         if inner is node or inner.op != "call_function" or is_size(inner):
             continue
         if inner.target is operator.getitem:
             continue
+        if is_read(inner):
+            continue
+        if read and read & symbols_of(sizes_of_result(inner)):
+            return f"its body calls {inner.target} with a size that the body computes"
         if is_number(inner) or has_effects_of_its_own(inner):
             return f"its body calls {inner.target}, which PyTorch always runs"
         if not rules.has_rule(inner.target):

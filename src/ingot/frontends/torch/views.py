@@ -24,7 +24,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ingot.frontends.torch.layout import layout_of
-from ingot.frontends.torch.nodes import Node, is_size, is_view
+from ingot.frontends.torch.nodes import Node, bindings_of, is_size, is_view
 
 
 def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
@@ -60,6 +60,18 @@ def root_of(node: Node) -> Node:
             break
         node = source.args[0]
     return node
+
+
+def offsets_that_data_decides(view: Node) -> list[Node]:
+    """Return the views that a view is made through if data decides where one of them begins.
+
+    `x[n.item()]`: only PyTorch's own view op says where that is, so the host makes these.
+    """
+    root, chain = root_of(view), list[Node]()
+    while view is not root:
+        chain.append(view)
+        view = view.args[0]
+    return chain if any(bindings_of(node) for node in chain) else []
 
 
 def _leaving(graph: Any, host: Collection[Node]) -> dict[Node, None]:

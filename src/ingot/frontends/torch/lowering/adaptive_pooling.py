@@ -16,6 +16,7 @@ from ingot.frontends.building.arrays import neutral, wider
 from ingot.frontends.building.indexing import scatter_elements
 from ingot.frontends.building.pooling import flat_numbers, greatest_of
 from ingot.frontends.building.sampling import Array, Taps, sampled, taken
+from ingot.frontends.torch.lowering import adaptive_windows
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
@@ -33,10 +34,6 @@ def _windows(size: int, target: int) -> tuple[Array, Array]:
     count = (-(-(number + 1) * size // target) - start)[:, None]
     tap = np.arange(max(1, int(count.max(initial=0))))
     return np.where(tap < count, start[:, None] + tap, -1), count
-
-
-def _known(op: Op, dims: Sequence[Size]) -> list[int]:
-    return [op.known(size, "the size of a pooled dimension") for size in dims]
 
 
 # ---- averages
@@ -59,9 +56,14 @@ def _averaged(op: Op, x: Instruction, size: Sequence[Size], rank: int) -> Instru
         total = b.reduced("add", made, range(first, x.shape.rank), keep=True)
         made = b.divide(total, b.like(dim_math.product(space), total.shape))
     else:
-        pairs = list(zip(_known(op, space), _known(op, size), strict=True))
-        for axis in reversed(range(rank)):
-            made = sampled(b, made, first + axis, _means(op, *pairs[axis]))
+        for number in reversed(range(rank)):
+            extent, target, axis = space[number], size[number], first + number
+            if isinstance(extent, int) and isinstance(target, int):
+                made = sampled(b, made, axis, _means(op, extent, target))
+                continue
+            total = adaptive_windows.sums(b, made, axis, target)
+            count = adaptive_windows.lengths(b, extent, target, made.shape.dtype)
+            made = b.divide(total, b.spread(count, total.shape.dims, (axis,)))
     return b.convert_to(made, op.dtype)
 
 
@@ -73,9 +75,14 @@ def _spread(op: Op, gradient: Instruction, dims: Sizes, rank: int) -> Instructio
     if all(wanted == 1 for wanted in size):
         made = b.divide(made, b.like(dim_math.product(dims[-rank:]), made.shape))
         return b.spread(b.convert_to(made, op.dtype), dims)
-    pairs = zip(_known(op, dims[-rank:]), _known(op, size), strict=True)
+    pairs = zip(dims[-rank:], size, strict=True)
     for axis, (extent, target) in enumerate(pairs, len(dims) - rank):
-        made = sampled(b, made, axis, _means(op, extent, target).transposed(extent))
+        if isinstance(extent, int) and isinstance(target, int):
+            made = sampled(b, made, axis, _means(op, extent, target).transposed(extent))
+            continue
+        count = adaptive_windows.lengths(b, extent, target, made.shape.dtype)
+        share = b.divide(made, b.spread(count, made.shape.dims, (axis,)))
+        made = adaptive_windows.sums(b, share, axis, extent)
     return b.convert_to(made, op.dtype)
 
 
@@ -90,9 +97,12 @@ def _greatest(
     first = len(dims) - rank
     numbers = flat_numbers(b, dims, range(first, len(dims)))
     lowest = neutral("maximum", x.shape.dtype)
-    pairs = list(zip(_known(op, dims[first:]), _known(op, size), strict=True))
     for axis in reversed(range(first, len(dims))):
-        indices, _ = _windows(*pairs[axis - first])
+        extent, target = dims[axis], size[axis - first]
+        if not (isinstance(extent, int) and isinstance(target, int)):
+            x, numbers = adaptive_windows.greatest(b, x, numbers, axis, target)
+            continue
+        indices, _ = _windows(extent, target)
         x, numbers = (taken(b, item, axis, np.maximum(indices, 0)) for item in (x, numbers))
         if indices.min(initial=0) < 0:
             places = (axis, axis + 1)

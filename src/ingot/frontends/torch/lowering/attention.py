@@ -17,7 +17,7 @@ from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Sizes
+from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import PRED, S32, DType
 from ingot.hlo.instruction import Instruction
@@ -42,9 +42,9 @@ class _Attention:
     query: Instruction
     key: Instruction
     value: Instruction
-    heads: int
+    heads: Size
     group: int
-    scale: float
+    scale: float | Instruction
     wide: DType
 
     @staticmethod
@@ -58,15 +58,15 @@ class _Attention:
     ) -> _Attention:
         if dropout:
             raise op.error("attention with dropout draws random numbers")
-        heads, shared = (op.known(x.shape.dims[1], "number of heads") for x in (query, key))
-        if not shared or heads % shared:
+        heads, shared = query.shape.dims[1], key.shape.dims[1]
+        group = dim_math.exact_quotient(heads, shared) if shared != 0 else None
+        if not isinstance(group, int):
             raise op.error(f"{heads} heads of queries do not share {shared} heads of keys")
-        depth = op.known(query.shape.dims[3], "depth of the heads")
-        factor = scale if scale is not None else 1 / math.sqrt(max(depth, 1))
         wide = wider(query.shape.dtype)
-        made = _Attention(op, query, key, value, heads, heads // shared, factor, wide)
+        factor = _factor(op, query.shape.dims[3], wide) if scale is None else scale
+        made = _Attention(op, query, key, value, heads, group, factor, wide)
         grouped = made.grouped(query)
-        return _Attention(op, grouped, key, value, heads, heads // shared, factor, wide)
+        return _Attention(op, grouped, key, value, heads, group, factor, wide)
 
     def grouped(self, x: Instruction) -> Instruction:
         """Return `[batch, heads, queries, n]` as `[batch, key heads, group * queries, n]`."""
@@ -108,6 +108,13 @@ class _Attention:
             rows, columns = (b.iota_of(S32, dims, axis) for axis in (2, 3))
             whole = b.select(b.compare(columns, rows, direction="LE"), whole, lowest)
         return b.reshape_to(whole, made.shape.dims)
+
+
+def _factor(op: Op, depth: Size, element: DType) -> float | Instruction:
+    """Return what scores are multiplied by: 1 over the square root of the heads' depth."""
+    if isinstance(depth, int):
+        return 1 / math.sqrt(max(depth, 1))
+    return op.b.rsqrt(op.b.scalar(depth, element))
 
 
 _ROWS = (0, 1, 2)

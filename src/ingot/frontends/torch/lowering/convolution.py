@@ -8,13 +8,16 @@ Source: PyTorch's `aten/src/ATen/native/Convolution.cpp`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.convolution import ConvolutionPlan, FixSize
+from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.guards import guarded
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
+from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -24,13 +27,17 @@ def _fixed(op: Op) -> FixSize:
     return lambda size: op.known(size, "the size of the image or filter")
 
 
+def _at_most(op: Op) -> FixSize:
+    return lambda size: op.at_most(size, "the size of the image")
+
+
 def _plan(
     op: Op,
     kernel: Sizes,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
-    groups: int,
+    groups: Size,
 ) -> ConvolutionPlan:
     """Return the numbers of a convolution; a list of one number holds for all dimensions."""
     taps = tuple(map(_fixed(op), kernel[2:]))
@@ -44,10 +51,18 @@ def _plan(
         strides,
         dilations,
         tuple((pad, pad) for pad in pads),
-        groups,
+        op.known(groups, "the number of groups"),
         channels_first=True,
         outputs_first=True,
     )
+
+
+def _with_channels(
+    op: Op, x: Instruction, weight: Instruction, transposed: bool, groups: Size
+) -> Instruction:
+    """Return an image with as many channels as the filter says, where that is a number."""
+    channels = weight.shape.dims[0] if transposed else weight.shape.dims[1] * groups
+    return guarded(op.b, x, (x.shape.dims[0], channels, *x.shape.dims[2:]))
 
 
 @RULES.rule("convolution")
@@ -61,17 +76,18 @@ def _convolution(
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
-    groups: int,
+    groups: Size,
 ) -> Instruction:
     """A transposed convolution is the gradient of one for its image; halves sum in f32."""
     del output_padding  # the result's sizes say it
     b = op.b
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)
     shape = op.shape.with_dtype(wider(op.dtype))
+    x = _with_channels(op, x, weight, transposed, groups)
     if 0 in (*x.shape.dims, *weight.shape.dims, *shape.dims):
         made = b.zeros(shape)
     elif transposed:
-        made = plan.image_gradient(b, op.dims, weight, x, _fixed(op), shape.dtype)
+        made = plan.image_gradient(b, op.dims, weight, x, _at_most(op), shape.dtype)
     else:
         made = guarded(b, plan.forward(b, x, weight, shape.dtype), op.dims)
     if bias is not None:
@@ -92,25 +108,65 @@ def _convolution_backward(
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
-    groups: int,
+    groups: Size,
     output_mask: Sequence[bool],
 ) -> tuple[Instruction | None, ...]:
     """Gradients for image, filter and bias, each where the mask says so."""
     del bias_sizes, output_padding
-    b, fixed = op.b, _fixed(op)
+    b = op.b
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)
     found: list[Instruction | None] = [None, None, None]
+    x = _with_channels(op, x, weight, transposed, groups)
     if output_mask[0]:
         if not transposed:
-            found[0] = plan.image_gradient(b, x.shape.dims, weight, gradient, fixed)
+            found[0] = plan.image_gradient(b, x.shape.dims, weight, gradient, _at_most(op))
         elif 0 in gradient.shape.dims:
             found[0] = b.zeros(x.shape)
         else:
-            found[0] = plan.forward(b, gradient, weight)
+            found[0] = b.cut(plan.forward(b, gradient, weight), x.shape.dims)
     if output_mask[1]:
         image, other = (gradient, x) if transposed else (x, gradient)
-        found[1] = plan.filter_gradient(b, image, weight.shape.dims, other, fixed)
+        space = (*image.shape.dims[2:], *other.shape.dims[2:])
+        if all(isinstance(size, int) for size in space) or 0 in (*image.shape.dims, *space):
+            found[1] = plan.filter_gradient(b, image, weight.shape.dims, other, _fixed(op))
+        else:
+            found[1] = _filter_gradient(op, plan, image, weight.shape.dims, other)
     if output_mask[2]:
         axes = tuple(axis for axis in range(gradient.shape.rank) if axis != 1)
         found[2] = b.summed(gradient, axes)
     return tuple(found)
+
+
+def _filter_gradient(
+    op: Op, plan: ConvolutionPlan, image: Instruction, kernel: Sizes, gradient: Instruction
+) -> Instruction:
+    """Return the gradient for a filter of an image of symbolic sizes.
+
+    The window of a convolution would be as large as the gradient, and windows are numbers; so each
+    element of the filter is a product of the gradient with what it met of the image.
+    """
+    b, groups = op.b, plan.groups
+    wide = wider(gradient.shape.dtype)
+    zero = b.scalar(0, image.shape.dtype)
+    for axis, pads in enumerate(plan.pads, 2):
+        image = b.padded(image, axis, *pads, zero)
+    summed = (0, *range(3, 1 + gradient.shape.rank))
+
+    def grouped(x: Instruction) -> Instruction:
+        batch, channels, *space = x.shape.dims
+        inner = dim_math.floordiv(channels, groups)
+        return b.reshape_to(x, (batch, groups, inner, *space))
+
+    right = grouped(gradient)
+    parts: list[Instruction] = []
+    for tap in product(*map(range, plan.kernel)):
+        met = image
+        for axis, index in enumerate(tap):
+            start, step = index * plan.dilations[axis], plan.strides[axis]
+            last = (gradient.shape.dims[axis + 2] - 1) * step
+            met = b.sliced(met, axis + 2, start, start + last + 1, step)
+        met = guarded(b, met, (*met.shape.dims[:2], *gradient.shape.dims[2:]))
+        made = dot(b, right, grouped(met), (summed, summed), ((1,), (1,)), wide)
+        parts.append(b.reshape_to(made, (*kernel[:2], 1)))
+    whole = b.reshape_to(b.concatenated(parts, 2), kernel)
+    return b.convert_to(whole, gradient.shape.dtype)

@@ -16,7 +16,6 @@ from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import PRED, S64, DType
 from ingot.hlo.instruction import Instruction
 
@@ -189,8 +188,7 @@ def _lstm_layer(
     if mode != _LSTM or layers != 1 or batch_first or train or list(batch_sizes):
         raise op.error("only one LSTM layer, time first, in inference")
     b = op.b
-    length = op.known(x.shape.dims[0], "the length of the sequence")
-    batch: Size = x.shape.dims[1]
+    length, batch = x.shape.dims[:2]
     state_dims = (batch, hidden)
     projected = dot(b, x, input_weight, ((2,), (1,)))
     if has_biases:
@@ -199,6 +197,7 @@ def _lstm_layer(
     outputs = b.zeros(x.shape.with_dims((length, *state_dims)))
     state = [
         b.constant(0, S64),
+        b.size(length),
         b.reshape_to(start_hidden, state_dims),
         b.reshape_to(start_cell, state_dims),
         outputs,
@@ -207,11 +206,12 @@ def _lstm_layer(
     ]
 
     def goes_on(inner: ArrayBuilder, values: list[Instruction]) -> Instruction:
-        return inner.compared("LT", values[0], length)
+        return inner.compare(values[0], values[1], direction="LT")
 
     def step(inner: ArrayBuilder, values: list[Instruction]) -> Sequence[Instruction]:
-        number, h, c, made, given, weight = values
-        time = inner.subtract(inner.constant(length - 1, S64), number) if reverse else number
+        number, count, h, c, made, given, weight = values
+        last = inner.binary("subtract", count, 1)
+        time = inner.subtract(last, number) if reverse else number
         zero = inner.constant(0, S64)
         row = inner.emit(
             "dynamic-slice", given, time, zero, zero, dynamic_slice_sizes=(1, *given.shape.dims[1:])
@@ -224,9 +224,9 @@ def _lstm_layer(
         h = inner.multiply(leave, inner.tanh(c))
         one = inner.reshape_to(h, (1, *h.shape.dims))
         made = inner.emit("dynamic-update-slice", made, one, time, zero, zero)
-        return inner.binary("add", number, 1), h, c, made, given, weight
+        return inner.binary("add", number, 1), count, h, c, made, given, weight
 
     found = b.loop(state, goes_on, step)
-    made = [found[3], found[1], found[2]]
+    made = [found[4], found[2], found[3]]
     shaped = [b.reshape_to(item, op.shape_of(n).dims) for n, item in enumerate(made)]
     return (*shaped, b.zeros(op.shape_of(3)))

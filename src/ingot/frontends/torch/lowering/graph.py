@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering.symbols import sizes_in, sizes_of_result, with_bodies
+from ingot.frontends.torch.lowering.builder import GraphBuilder
+from ingot.frontends.torch.lowering.symbols import (
+    read_in_bodies,
+    sizes_in,
+    sizes_of_result,
+    with_bodies,
+)
 from ingot.frontends.torch.lowering.walk import Walk
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.piece import Piece
@@ -28,7 +33,6 @@ from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import UnsupportedError
 
 Bounds = Mapping[str, tuple[int, int | None]]
 """Named size -> the least and the largest value that it may have; None: any."""
@@ -93,8 +97,7 @@ class _Lowering(Walk):
         self.name = name
         self.inputs = [node for node in piece.inputs if node not in constants]
         self.constants = {node: constants[node] for node in piece.inputs if node in constants}
-        super().__init__(ArrayBuilder("main", self._symbol, {}))
-        self._sizes: dict[str, Instruction] = {}
+        super().__init__(GraphBuilder("main"))
         self._sources: dict[str, str] = {}
 
     def run(self) -> Lowered:
@@ -123,17 +126,12 @@ class _Lowering(Walk):
 
     # ---- sizes
 
-    def _symbol(self, name: str) -> Instruction:
-        if name not in self._sizes:
-            raise UnsupportedError(f"the size {name} is not known", code="INGOT0371")
-        return self._sizes[name]
-
     def _learn_sizes(self, array: Instruction) -> None:
         for axis, size in enumerate(array.shape.dims):
-            if isinstance(size, Dim) and size.is_symbol and str(size) not in self._sizes:
+            if isinstance(size, Dim) and size.is_symbol and str(size) not in self.b.sizes:
                 self._sources[str(size)] = f"dimension {axis} of '{array.name}'"
                 found = self.b.emit("get-dimension-size", array, dimensions=(axis,))
-                self._sizes[str(size)] = self.b.convert_to(found, S64)
+                self.b.sizes[str(size)] = self.b.convert_to(found, S64)
 
     def _size_parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Add a parameter for each symbol that no input has as a dimension.
@@ -146,12 +144,13 @@ class _Lowering(Walk):
         used = symbols_of(size for node in nodes for size in sizes_in(node))
         given = symbols_of(size for node in inputs for size in self.layout_of(node).array_dims)
         of_arrays = given | symbols_of(size for node in nodes for size in sizes_of_result(node))
-        lacking = (used | given) - self._sizes.keys()
+        lacking = (used | given) - self.b.sizes.keys() - read_in_bodies(self.piece.nodes)
         numbers, sizes = tuple(sorted(lacking - of_arrays)), tuple(sorted(lacking & of_arrays))
+        self.b.numbers.update(numbers)
         for number, name in enumerate((*numbers, *sizes), len(inputs)):
             if name in numbers:
                 element = F64 if is_float_symbol(name) else S64
-                self._sizes[name] = self.b.parameter(number, Shape.array(element, ()), name)
+                self.b.sizes[name] = self.b.parameter(number, Shape.array(element, ()), name)
             else:
                 shape = Shape.array("u8", (Dim.symbol(name),))
                 self._learn_sizes(self.b.parameter(number, shape, name))
@@ -160,7 +159,7 @@ class _Lowering(Walk):
     def _check_bounds(self) -> None:
         """Add an assertion for each bound of a size that the module has."""
         for name, (low, high) in self.bounds.items():
-            size = self._sizes.get(name)
+            size = self.b.sizes.get(name)
             if size is None:
                 continue
             what = self._sources.get(name, f"the number {name}")

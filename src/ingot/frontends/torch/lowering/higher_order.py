@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Higher-order ops: `cond`, `while_loop`, `scan`, `map`, `invoke_subgraph`.
+"""Higher-order ops: `cond`, `while_loop`, `scan`, `map`, `invoke_subgraph`; loops of known turns.
 
 A body is a graph module. It becomes a computation of a `conditional` or `while`, whose operand
 holds the tensors that the body takes and the named sizes that occur in it. What only the host can
@@ -15,13 +15,15 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.symbols import symbols_of_body
 from ingot.frontends.torch.lowering.table import RuleTable
+from ingot.frontends.torch.sizes import Size
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
@@ -29,6 +31,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 RULES = RuleTable("higher_order")
+INTERNAL = RuleTable("ingot")
 
 Values = list[Instruction]
 
@@ -47,18 +50,21 @@ class _State:
         numbers = [op.b.size(Dim.symbol(name)) for name in self.symbols]
         self.packed = op.b.tuple(*arrays, *numbers)
 
-    def entered(self, name: str, shape: Shape) -> tuple[ArrayBuilder, list[Any], Values]:
+    def entered(
+        self, name: str, shape: Shape, before: int = 0
+    ) -> tuple[GraphBuilder, list[Any], Values]:
         """Return the builder of a computation, the operands in it, and all elements of its state.
 
-        Sizes and numbers among the operands are what they are outside.
+        The state of `shape` has `before` elements in front of the operands. Sizes and numbers among
+        the operands are what they are outside.
         """
-        sizes: dict[str, Instruction] = {}
-        inner = ArrayBuilder(name, sizes.__getitem__, self.op.b.reducers)
+        inner = GraphBuilder(name, reducers=self.op.b.reducers)
+        inner.numbers.update(self.op.b.numbers)
         packed = inner.parameter(0, shape, "state")
         elements = [inner.element_of(packed, n) for n in range(len(shape.elements))]
         first = len(elements) - len(self.symbols)
-        sizes.update(zip(self.symbols, elements[first:], strict=True))
-        arrays = iter(elements)
+        inner.sizes.update(zip(self.symbols, elements[first:], strict=True))
+        arrays = iter(elements[before:])
         given = [next(arrays) if isinstance(x, Instruction) else x for x in self.given]
         return inner, given, elements
 
@@ -102,18 +108,57 @@ def _cond(
 def _while_loop(
     op: Op, condition: Any, body: Any, carried: Sequence[Any], others: Sequence[Any]
 ) -> tuple[Instruction, ...]:
-    state = _State(op, [*_arrays(op, carried), *others], (condition, body))
-    shape = state.packed.shape
-    inner, given, _ = state.entered("condition", shape)
+    return tuple(_while(op, condition, body, carried, others)[0])
+
+
+@INTERNAL.rule("loop_turns")
+def _loop_turns(
+    op: Op, condition: Any, body: Any, carried: Sequence[Any], others: Sequence[Any]
+) -> Instruction:
+    return _while(op, condition, body, carried, others)[1]
+
+
+def _while(
+    op: Op, condition: Any, body: Any, carried: Sequence[Any], others: Sequence[Any]
+) -> tuple[Values, Instruction]:
+    """Return what a loop carries in the end, and the number of its turns."""
+    b, arrays = op.b, _arrays(op, carried)
+    state = _State(op, [*arrays, *others], (condition, body))
+    held = [b.element_of(state.packed, n) for n in range(len(state.packed.shape.elements))]
+    packed = b.tuple(b.constant(0, S64), *held)
+    inner, given, _ = state.entered("condition", packed.shape, 1)
     (goes_on,) = _arrays(op, op.inlined(inner, condition, given))
     computations = [inner.build(inner.reshape_to(inner.truth(goes_on), ()))]
-    inner, given, elements = state.entered("body", shape)
+    inner, given, elements = state.entered("body", packed.shape, 1)
     made = _arrays(op, op.inlined(inner, body, given))
-    if [x.shape for x in made] != [x.shape for x in carried]:
+    if [x.shape for x in made] != [x.shape for x in arrays]:
         raise op.error("its body changes the sizes or types of what it carries")
-    computations.append(inner.build(inner.tuple(*made, *elements[len(made) :])))
-    loop = op.b.emit("while", state.packed, condition=computations[0], body=computations[1])
-    return tuple(op.b.element_of(loop, n) for n in range(len(made)))
+    number = inner.add(elements[0], inner.constant(1, S64))
+    root = inner.tuple(number, *made, *elements[1 + len(made) :])
+    computations.append(inner.build(root))
+    loop = b.emit("while", packed, condition=computations[0], body=computations[1])
+    return [b.element_of(loop, 1 + n) for n in range(len(made))], b.element_of(loop, 0)
+
+
+@INTERNAL.rule("loop_stacks")
+def _loop_stacks(
+    op: Op,
+    body: Any,
+    number: Instruction,
+    rows: Size,
+    carried: Sequence[Any],
+    others: Sequence[Any],
+) -> tuple[Instruction, ...]:
+    arrays = _arrays(op, carried)
+    state = _State(op, [*arrays, *others], (body,))
+    whole = [op.b.spread(x, (rows, *x.shape.dims)) for x in arrays]
+
+    def turn(b: GraphBuilder, given: list[Any], index: Instruction) -> tuple[Values, Values]:
+        del index
+        made = _arrays(op, op.inlined(b, body, given))
+        return made, made
+
+    return tuple(_counted(state, arrays, number, whole, turn)[1])
 
 
 @RULES.rule("scan")
@@ -134,50 +179,64 @@ def _swept(
     """Call a body for each index of the first dimension of `xs`, in order.
 
     It takes what it carries, the slices, and `others`; it gives what it carries on, and slices of
-    the results, which are written into arrays that are part of the state.
+    the results.
     """
-    b, carried, rows = op.b, _arrays(op, init), _arrays(op, xs)
-    stacked = [op.shape_of(n) for n in range(len(carried), len(op.val))]
+    carried, rows = _arrays(op, init), _arrays(op, xs)
+    whole = [op.b.zeros(op.shape_of(n)) for n in range(len(carried), len(op.val))]
     state = _State(op, [*carried, *rows, *others], (body,))
-    count = rows[0].shape.dims[0]
-    outputs = [b.zeros(shape) for shape in stacked]
+    first, last = len(carried), len(carried) + len(rows)
+
+    def turn(b: GraphBuilder, given: list[Any], index: Instruction) -> tuple[Values, Values]:
+        slices = [_row(b, x, index) for x in given[first:last]]
+        made = _arrays(op, op.inlined(b, body, [*given[:first], *slices, *given[last:]]))
+        return made[:first], made[first:]
+
+    on, stacks = _counted(state, carried, op.b.size(rows[0].shape.dims[0]), whole, turn)
+    return [*on, *stacks]
+
+
+def _counted(
+    state: _State,
+    carried: Values,
+    count: Instruction,
+    whole: Values,
+    turn: Callable[[GraphBuilder, list[Any], Instruction], tuple[Values, Values]],
+) -> tuple[Values, Values]:
+    """Return what a loop of `count` turns carries on, and `whole` with a row of each turn.
+
+    The loop's operand is the number of turns done, `count`, `whole`, and the operands of `state`,
+    of which the first are `carried`. `turn` takes the builder, the operands and the index; it gives
+    what is carried on, and the row of each of `whole`.
+    """
+    b = state.op.b
     held = [b.element_of(state.packed, n) for n in range(len(state.packed.shape.elements))]
-    packed = b.tuple(b.constant(0, S64), b.size(count), *outputs, *held)
-    first = 2 + len(outputs)
+    packed = b.tuple(b.constant(0, S64), count, *whole, *held)
+    first = 2 + len(whole)
 
     inner, (everything,) = b.region("condition", [packed.shape])
     index, limit = (inner.element_of(everything, n) for n in range(2))
     condition = inner.build(inner.compare(index, limit, direction="LT"))
 
-    inner, given, elements = state.entered("body", packed.shape)
-    # The operands come after the counter and the results.
-    arrays = iter(elements[first:])
-    given = [next(arrays) if isinstance(x, Instruction) else x for x in state.given]
+    inner, given, elements = state.entered("body", packed.shape, first)
     index, limit = elements[:2]
-    slices = [_row(inner, x, index) for x in given[len(carried) : len(carried) + len(rows)]]
-    arguments = [*given[: len(carried)], *slices, *given[len(carried) + len(rows) :]]
-    made = _arrays(op, op.inlined(inner, body, arguments))
-    carried_on, parts = made[: len(carried)], made[len(carried) :]
-    if [x.shape for x in carried_on] != [x.shape for x in carried]:
-        raise op.error("its body changes the sizes or types of what it carries")
+    on, parts = turn(inner, given, index)
+    if [x.shape for x in on] != [x.shape for x in carried]:
+        raise state.op.error("its body changes the sizes or types of what it carries")
     written = [
-        _with_row(inner, whole, part, index)
-        for whole, part in zip(elements[2:first], parts, strict=True)
+        _with_row(inner, array, part, index)
+        for array, part in zip(elements[2:first], parts, strict=True)
     ]
     following = inner.add(index, inner.constant(1, S64))
     rest = elements[first + len(carried) :]
-    root = inner.tuple(following, limit, *written, *carried_on, *rest)
+    root = inner.tuple(following, limit, *written, *on, *rest)
     loop = b.emit("while", packed, condition=condition, body=inner.build(root))
     last = [b.element_of(loop, first + n) for n in range(len(carried))]
-    return [*last, *(b.element_of(loop, 2 + n) for n in range(len(outputs)))]
+    return last, [b.element_of(loop, 2 + n) for n in range(len(whole))]
 
 
-def _row(b: ArrayBuilder, x: Instruction, index: Instruction) -> Instruction:
+def _row(b: GraphBuilder, x: Instruction, index: Instruction) -> Instruction:
     """Return `x[index]`."""
-    rest = x.shape.dims[1:]
-    zeros = [b.constant(0, S64)] * len(rest)
-    taken = b.emit("dynamic-slice", x, index, *zeros, dynamic_slice_sizes=(1, *rest))
-    return b.reshape_to(taken, rest)
+    return b.reshape_to(b.window(x, 0, index, 1), x.shape.dims[1:])
 
 
 def _with_row(

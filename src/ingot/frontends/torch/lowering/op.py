@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.torch.lowering.bounds import greatest_value
+from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
 from ingot.frontends.torch.types import element_of, torch_type
@@ -37,10 +38,10 @@ class Op:
     """One node of the graph."""
 
     __slots__ = ("b", "inlined", "node", "val")
-    inlined: Callable[[ArrayBuilder, Any, Sequence[Any]], list[Any]]
+    inlined: Callable[[GraphBuilder, Any, Sequence[Any]], list[Any]]
     """Emits the body of a higher-order op into a builder: see `Walk.inlined`."""
 
-    def __init__(self, node: Any, b: ArrayBuilder) -> None:
+    def __init__(self, node: Any, b: GraphBuilder) -> None:
         """Look at `node`, an `fx.Node` that calls an op."""
         self.node = node
         self.b = b
@@ -124,6 +125,11 @@ class Op:
         if isinstance(value, int):
             return value
         raise self.error(f"{what} is the symbolic size {value}", "mark the dimension as static")
+
+    def at_most(self, value: Size, what: str) -> int:
+        """Return a size that must be a number, or a number that a symbolic one never exceeds."""
+        most = greatest_value(value)
+        return self.known(value, what) if most is None else most
 
     def error(self, problem: str, hint: str = "") -> UnsupportedError:
         """Return the error for what the rule does not take."""

@@ -26,8 +26,8 @@ def _replication_backward(
         return b.zeros(op.shape)
     made = b.convert_to(gradient, wider(op.dtype))
     for number in range(len(padding) // 2):
-        low, high = (op.known(item, "the padding") for item in padding[2 * number :][:2])
-        if low < 0 or high < 0:
+        low, high = padding[2 * number :][:2]
+        if any(isinstance(item, int) and item < 0 for item in (low, high)):
             raise op.error("a negative padding cuts elements off")
         axis = x.shape.rank - 1 - number
         made = _folded(b, made, axis, x.shape.dims[axis], low, high)
@@ -35,15 +35,15 @@ def _replication_backward(
 
 
 def _folded(
-    b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, low: int, high: int
+    b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, low: Size, high: Size
 ) -> Instruction:
     """Add what lies before and behind an axis to its first and last element."""
     zero = b.scalar(0, gradient.shape.dtype)
     made = b.sliced(gradient, axis, low, low + size)
-    if low:
+    if low != 0:
         total = b.reduced("add", b.sliced(gradient, axis, 0, low), (axis,), keep=True)
         made = b.add(made, b.padded(total, axis, 0, size - 1, zero))
-    if high:
+    if high != 0:
         behind = b.sliced(gradient, axis, low + size, low + size + high)
         total = b.reduced("add", behind, (axis,), keep=True)
         made = b.add(made, b.padded(total, axis, size - 1, 0, zero))

@@ -43,6 +43,8 @@ def _window(
 ) -> Window:
     """Return the window over all dimensions of an image; it ends where its last position ends.
 
+    Of a symbolic size it may have more positions: results are cut to `counts`.
+
     Args:
         op: the op.
         image: the sizes of the image.
@@ -66,7 +68,7 @@ def _window(
         if plain.count(size) == count:
             made.append(plain)
             continue
-        high = op.known((count - 1) * step + reach - size - low, _SIZE)
+        high = op.at_most((count - 1) * step + reach - size - low, _SIZE)
         made.append(WindowDimension(taps, step, low, high, window_dilation=distance))
     return tuple(made)
 
@@ -93,9 +95,11 @@ def _max_pool(rank: int) -> None:
         if 0 in dims or 0 in op.shape_of(0).dims:
             return b.zeros(op.shape_of(0)), b.zeros(op.shape_of(1))
         if not _uses_indices(op):
-            return folded(b, "maximum", x, window), b.zeros(op.shape_of(1))
+            found = folded(b, "maximum", x, window)
+            return b.cut(found, op.shape_of(0).dims), b.zeros(op.shape_of(1))
         numbers = flat_numbers(b, dims, range(len(dims) - rank, len(dims)))
-        return at_greatest(b, x, numbers, -1, window, takes_nan=True)
+        made = at_greatest(b, x, numbers, -1, window, takes_nan=True)
+        return b.cut(made[0], op.shape_of(0).dims), b.cut(made[1], op.shape_of(1).dims)
 
     @RULES.rule(f"max_pool{rank}d_with_indices_backward")
     def _(
@@ -113,7 +117,7 @@ def _max_pool(rank: int) -> None:
         dims, counts = x.shape.dims, gradient.shape.dims
         window = _window(op, dims, counts, rank, kernel, stride, padding, dilation)
         return put_at_indices(
-            op.b, gradient, indices, dims, window, lambda size: op.known(size, _SIZE)
+            op.b, gradient, indices, dims, window, lambda size: op.at_most(size, _SIZE)
         )
 
 
@@ -168,7 +172,7 @@ def _average_pool(rank: int) -> None:
             return b.zeros(op.shape)
         wide = wider(op.dtype)
         window = _window(op, dims, op.dims, rank, kernel, stride, padding)
-        total = folded(b, "add", b.convert_to(x, wide), window)
+        total = b.cut(folded(b, "add", b.convert_to(x, wide), window), op.dims)
         divisor = _divisor(
             op, dims, op.dims, window, padding, count_include_pad, divisor_override, wide
         )
@@ -196,7 +200,7 @@ def _average_pool(rank: int) -> None:
             op, dims, counts, window, padding, count_include_pad, divisor_override, wide
         )
         share = b.divide(b.convert_to(gradient, wide), divisor)
-        made = spread_sums(b, share, dims, window, lambda size: op.known(size, _SIZE))
+        made = spread_sums(b, share, dims, window, lambda size: op.at_most(size, _SIZE))
         return b.convert_to(made, op.dtype)
 
 

@@ -16,14 +16,16 @@ import numpy as np
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.sampling import Array, Taps, sampled, taken
+from ingot.frontends.torch.lowering import open_resampling
+from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.lowering.open_resampling import OpenAxis
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
+from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
-
-_SIZE = "the size of a resampled dimension"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,29 +132,60 @@ def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Method:
     return taps
 
 
+_OPEN: dict[Method, open_resampling.Method] = {
+    _nearest: open_resampling.nearest,
+    _nearest_exact: open_resampling.nearest_exact,
+    _linear: open_resampling.linear,
+    _cubic: open_resampling.cubic,
+}
+"""The methods that compute their taps when the program runs, where a size is symbolic."""
+
+Factor = float | RunTimeNumber | None
+
+
 def _axes(
     op: Op,
     source: Sequence[Size],
     target: Sequence[Size],
     align_corners: bool,
-    factors: Sequence[float | None],
+    factors: Sequence[Factor],
     kind: Any,
-) -> list[_Axis]:
-    sizes = [[op.known(size, _SIZE) for size in dims] for dims in (source, target)]
-    return [
-        _Axis(size, wanted, factor, align_corners, kind)
-        for size, wanted, factor in zip(*sizes, factors, strict=True)
-    ]
+) -> list[_Axis | OpenAxis]:
+    made: list[_Axis | OpenAxis] = []
+    for size, wanted, factor in zip(source, target, factors, strict=True):
+        if isinstance(factor, RunTimeNumber) or not (
+            isinstance(size, int) and isinstance(wanted, int)
+        ):
+            element = F64 if kind is np.float64 else F32
+            made.append(OpenAxis(op.b, size, wanted, factor, align_corners, element))
+        else:
+            made.append(_Axis(size, wanted, factor, align_corners, kind))
+    return made
+
+
+def _open(op: Op, method: Method) -> open_resampling.Method:
+    if method not in _OPEN:
+        raise op.error("an antialiasing filter of a symbolic size", "mark the dimension as static")
+    return _OPEN[method]
 
 
 def _resampled(
-    op: Op, x: Instruction, axes: Sequence[_Axis], method: Method, *, back: bool = False
+    op: Op,
+    x: Instruction,
+    axes: Sequence[_Axis | OpenAxis],
+    method: Method,
+    *,
+    back: bool = False,
 ) -> Instruction:
     """Resample the last dimensions of `x`; `back`: the gradient, from targets to sources."""
     b, first = op.b, x.shape.rank - len(axes)
     made = b.convert_to(x, wider(x.shape.dtype))
     for number in reversed(range(len(axes))):
         axis = axes[number]
+        if isinstance(axis, OpenAxis):
+            along = open_resampling.spread_back if back else open_resampling.resampled
+            made = along(made, first + number, axis, _open(op, method))
+            continue
         taps = method(axis)
         if back:
             taps = taps.transposed(axis.size)
@@ -193,7 +226,7 @@ def _backward(method: Method, rank: int, *, has_corners: bool) -> Callable[..., 
     return rule
 
 
-def _corners(given: Sequence[Any], has_corners: bool) -> tuple[bool, Sequence[float | None]]:
+def _corners(given: Sequence[Any], has_corners: bool) -> tuple[bool, Sequence[Factor]]:
     """Return whether corners are aligned, and the factors of the dimensions."""
     return (bool(given[0]), given[1:]) if has_corners else (False, given)
 
@@ -207,22 +240,44 @@ def _copied(method: Method, rank: int) -> Callable[..., Instruction]:
         kind = np.float64 if op.dtype.is_float and op.dtype.bits == 64 else np.float32
         axes = _axes(op, x.shape.dims[-rank:], size, False, factors, kind)
         for number, axis in enumerate(axes, x.shape.rank - rank):
-            x = _repeated(op, x, number, method(axis).indices[:, 0], axis)
+            if isinstance(axis, _Axis):
+                x = _repeated(op, x, number, method(axis).indices[:, 0], axis)
+            elif _times(axis):
+                x = _each_repeated(op, x, number, _times(axis))
+            else:
+                x = open_resampling.resampled(x, number, axis, _open(op, method))
         return x
 
     return rule
 
 
+def _times(axis: OpenAxis) -> int:
+    """Return how often each element is repeated, if all are equally often; else 0.
+
+    A power of two is exact in every float type.
+    """
+    if isinstance(axis.factor, RunTimeNumber):
+        return 0
+    for times in (2, 4, 8, 16, 32):
+        if axis.target == axis.size * times and axis.factor in (None, times):
+            return times
+    return 0
+
+
+def _each_repeated(op: Op, x: Instruction, axis: int, times: int) -> Instruction:
+    b, dims = op.b, x.shape.dims
+    wide = (*dims[: axis + 1], times, *dims[axis + 1 :])
+    places = tuple(place for place in range(len(wide)) if place != axis + 1)
+    joined = (*dims[:axis], dims[axis] * times, *dims[axis + 1 :])
+    return b.reshape_to(b.spread(x, wide, places), joined)
+
+
 def _repeated(op: Op, x: Instruction, axis: int, indices: Array, sizes: _Axis) -> Instruction:
     """Return elements along an axis; whole repetitions are a broadcast."""
-    b, dims = op.b, x.shape.dims
     times, rest = divmod(sizes.target, sizes.size)
     if rest == 0 and np.array_equal(indices, np.repeat(np.arange(sizes.size), times)):
-        wide = (*dims[: axis + 1], times, *dims[axis + 1 :])
-        places = tuple(place for place in range(len(wide)) if place != axis + 1)
-        joined = (*dims[:axis], sizes.target, *dims[axis + 1 :])
-        return b.reshape_to(b.spread(x, wide, places), joined)
-    return taken(b, x, axis, indices)
+        return _each_repeated(op, x, axis, times)
+    return taken(op.b, x, axis, indices)
 
 
 for _rank in (1, 2, 3):

@@ -28,6 +28,7 @@ from ingot.frontends.torch.lowering import (
     linalg,
     matmul,
     normalization,
+    packed_weights,
     padding,
     pooling,
     reduction,
@@ -51,10 +52,10 @@ _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (distances, linalg, matmul, spectral)
+_PRODUCTS = (distances, linalg, matmul, packed_weights, spectral)
 FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
-RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
+RULES = merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))
 
 
 def has_rule(target: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
+from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Scalar
 from ingot.frontends.torch.lowering.searching import count_before
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -80,6 +81,12 @@ def _slice(
     first = _from_front(op, 0 if start is None else start, size)
     if count == 0:
         first = 0
+    if op.b.names_number(first):
+        if step != 1:
+            raise op.error("a step from a start that data decides")
+        # PyTorch has checked that the elements are there.
+        begin = wrapped(op, op.b.size(first), size, check=False)
+        return op.b.window(x, axis, begin, count)
     limit = first + (count - 1) * step + 1 if step != 1 else first + count
     return op.b.sliced(x, axis, first, limit, step)
 
@@ -96,6 +103,9 @@ def _from_front(op: Op, index: Size, size: Size) -> Size:
 @RULES.rule("select.int")
 def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     axis = op.axis(dim, x.shape.rank)
+    if op.b.names_number(index):
+        start = wrapped(op, op.b.size(index), x.shape.dims[axis], axis=axis)
+        return op.b.reshape_to(op.b.window(x, axis, start, 1), op.dims)
     first = index + x.shape.dims[axis] if isinstance(index, int) and index < 0 else index
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 

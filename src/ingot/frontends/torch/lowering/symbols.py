@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from ingot.frontends.torch.lowering.numbers import symbols_in
-from ingot.frontends.torch.nodes import Node, arguments, attribute_of, is_graph, tensors_of
+from ingot.frontends.torch.nodes import (
+    Node,
+    arguments,
+    attribute_of,
+    bindings_of,
+    is_graph,
+    is_number,
+    tensors_of,
+)
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
 from ingot.hlo.dim import Dim, symbols_of
 
@@ -27,8 +35,24 @@ def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
 
 def symbols_of_body(bodies: Iterable[Any]) -> tuple[str, ...]:
     """Return the named sizes that occur in graph modules."""
-    nodes = [node for body in bodies for node in body.graph.nodes]
-    return tuple(sorted(symbols_of(size for node in with_bodies(nodes) for size in sizes_in(node))))
+    nodes = list(with_bodies(node for body in bodies for node in body.graph.nodes))
+    named = symbols_of(size for node in nodes for size in sizes_in(node))
+    return tuple(sorted(named - _read_by(nodes)))
+
+
+def read_in_bodies(nodes: Sequence[Node]) -> set[str]:
+    """Return the numbers that bodies of higher-order ops read from tensors, by name."""
+    outside = set(nodes)
+    return _read_by(node for node in with_bodies(nodes) if node not in outside)
+
+
+def _read_by(nodes: Iterable[Node]) -> set[str]:
+    return {name for node in nodes if is_read(node) for name in bindings_of(node)}
+
+
+def is_read(node: Node) -> bool:
+    """Whether a node is `item()` of a tensor, a number that has a name."""
+    return node.target is torch.ops.aten._local_scalar_dense.default and is_number(node)
 
 
 def sizes_of_result(node: Node) -> Sizes:

@@ -16,15 +16,24 @@ from typing import Any
 
 import torch
 
-from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.guards import guarded
 from ingot.frontends.torch.lowering.numbers import run_time_number
 from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.nodes import Node, attribute_of, is_graph, is_size, parts
+from ingot.frontends.torch.lowering.symbols import is_read
+from ingot.frontends.torch.nodes import (
+    Node,
+    attribute_of,
+    bindings_of,
+    is_graph,
+    is_size,
+    parts,
+)
 from ingot.frontends.torch.sizes import size_of, sizes_of
 from ingot.frontends.torch.types import element_of
+from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
@@ -47,7 +56,7 @@ class RefusedError(Exception):
 class Walk:
     """The values of nodes in one computation."""
 
-    def __init__(self, b: ArrayBuilder) -> None:
+    def __init__(self, b: GraphBuilder) -> None:
         """Emit into `b`."""
         self.b = b
         self.values: dict[Any, Any] = {}
@@ -92,7 +101,7 @@ class Walk:
         return guarded(self.b, made, dims) if len(dims) == made.shape.rank else made
 
     @staticmethod
-    def inlined(b: ArrayBuilder, body: Any, arguments: Sequence[Any]) -> list[Any]:
+    def inlined(b: GraphBuilder, body: Any, arguments: Sequence[Any]) -> list[Any]:
         """Emit the graph of a graph module into `b`; return its results.
 
         Args:
@@ -110,8 +119,19 @@ class Walk:
                 results = [walk.argument(item) for item in parts(node.args[0])]
             elif node.op == "call_function" and not is_size(node):
                 b.metadata = metadata_of(node)
-                walk.values[node] = walk.value_of(node)
+                if is_read(node):
+                    walk.read_number(node)
+                else:
+                    walk.values[node] = walk.value_of(node)
         return results
+
+    def read_number(self, node: Node) -> None:
+        """Let the name of a number mean the element that `item()` reads."""
+        value = self.argument(node.args[0])
+        element = S64 if isinstance(node.meta["val"], torch.SymInt) else F64
+        number = self.b.convert_to(self.b.reshape_to(value, ()), element)
+        self.b.sizes.update(dict.fromkeys(bindings_of(node), number))
+        self.b.numbers.update(bindings_of(node))
 
     def arguments(self, node: Node) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of a node by PyTorch's schema, with its defaults."""

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upper bounds of symbolic sizes that vary little: `greatest_value(size)`.
+
+What a window of stride k leaves over is `n - k * floordiv(n, k)`, symbolic and below k. HLO's
+windows have numbers as padding, so a rule pads by the bound, and cuts the result.
+
+Example:
+    >>> n = Dim.symbol("n")  # of `ingot.hlo.dim`
+    >>> greatest_value(n + 3 - 2 * (n // 2)), greatest_value(n)
+    (4, None)
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.torch.sizes import Size
+from ingot.hlo import dim as dim_math
+
+_MOST_STEPS = 32
+"""Rounded quotients in one size at most."""
+
+
+def greatest_value(size: Size) -> int | None:
+    """Return a number that a size never exceeds; None if it grows with a named size.
+
+    `k * floordiv(x, k)` is `x - r` with `0 <= r < k`: what is left has no name in it, if the size
+    only rounds.
+    """
+    most = 0
+    for _ in range(_MOST_STEPS):
+        if isinstance(size, int):
+            return size + most
+        for atoms, factor in size.terms:
+            if len(atoms) != 1 or not isinstance(atoms[0].right, int) or atoms[0].right <= 0:
+                continue
+            left, divisor = atoms[0].left, atoms[0].right
+            if atoms[0].function == "mod":
+                size = size - factor * dim_math.mod(left, divisor)
+                most += max(factor, 0) * (divisor - 1)
+                break
+            if atoms[0].function == "floordiv" and factor % divisor == 0:
+                times = factor // divisor
+                size = size - factor * dim_math.floordiv(left, divisor) + times * left
+                most += max(-times, 0) * (divisor - 1)
+                break
+        else:
+            return None
+    return None

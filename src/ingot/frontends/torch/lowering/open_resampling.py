@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resampling along an axis of symbolic size: indices and weights are computed when it runs.
+
+`resampling` computes them at compile time where sizes are numbers. The arithmetic is the same, in
+the float type that PyTorch computes it in. The gradient adds each element to what it was made of.
+Source: as `resampling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.frontends.building.indexing import scatter_slices, take
+from ingot.frontends.torch.lowering.builder import GraphBuilder
+from ingot.frontends.torch.lowering.numbers import RunTimeNumber
+from ingot.frontends.torch.sizes import Size
+from ingot.hlo.dtype import S32, DType
+from ingot.hlo.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAxis:
+    """An axis: sizes, the factor that the caller gave, how corners lie, the float type."""
+
+    b: GraphBuilder
+    size: Size
+    target: Size
+    factor: float | RunTimeNumber | None
+    align_corners: bool
+    kind: DType
+
+    def scale(self) -> Instruction:
+        """Return how many source elements a target element is apart from the next."""
+        b, kind = self.b, self.kind
+        if self.align_corners:
+            if self.target == 1:
+                return b.scalar(0, kind)
+            return b.divide(b.scalar(self.size - 1, kind), b.scalar(self.target - 1, kind))
+        if isinstance(self.factor, RunTimeNumber):
+            one = b.scalar(1, self.factor.value.shape.dtype)
+            return b.convert_to(b.divide(one, self.factor.value), kind)
+        if self.factor is not None and self.factor > 0:
+            return b.scalar(1.0 / self.factor, kind)
+        return b.divide(b.scalar(self.size, kind), b.scalar(self.target, kind))
+
+    def scaled(self, shift: float = 0) -> Instruction:
+        """Return `(i + shift) * scale` for each target element i."""
+        b = self.b
+        index = b.iota_of(self.kind, (self.target,), 0)
+        if shift:
+            index = b.binary("add", index, shift)
+        return b.multiply(index, b.spread(self.scale(), index.shape.dims))
+
+    def locations(self, *, cubic: bool = False) -> Instruction:
+        """Return where each target element lies in the source, in source elements."""
+        if self.align_corners:
+            return self.scaled()
+        found = self.b.binary("subtract", self.scaled(0.5), 0.5)
+        return found if cubic else self.b.binary("maximum", found, 0)
+
+    def inside(self, indices: Instruction) -> Instruction:
+        """Return s32 indices moved to the nearest element."""
+        b = self.b
+        last = b.spread(b.scalar(self.size - 1, S32), indices.shape.dims)
+        return b.minimum(b.binary("maximum", indices, 0), last)
+
+    def whole(self, found: Instruction) -> Instruction:
+        """Return floats, rounded down, as s32."""
+        return self.b.convert_to(self.b.floor(found), S32)
+
+
+Tap = tuple[Instruction, Instruction | None]
+"""The index of a source element for each target element, and its weight if that is not 1."""
+Method = Callable[[OpenAxis], list[Tap]]
+
+
+def nearest(axis: OpenAxis) -> list[Tap]:
+    """The element at the lower end."""
+    return [(axis.inside(axis.whole(axis.scaled())), None)]
+
+
+def nearest_exact(axis: OpenAxis) -> list[Tap]:
+    """The element at the middle."""
+    return [(axis.inside(axis.whole(axis.scaled(0.5))), None)]
+
+
+def linear(axis: OpenAxis) -> list[Tap]:
+    """Two elements by their distance."""
+    b, found = axis.b, axis.locations()
+    low = axis.inside(axis.whole(found))
+    high = axis.inside(b.binary("add", low, 1))
+    share = b.subtract(found, b.convert_to(low, axis.kind))
+    share = b.binary("minimum", b.binary("maximum", share, 0), 1)
+    return [(low, b.subtract(b.like(1, share.shape), share)), (high, share)]
+
+
+def cubic(axis: OpenAxis) -> list[Tap]:
+    """Four elements by the kernel with A = -0.75."""
+    b, a = axis.b, -0.75
+    found = axis.locations(cubic=True)
+    part = b.subtract(found, b.floor(found))
+    rest = b.subtract(b.like(1, part.shape), part)
+
+    def polynomial(x: Instruction, *factors: float) -> Instruction:
+        made = b.like(factors[0], x.shape)
+        for factor in factors[1:]:
+            made = b.binary("add", b.multiply(made, x), factor)
+        return made
+
+    def inner(x: Instruction) -> Instruction:
+        return polynomial(x, a + 2, -(a + 3), 0, 1)
+
+    def outer(x: Instruction) -> Instruction:
+        return polynomial(b.binary("add", x, 1), a, -5 * a, 8 * a, -4 * a)
+
+    first = axis.whole(found)
+    weights = (outer(part), inner(part), inner(rest), outer(rest))
+    return [
+        (axis.inside(b.binary("add", first, number)), weight)
+        for number, weight in enumerate(weights, -1)
+    ]
+
+
+def resampled(x: Instruction, place: int, axis: OpenAxis, method: Method) -> Instruction:
+    """Return the weighted sum of an element's taps, along the dimension `place` of `x`."""
+    b, total = axis.b, None
+    for indices, weight in method(axis):
+        made = take(b, x, indices, place)
+        if weight is not None:
+            factor = b.convert_to(weight, x.shape.dtype)
+            made = b.multiply(made, b.spread(factor, made.shape.dims, (place,)))
+        total = made if total is None else b.add(total, made)
+    assert total is not None
+    return total
+
+
+def spread_back(gradient: Instruction, place: int, axis: OpenAxis, method: Method) -> Instruction:
+    """Return the gradient of `resampled` for its operand."""
+    b, dims = axis.b, gradient.shape.dims
+    total = b.zeros(gradient.shape.with_dims((*dims[:place], axis.size, *dims[place + 1 :])))
+    for indices, weight in method(axis):
+        share = gradient
+        if weight is not None:
+            factor = b.convert_to(weight, share.shape.dtype)
+            share = b.multiply(share, b.spread(factor, dims, (place,)))
+        total = scatter_slices(b, "add", total, indices, share, place)
+    return total
