@@ -21,7 +21,7 @@ from ingot.frontends.torch.decompose import (
     resampling_kept_whole,
     trained_lstm_taken_apart,
 )
-from ingot.frontends.torch.expansion import expand_attention
+from ingot.frontends.torch.expansion import expand_attention, expand_bags
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
 from ingot.frontends.torch.lowering import lower
@@ -59,11 +59,17 @@ def ingot(
         bw_compiler=partial(compile_graph, kind="backward", options=chosen),
         inference_compiler=partial(compile_graph, kind="inference", options=chosen),
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
     with resampling_kept_whole(), trained_lstm_taken_apart():
         return compile_with(graph_module, example_inputs)
+
+
+def _partition(joint_module: Any, joint_inputs: Any, **options: Any) -> tuple[Any, Any]:
+    """Return the forward and the backward part of a graph that has both."""
+    expand_bags(joint_module)
+    return min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
 
 
 def compile_graph(
@@ -82,6 +88,7 @@ def compile_graph(
     refuse_triton_kernels(graph_module.graph)
     expand_attention(graph_module)
     expand_stacked_loops(graph_module.graph)
+    expand_bags(graph_module)
     free_draws(graph_module.graph)
     with options.in_force():
         steps, placement = _steps(graph_module, name, options)

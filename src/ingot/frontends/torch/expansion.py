@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flex_attention` as the ops that it means: `expand_attention(graph_module)`, before `placement`.
+"""Nodes as the ops that they mean: `expand_attention(graph_module)` and `expand_bags`.
 
-PyTorch's own definition of the op (scores, `score_mod` and `mask_mod` over all of them, softmax,
-product) is traced for the operands of each node, and takes the node's place.
+Of `flex_attention` that is PyTorch's own definition (scores, `score_mod` and `mask_mod` over all of
+them, softmax, product); of an embedding bag the one in `fixed_bags`. It is traced for the operands
+of each node, and takes the node's place, before `placement`.
 
 Invariant: the graph computes the same.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._higher_order_ops.flex_attention import (
@@ -27,17 +28,38 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.fixed_bags import BAGS, is_fixed_bags, is_gradient_of_fixed_bags
 from ingot.frontends.torch.nodes import Node, attribute_of, is_graph
 
-_MEANINGS: dict[Any, Callable[..., Any]] = {flex_attention: sdpa_dense}
-"""PyTorch refuses gradients of `flex_attention` on CPU, so there is no node for them."""
+_OF_THE_PLACE = ("stack_trace", "seq_nr", "nn_module_stack", "partitioner_tag")
+"""What the nodes that take a node's place get of its `meta`."""
 
 
 def expand_attention(graph_module: Any) -> None:
-    """Replace the nodes of a graph that call `flex_attention`."""
-    found = [node for node in graph_module.graph.nodes if node.target in _MEANINGS]
+    """Replace the nodes of a graph that call `flex_attention`.
+
+    PyTorch refuses its gradient on CPU, so there is no node for that.
+    """
+    found = [node for node in graph_module.graph.nodes if node.target is flex_attention]
     for node in found:
-        _expand(graph_module, node, _MEANINGS[node.target])
+        _expand(graph_module, node, cast("Any", sdpa_dense))
+    if found:
+        graph_module.graph.eliminate_dead_code()
+
+
+def expand_bags(graph_module: Any) -> None:
+    """Replace the nodes of a graph for embedding bags of one length, and for their gradients.
+
+    A graph that still has both, before the partitioner, is the right one: later the length is lost.
+    """
+    for node in list(graph_module.graph.nodes):
+        # Gradients come after their bags; without them nobody asks which bag an index is in.
+        if is_gradient_of_fixed_bags(node):
+            _expand(graph_module, node, BAGS[node.target])
+            graph_module.graph.erase_node(node)
+    found = [node for node in graph_module.graph.nodes if is_fixed_bags(node)]
+    for node in found:
+        _expand(graph_module, node, BAGS[node.target])
     if found:
         graph_module.graph.eliminate_dead_code()
 
@@ -82,7 +104,9 @@ def _inlined(graph_module: Any, before: Node, traced: Any, inputs: list[Node]) -
                 results = tree_unflatten(held, structure)
             else:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
-                copies[node].meta["stack_trace"] = before.meta.get("stack_trace")
+                copies[node].meta.update(
+                    (key, before.meta[key]) for key in _OF_THE_PLACE if key in before.meta
+                )
             if node.op == "get_attr":
                 _adopt(graph_module, copies[node], attribute_of(node))
     return results
@@ -99,6 +123,9 @@ def _adopt(graph_module: Any, node: Node, value: Any) -> None:
 
 def _replace(node: Node, results: Any) -> None:
     """Let the users of a node's results, and of tuples in them, use others."""
+    if isinstance(results, torch.fx.Node):
+        node.replace_all_uses_with(results)
+        return
     waiting: list[tuple[Node, Any]] = [(node, results)]
     while waiting:
         old, new = waiting.pop()

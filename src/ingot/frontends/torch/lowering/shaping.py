@@ -9,6 +9,7 @@ from typing import Any
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
+from ingot.frontends.torch.lowering.barriers import held
 from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Scalar
 from ingot.frontends.torch.lowering.searching import count_before
@@ -110,12 +111,34 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 
 
+_GROUP, _MOST = 4, 8
+"""Computed parts that one kernel puts one after the other at most, and in rows side by side.
+
+Of more it would choose at each element, which takes 20 times as long.
+"""
+
+
 @RULES.rule("cat")
 def _cat(op: Op, tensors: Sequence[Instruction], dim: int = 0) -> Instruction:
-    """Tensors of the one size 0 are left out, as PyTorch does."""
-    rank = len(op.dims)
-    parts = [op.b.convert_to(x, op.dtype) for x in tensors if x.shape.dims != (0,) or rank == 1]
-    return op.b.concatenated(parts, op.axis(dim, rank))
+    """Tensors of the one size 0 are left out, as PyTorch does.
+
+    Many that are computed are put together in groups: then one kernel only moves the groups.
+    """
+    b, rank = op.b, len(op.dims)
+    parts = [b.convert_to(x, op.dtype) for x in tensors if x.shape.dims != (0,) or rank == 1]
+    axis = op.axis(dim, rank)
+    most = _GROUP if all(size == 1 for size in op.dims[:axis]) else _MOST
+    if len(parts) > most and any(map(_is_computed, parts)):
+        groups = [parts[first : first + _GROUP] for first in range(0, len(parts), _GROUP)]
+        parts = [held(b, b.concatenated(group, axis)) for group in groups]
+    return b.concatenated(parts, axis)
+
+
+def _is_computed(x: Instruction) -> bool:
+    """Whether an array is not an argument whose elements are only moved."""
+    while x.opcode in ("reshape", "slice", "transpose"):
+        x = x.operands[0]
+    return x.opcode != "parameter"
 
 
 @RULES.rule("split_with_sizes")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding bags that all have the same length, as plain lookups and sums: `BAGS`.
+
+`EmbeddingBag` of a matrix of indices makes one list of them, and `offsets = arange(0, n, length)`.
+PyTorch's op takes any offsets, so which bag an index is in has to be searched for, and bags are
+summed by a scatter. Where the offsets come from such an `arange`, `expansion` puts what is here in
+the place of the op and of its gradients.
+
+Invariant: results are those of PyTorch's op, whose indices of bags and sizes nobody uses.
+
+Example:
+    _embedding_bag(table, indices, arange(0, 1024, 4))
+    embedding(table, indices.view(256, 4)).sum(1)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.sizes import Size, size_of
+
+_ATEN: Any = torch.ops.aten
+_SUM, _MEAN, _MAX = range(3)
+
+
+def is_fixed_bags(node: Node) -> bool:
+    """Whether a node looks up bags of one length, and only the bags are used."""
+    if node.target not in _FORWARD or _option(node, "mode", _SUM) == _MAX:
+        return False
+    if _option(node, "include_last_offset", False):
+        return False
+    users = [user for user in node.users if user.target is operator.getitem]
+    if any(user.args[1] != 0 and user.users for user in users):
+        return False
+    return _has_fixed_offsets(node, node.meta["val"][0].shape[0], node.args[1])
+
+
+def is_gradient_of_fixed_bags(node: Node) -> bool:
+    """Whether a node is a gradient of bags of one length, for their table or their weights."""
+    if node.target not in _BACKWARD:
+        return False
+    if _option(node, "mode", _SUM) == _MAX or _option(node, "sparse", False):
+        return False
+    indices = node.args[1 if node.target is _ATEN._embedding_bag_backward.default else 2]
+    return _has_fixed_offsets(node, node.args[0].meta["val"].shape[0], indices)
+
+
+def _option(node: Node, name: str, default: Any) -> Any:
+    """Return an argument by its name in the schema."""
+    names = [argument.name for argument in node.target._schema.arguments]
+    place = names.index(name) if name in names else len(node.args)
+    return node.args[place] if place < len(node.args) else node.kwargs.get(name, default)
+
+
+def _has_fixed_offsets(node: Node, bags: Any, indices: Node) -> bool:
+    """Whether bag after bag takes the next so many indices, to the last one."""
+    offsets = _option(node, "offsets", None)
+    if offsets.target is not _ATEN.arange.start_step or len(offsets.args) != 3:
+        return False
+    start, _, length = map(_size, offsets.args)
+    count = size_of(indices.meta["val"].shape[0])
+    return start == 0 and size_of(bags) * length == count
+
+
+def _size(given: Any) -> Size:
+    return size_of(given.meta["val"] if isinstance(given, torch.fx.Node) else given)
+
+
+# ---- meanings
+
+
+def _rows(indices: Tensor, bags: Any) -> Tensor:
+    """Return the indices as a matrix, one row for each bag."""
+    return indices.view(bags, indices.shape[0] // bags) if bags else indices.view(0, 1)
+
+
+def _sizes(rows: Tensor, padding_idx: int, kind: torch.dtype) -> Tensor:
+    """Return how many indices each bag has that are no padding, 1 for none: `[bags, 1]`."""
+    return (rows != padding_idx).sum(1, keepdim=True).clamp(min=1).to(kind)
+
+
+def _bags(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, None, None, None]:
+    del scale_grad_by_freq, sparse, include_last_offset
+    rows = _rows(indices, offsets.shape[0])
+    found = _ATEN.embedding(weight, rows)
+    if per_sample_weights is not None:
+        found = found * per_sample_weights.view(rows.shape).unsqueeze(2)
+    if padding_idx >= 0:
+        found = torch.where((rows == padding_idx).unsqueeze(2), 0, found)
+    made = found.sum(1)
+    if mode == _MEAN:
+        made = made / _sizes(rows, padding_idx, made.dtype)
+    return made, None, None, None
+
+
+def _gradient_of_table(
+    gradient: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    offset2bag: Tensor,
+    bag_size: Tensor,
+    maximum_indices: Tensor,
+    num_weights: Any,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: Tensor | None,
+    padding_idx: int = -1,
+) -> Tensor:
+    del offsets, offset2bag, bag_size, maximum_indices, sparse
+    rows = _rows(indices, gradient.shape[0])
+    if mode == _MEAN:
+        gradient = gradient / _sizes(rows, padding_idx, gradient.dtype)
+    each = gradient.unsqueeze(1).expand(*rows.shape, gradient.shape[1])
+    if per_sample_weights is not None:
+        each = each * per_sample_weights.view(rows.shape).unsqueeze(2)
+    return _ATEN.embedding_dense_backward(each, rows, num_weights, padding_idx, scale_grad_by_freq)
+
+
+def _gradient_of_weights(
+    gradient: Tensor,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    offset2bag: Tensor,
+    mode: int,
+    padding_idx: int = -1,
+) -> Tensor:
+    del offsets, offset2bag, mode
+    rows = _rows(indices, gradient.shape[0])
+    made = (gradient.unsqueeze(1) * _ATEN.embedding(weight, rows)).sum(2)
+    if padding_idx >= 0:
+        made = torch.where(rows == padding_idx, 0, made)
+    return made.view(indices.shape)
+
+
+_FORWARD: dict[Any, Callable[..., Any]] = {
+    _ATEN._embedding_bag.default: _bags,
+    _ATEN._embedding_bag_forward_only.default: _bags,
+}
+_BACKWARD: dict[Any, Callable[..., Any]] = {
+    _ATEN._embedding_bag_backward.default: _gradient_of_table,
+    _ATEN._embedding_bag_per_sample_weights_backward.default: _gradient_of_weights,
+}
+BAGS = {**_FORWARD, **_BACKWARD}
+"""What each op means where all bags have the same length."""

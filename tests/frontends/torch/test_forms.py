@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms that the front end writes another way because they are faster: same results, no detour."""
+
+import pytest
+import torch
+from tests.frontends.torch.compare import assert_same
+from torch.nn import functional
+
+import ingot.torch
+
+
+@pytest.fixture(autouse=True)
+def _strict(monkeypatch):
+    monkeypatch.setenv("INGOT_STRICT", "1")
+
+
+def opcodes():
+    """Return the opcodes of the graph that was compiled last."""
+    return {
+        item.opcode
+        for executable in ingot.torch.compiled_graphs()[-1].executables
+        for computation in executable.source.post_order()
+        for item in computation.instructions
+    }
+
+
+# ---- embedding bags of one length
+
+ROWS = torch.tensor([[1, 0, 4], [2, 2, 2], [1, 3, 2], [2, 2, 1]])
+
+
+def bags(table, rows, scales):
+    sums = [functional.embedding_bag(rows, table, mode="sum", padding_idx=n) for n in (None, 2, -3)]
+    means = [functional.embedding_bag(rows, table, padding_idx=n) for n in (None, 2)]
+    weighted = [
+        functional.embedding_bag(rows, table, mode="sum", per_sample_weights=scales, padding_idx=n)
+        for n in (None, 1)
+    ]
+    return *sums, *means, *weighted
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_bags_of_one_length_are_lookups_and_sums(dynamic):
+    table, scales = torch.randn(5, 3, requires_grad=True), torch.randn(4, 3, requires_grad=True)
+    table.data[2] = torch.inf  # padding is left out, not multiplied by 0
+    assert_same(bags, table.detach(), ROWS, scales.detach(), dynamic=dynamic)
+    assert "scatter" not in opcodes()
+    assert_same(bags, table, ROWS, scales, dynamic=dynamic, grad=True)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (1, 1), (7, 1), (1, 5)], ids=str)
+def test_bags_of_odd_sizes(sizes):
+    rows, table = torch.zeros(sizes, dtype=torch.int64), torch.randn(5, 3, requires_grad=True)
+    assert_same(bags, table, rows, torch.randn(sizes), grad=True)
+
+
+def test_bags_of_other_lengths_are_told_apart():
+    def program(table, indices):
+        return (
+            functional.embedding_bag(indices, table, torch.arange(0, 4, 2), mode="sum"),
+            functional.embedding_bag(indices, table, torch.arange(0, 6, 4), mode="sum"),
+            functional.embedding_bag(
+                indices, table, torch.arange(0, 7, 2), mode="sum", include_last_offset=True
+            ),
+        )
+
+    table, indices = torch.randn(5, 3, requires_grad=True), torch.tensor([1, 0, 4, 2, 2, 3])
+    assert_same(program, table, indices, grad=True)
+
+
+@pytest.mark.parametrize("index", [-1, 5])
+def test_an_index_out_of_range_in_a_bag_is_an_error(index):
+    def program(table, rows):
+        return functional.embedding_bag(rows, table, mode="sum")
+
+    table, rows = torch.randn(5, 3), ROWS.clone()
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="ingot", fullgraph=True)
+    compiled(table, rows)
+    rows[2, 1] = index
+    with pytest.raises(IndexError, match="out of bounds for size 5"):
+        compiled(table, rows)
+
+
+# ---- many parts beside each other
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_many_computed_parts_are_put_together_in_groups(dim, dynamic):
+    def program(x, y):
+        parts = [x.sin(), y, *((x[:, n:] * n).abs()[:, : x.shape[1] - 9] for n in range(9)), x[:0]]
+        wide = [part.new_ones(3, 11).mul(part.sum()) for part in parts]
+        return torch.cat(wide, dim), torch.stack([w.cos() for w in wide], dim)
+
+    assert_same(program, torch.randn(3, 11), torch.randn(3, 2), dynamic=dynamic)
+    assert "opt-barrier" in opcodes()
+
+
+def test_parts_that_are_only_moved_stay_one_concatenation():
+    assert_same(lambda x: torch.cat([x[:, n : n + 2].t() for n in range(10)]), torch.randn(3, 11))
+    assert "opt-barrier" not in opcodes()
