@@ -42,6 +42,11 @@ def _twice(x):
     return found[found > 0.5] * 3, found * 2
 
 
+def _windows(x, n):
+    window = torch.narrow(x, 0, n, 4)
+    return window, window[1:], window * 2, torch.narrow(x + 1, 0, n, 3).exp()
+
+
 X = torch.linspace(-1, 1, 21)
 CASES = {
     "nonzero": (lambda x: (x > 0).nonzero() * 2, X.reshape(3, 7)),
@@ -66,6 +71,7 @@ CASES = {
     "item, 0": (_sized, torch.tensor(0)),
     "item, a number": (_scaled, X, torch.tensor(-3)),
     "item, a float": (_scaled, X, torch.tensor(-0.75)),
+    "an offset": (_windows, X, torch.tensor(5)),
     "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
 }
 

@@ -5,9 +5,9 @@ PyTorch gives the samples: arguments that its own tests call the op with. What e
 nothing of Ingot and is left out. All samples of a row are compiled as one function; where that
 does not work, each by itself.
 
-Eager rounds the steps of some bf16 kernels to bf16, and Ingot rounds once. So a bf16 result that
-differs from eager's must be near eager's result for the same arguments in f64, as in PyTorch's own
-tests of its compiler.
+Eager rounds the steps of some kernels to bf16, and Ingot rounds once. So a result that differs from
+eager's must be near eager's for the same arguments in f64, as in PyTorch's own tests of its
+compiler.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ DTYPES = (
 )  # fmt: skip
 TOLERANCES = {
     torch.float32: 2e-4, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.complex64: 2e-4,
+}  # fmt: skip
+WIDER = {
+    torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
 }  # fmt: skip
 SAMPLES = 8
 """Of each row at most."""
@@ -156,10 +159,10 @@ def _compare(
     try:
         _assert_close(found, expected, row.dtype)
     except AssertionError:
-        if row.dtype is not torch.bfloat16:
+        if row.dtype not in WIDER:
             raise
-        exact = _run(function, samples, _copied(samples, torch.float64), grad)
-        _assert_near(found, expected, exact)
+        exact = _run(function, samples, _copied(samples, widened=True), grad)
+        _assert_near(found, expected, exact, row.dtype)
 
 
 def _calls_of(row: Row) -> Callable[..., list[Any]]:
@@ -203,23 +206,23 @@ def _gradients(results: Any, calls: Any) -> list[Any]:
     return list(torch.autograd.grad(ends, leaves, weights, allow_unused=True))
 
 
-def _copied(samples: Sequence[Any], kind: torch.dtype | None = None) -> list[Call]:
+def _copied(samples: Sequence[Any], *, widened: bool = False) -> list[Call]:
     """Return the calls of samples with tensors of their own, at the same strides.
 
     Args:
         samples: PyTorch's.
-        kind: the element type of what is bf16; default: bf16.
+        widened: make f64 of f32 and bf16, and c128 of c64.
     """
     memory: dict[int, Any] = {}
 
     def one(leaf: Any) -> Any:
-        if kind is not None and leaf is torch.bfloat16:
-            return kind
+        if isinstance(leaf, torch.dtype) and widened:
+            return WIDER.get(leaf, leaf)
         if not isinstance(leaf, torch.Tensor):
             return leaf
         made = copy.deepcopy(leaf.detach(), memory)
-        if kind is not None and made.dtype is torch.bfloat16:
-            made = made.to(kind)
+        if widened:
+            made = made.to(WIDER.get(made.dtype, made.dtype))
         return made.requires_grad_(leaf.requires_grad)
 
     calls = [((sample.input, *sample.args), sample.kwargs) for sample in samples]
@@ -237,14 +240,14 @@ def _assert_close(found: Any, expected: Any, kind: torch.dtype) -> None:
     )
 
 
-def _assert_near(found: Any, expected: Any, exact: Any) -> None:
-    """Compare what is near not near eager's bf16 with eager's f64."""
+def _assert_near(found: Any, expected: Any, exact: Any, kind: torch.dtype) -> None:
+    """Compare with eager's results, and where that differs with those in f64."""
     leaves = [pytree.tree_leaves(value) for value in (found, expected, exact)]
     for one, other, reference in zip(*leaves, strict=True):
         try:
-            _assert_close(one, other, torch.bfloat16)
+            _assert_close(one, other, kind)
         except AssertionError:
-            if not torch.is_floating_point(one):
+            if not isinstance(one, torch.Tensor) or one.dtype not in WIDER:
                 raise
             assert one.dtype is other.dtype
-            _assert_close(one, reference.to(one.dtype), torch.bfloat16)
+            _assert_close(one, reference.to(one.dtype), kind)

@@ -80,11 +80,10 @@ RULES.add(_added("divide"), "addcdiv")
 @RULES.rule("lerp.Scalar", "lerp.Tensor")
 def _lerp(op: Op, x: Operand, y: Operand, weight: Operand) -> Instruction:
     """X + weight * (y - x), from the nearer end: exact at both. A number is not rounded before."""
-    tensors = (x, y, weight) if isinstance(weight, Instruction) else (x, y)
 
     def compute(b: ArrayBuilder, *operands: Instruction) -> Instruction:
         start, end, *rest = operands
-        share = rest[0] if rest else op.scalar_like(weight, start)
+        share = rest[0] if isinstance(weight, Instruction) else op.scalar_like(weight, start)
         gap = b.subtract(end, start)
         size = b.abs(share) if share.shape.dtype.is_complex else share
         near = b.compared("LT", b.abs(size), 0.5)
@@ -92,7 +91,7 @@ def _lerp(op: Op, x: Operand, y: Operand, weight: Operand) -> Instruction:
         other = b.subtract(b.like(1, share.shape), share)
         return b.select(near, first, b.subtract(end, b.multiply(gap, other)))
 
-    return computed(op, compute, *tensors)
+    return computed(op, compute, x, y, *([weight] if isinstance(weight, Instruction) else []))
 
 
 def _factors(op: Op, x: Operand, y: Operand) -> list[Instruction]:

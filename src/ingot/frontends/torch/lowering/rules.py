@@ -30,6 +30,7 @@ from ingot.frontends.torch.lowering import (
     normalization,
     padding,
     pooling,
+    pseudoinverse,
     reduction,
     resampling,
     scatter,
@@ -51,7 +52,7 @@ _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (distances, linalg, matmul, spectral)
+_PRODUCTS = (distances, linalg, matmul, pseudoinverse, spectral)
 FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
 RULES = merged(elementwise.PRIMS, *(family.RULES for family in FAMILIES))
