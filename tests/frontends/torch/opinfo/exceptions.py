@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-_TIES = "PyTorch promises no order of equal elements; Ingot's is the first index first."
+_TIES = (
+    "PyTorch promises no order of equal elements, and Ingot takes the first index: the elements at "
+    "its indices are eager's."
+)
 _TAKEN_APART = (
     "TorchDynamo replaces the op by three, each of which rounds to bf16, before any backend sees "
     "it: `backend='eager'` gives Ingot's result."
@@ -13,6 +16,14 @@ ALWAYS: dict[str, str] = {
     "addcdiv-bfloat16": _TAKEN_APART,
     "argsort-bfloat16": _TIES,
     "argsort-bool": _TIES,
+    "kthvalue-int64": _TIES,
+    "mode-bfloat16": _TIES,
+    "mode-bool": _TIES,
+    "mode-int64": _TIES,
+    "sort-bfloat16": _TIES,
+    "sort-bool": _TIES,
+    "topk-bfloat16": _TIES,
+    "topk-int64": _TIES,
 }
 WITH_GRADIENTS: dict[str, str] = {}
 WITH_SYMBOLIC_SIZES: dict[str, str] = {}

@@ -95,8 +95,11 @@ def _convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Instruction | None, ...]:
-    """Gradients for image, filter and bias, each where the mask says so."""
-    del bias_sizes, output_padding
+    """Gradients for image, filter and bias, each where the mask says so.
+
+    Output padding as large as the stride leaves room for more windows than the image has elements.
+    """
+    del bias_sizes
     b, fixed = op.b, _fixed(op)
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)
     found: list[Instruction | None] = [None, None, None]
@@ -106,7 +109,10 @@ def _convolution_backward(
         elif 0 in gradient.shape.dims:
             found[0] = b.zeros(x.shape)
         else:
-            found[0] = plan.forward(b, gradient, weight)
+            image = plan.forward(b, gradient, weight)
+            for axis, size in enumerate(x.shape.dims if any(output_padding) else ()):
+                image = b.sliced(image, axis, 0, size)
+            found[0] = image
     if output_mask[1]:
         image, other = (gradient, x) if transposed else (x, gradient)
         found[1] = plan.filter_gradient(b, image, weight.shape.dims, other, fixed)
