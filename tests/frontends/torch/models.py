@@ -32,9 +32,12 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """He et al., 2016: stem with a max pool, four stages of two blocks, global average."""
+    """He et al., 2016: stem with a max pool, four stages of two blocks, global average.
 
-    def __init__(self, width: int = 8, classes: int = 10) -> None:
+    With `depth` 1 the stages have one block each, which are all that differ.
+    """
+
+    def __init__(self, width: int = 8, classes: int = 10, depth: int = 2) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, width, 7, 2, 3, bias=False)
         self.bn = nn.BatchNorm2d(width)
@@ -44,7 +47,7 @@ class ResNet18(nn.Module):
         for number in range(4):
             inputs, outputs = widths[number : number + 2]
             blocks.append(BasicBlock(inputs, outputs, 1 if number == 0 else 2))
-            blocks.append(BasicBlock(outputs, outputs, 1))
+            blocks.extend(BasicBlock(outputs, outputs, 1) for _ in range(depth - 1))
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(widths[-1], classes)
 
@@ -90,7 +93,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    """Howard et al., 2019, with three blocks."""
+    """Howard et al., 2019, with a block of each kind: with a residual, and with a stride."""
 
     def __init__(self, channels: int = 8, classes: int = 10) -> None:
         super().__init__()
@@ -100,7 +103,6 @@ class MobileNetV3(nn.Module):
             nn.Hardswish(),
             InvertedResidual(channels, 16, 3, 1),
             InvertedResidual(channels, 32, 5, 2),
-            InvertedResidual(channels, 32, 5, 1),
         )
         self.head = nn.Linear(channels, classes)
 
@@ -111,7 +113,7 @@ class MobileNetV3(nn.Module):
 class ViT(nn.Module):
     """Dosovitskiy et al., 2021: patches, a class token, encoder layers with norm first."""
 
-    def __init__(self, depth: int = 2, width: int = 32, classes: int = 10) -> None:
+    def __init__(self, depth: int = 1, width: int = 32, classes: int = 10) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, 8, 8)
         self.token = nn.Parameter(torch.zeros(1, 1, width))

@@ -110,6 +110,7 @@ EXACT_WITH_NUMBERS: Table = {
     "where": lambda x: torch.where(x > 0, x, 0.1),
     "clamp": lambda x: x.clamp(min=0.1),
     "alpha": lambda x: torch.add(x, x, alpha=0.1),
+    "lerp": lambda x: torch.lerp(x, -x, 0.1),
     "decimals": lambda x: torch.round(x, decimals=2),
     "tens": lambda x: torch.round(x, decimals=-1),
     "scalar tensor": lambda x: x * torch.scalar_tensor(0.1),

@@ -209,3 +209,15 @@ def test_an_index_out_of_range_is_an_error_with_the_users_line(name):
     with pytest.raises(IndexError, match=r"out of bounds for.* size 3(.|\n)*test_indexing\.py"):
         compiled(x, torch.tensor([0, 3]))
     compiled(x, torch.tensor([1, 2]))
+
+
+def test_bags_of_halves_are_summed_in_f32() -> None:
+    torch.manual_seed(0)
+    table, index = torch.randn(96, 8).bfloat16(), torch.arange(96).reshape(1, 96)
+
+    def total(table):
+        return functional.embedding_bag(index, table, mode="sum")
+
+    found = torch.compile(total, backend="ingot", fullgraph=True)(table)
+    exact = total(table.double()).bfloat16()
+    torch.testing.assert_close(found, exact, rtol=0.004, atol=0.004)

@@ -74,6 +74,19 @@ def test_factorizations(name: str, kind: torch.dtype) -> None:
     assert_same(function, _positive(kind) / 4, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.complex128], ids=str)
+def test_pseudoinverses_leave_out_small_singular_values(kind: torch.dtype) -> None:
+    def function(x: Tensor, square: Tensor, least: Tensor) -> tuple[Tensor, ...]:
+        return (
+            torch.linalg.pinv(x), torch.linalg.pinv(x, rtol=0.5), torch.linalg.pinv(x, atol=least),
+            torch.linalg.pinv(x @ x.mH, rtol=1e-6), torch.linalg.pinv(square, hermitian=True),
+            torch.linalg.pinv(x[:, :0]),
+        )  # fmt: skip
+
+    least = torch.tensor([0.1, 2.0], dtype=torch.float64)
+    assert_same(function, _random(2, 5, 3, kind=kind), _positive(kind), least, rtol=1e-7, atol=1e-9)
+
+
 @pytest.mark.parametrize("dims", [(0, 0), (2, 0, 0), (0, 3, 3)], ids=str)
 def test_factorizations_of_nothing(dims: tuple[int, ...]) -> None:
     def function(x: Tensor) -> Any:

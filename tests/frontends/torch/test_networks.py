@@ -47,6 +47,11 @@ CONVOLUTIONS = {
         (2, 4, 5, 5),
         (4, 3, 3, 3),
     ),
+    "transposed_padded_by_more_than_the_stride": (
+        _call("conv_transpose2d", dilation=2, output_padding=1),
+        (2, 3, 4, 4),
+        (3, 3, 3, 3),
+    ),
     "transposed_groups": (
         _call("conv_transpose2d", stride=3, groups=2, dilation=2),
         (2, 4, 4, 3),

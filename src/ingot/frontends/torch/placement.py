@@ -31,6 +31,7 @@ from ingot.frontends.torch.lowering.symbols import (
 )
 from ingot.frontends.torch.nodes import (
     Node,
+    bindings_of,
     has_effects_of_its_own,
     is_graph,
     is_impure,
@@ -99,7 +100,7 @@ def place(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Plac
 
 def _is_mutation(node: Node) -> bool:
     """Whether a node is `copy_` into an argument that is a whole array in memory."""
-    if node.target is not torch.ops.aten.copy_.default:
+    if not _is_copy(node):
         return False
     to = node.args[0]
     layout = layout_of(to)
@@ -113,12 +114,13 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
         return "" if node.args[0] in host else None
     if is_number(node) or is_impure(node):
         return ""
-    if node.target is torch.ops.aten.copy_.default or is_storage_of_draws(node):
-        return ""
-    if _is_of_a_library(node.target):
+    if is_storage_of_draws(node) or _is_of_a_library(node.target) or _is_copy(node):
         return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"
+    if bindings_of(node):
+        # Its sizes or its offset are decided by data: they are known when it has run.
+        return ""
     if any(is_graph(item) for item in node.all_input_nodes):
         return _why_body_on_host(node)
     try:
@@ -128,6 +130,10 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
     except UnsupportedError as error:
         return error.diagnostic.message
     return None
+
+
+def _is_copy(node: Node) -> bool:
+    return node.target is torch.ops.aten.copy_.default
 
 
 def _is_of_a_library(target: Any) -> bool:

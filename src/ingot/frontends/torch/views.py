@@ -38,7 +38,7 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
     written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
     found: dict[Node, Node] = {}
     for node in leaving:
-        root = root_of(node)
+        root = _root_of(node, host)
         if root is node or node in host or root in written or is_size(node):
             continue
         if not _is_plain_view(node.meta["val"], root.meta.get("val")):
@@ -50,9 +50,12 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
     return found
 
 
-def root_of(node: Node) -> Node:
-    """Return the tensor that a node is a view of, through views of views; else the node."""
-    while node.op == "call_function":
+def _root_of(node: Node, host: Collection[Node]) -> Node:
+    """Return the tensor that a node is a view of, through views of views; else the node.
+
+    A view that the host makes is a root: its offset may be known only then.
+    """
+    while node.op == "call_function" and node not in host:
         source = node.args[0] if node.target is operator.getitem else node
         if source.target is operator.getitem or source.op != "call_function":
             break

@@ -34,8 +34,7 @@ def _elu(
         def scaled(value: Instruction, factor: Scalar) -> Instruction:
             if factor == 1:
                 return value
-            number = op.scalar(factor, value.shape.dtype)
-            return b.multiply(value, b.spread(number, value.shape.dims))
+            return b.multiply(value, op.scalar_like(factor, value))
 
         low = scaled(b.exponential_minus_one(scaled(x, input_scale)), alpha)
         return b.select(b.compared("LE", x, 0), scaled(low, scale), scaled(x, scale))
@@ -61,7 +60,7 @@ def _gelu(op: Op, x: Instruction, *, approximate: str = "none") -> Instruction:
 @RULES.rule("leaky_relu")
 def _leaky_relu(op: Op, x: Instruction, negative_slope: Scalar = 0.01) -> Instruction:
     def compute(b: ArrayBuilder, x: Instruction) -> Instruction:
-        slope = b.spread(op.scalar(negative_slope, x.shape.dtype), x.shape.dims)
+        slope = op.scalar_like(negative_slope, x)
         return b.select(b.compared("GT", x, 0), x, b.multiply(x, slope))
 
     return computed(op, compute, x)

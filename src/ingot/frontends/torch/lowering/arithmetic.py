@@ -65,7 +65,7 @@ def _added(opcode: str) -> Rule:
             first, left, right = operands
             if value == 1:
                 return b.add(first, b.emit(opcode, left, right))
-            factor = b.spread(op.scalar(value, left.shape.dtype), left.shape.dims)
+            factor = op.scalar_like(value, left)
             return b.add(first, b.emit(opcode, b.multiply(factor, left), right))
 
         return computed(op, compute, start, x, y)
@@ -79,18 +79,19 @@ RULES.add(_added("divide"), "addcdiv")
 
 @RULES.rule("lerp.Scalar", "lerp.Tensor")
 def _lerp(op: Op, x: Operand, y: Operand, weight: Operand) -> Instruction:
-    """X + weight * (y - x), from the nearer end: exact at both."""
+    """X + weight * (y - x), from the nearer end: exact at both. A number is not rounded before."""
 
     def compute(b: ArrayBuilder, *operands: Instruction) -> Instruction:
-        start, end, share = operands
+        start, end, *rest = operands
+        share = rest[0] if isinstance(weight, Instruction) else op.scalar_like(weight, start)
         gap = b.subtract(end, start)
         size = b.abs(share) if share.shape.dtype.is_complex else share
         near = b.compared("LT", b.abs(size), 0.5)
         first = b.add(start, b.multiply(share, gap))
-        rest = b.subtract(b.like(1, share.shape), share)
-        return b.select(near, first, b.subtract(end, b.multiply(gap, rest)))
+        other = b.subtract(b.like(1, share.shape), share)
+        return b.select(near, first, b.subtract(end, b.multiply(gap, other)))
 
-    return computed(op, compute, x, y, weight)
+    return computed(op, compute, x, y, *([weight] if isinstance(weight, Instruction) else []))
 
 
 def _factors(op: Op, x: Operand, y: Operand) -> list[Instruction]:

@@ -111,7 +111,10 @@ def _convolution_backward(
     groups: Size,
     output_mask: Sequence[bool],
 ) -> tuple[Instruction | None, ...]:
-    """Gradients for image, filter and bias, each where the mask says so."""
+    """Gradients for image, filter and bias, each where the mask says so.
+
+    Output padding as large as the stride leaves room for more windows than the image has elements.
+    """
     del bias_sizes, output_padding
     b = op.b
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)

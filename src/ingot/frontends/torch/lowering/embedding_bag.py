@@ -2,13 +2,14 @@
 """Bags of embeddings: the rows of each bag are summed or averaged; their gradients.
 
 The bag of an index is how many bags begin up to there. Tables that kernels pass from the forward to
-the backward op are not read there: PyTorch leaves some of them out.
+the backward op are not read there: PyTorch leaves some of them out. Half types are summed in f32.
 
 Source: torch/native/EmbeddingBag.cpp.
 """
 
 from __future__ import annotations
 
+from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.frontends.torch.lowering.index_checks import checked
 from ingot.frontends.torch.lowering.op import Op
@@ -81,11 +82,12 @@ def _embedding_bag(
     (count,) = rows.shape.dims
     numbers = _bags(op, offsets, bags, count)
     target = _without(op, rows, padding_idx, numbers, bags)
-    parts = take(b, weight, rows)
+    parts = take(b, b.convert_to(weight, wider(weight.shape.dtype)), rows)
     if per_sample_weights is not None:
         scales = b.convert_to(per_sample_weights, parts.shape.dtype)
         parts = b.multiply(parts, b.spread(scales, (count, width), (0,)))
-    made = scatter_slices(b, "add", b.zeros(shapes[0]), target, parts)
+    start = b.zeros(shapes[0].with_dtype(parts.shape.dtype))
+    made = scatter_slices(b, "add", start, target, parts)
     sizes = _counted(op, target, bags)
     if mode == _MEAN:
         least = b.convert_to(b.maximum(sizes, b.like(1, sizes.shape)), made.shape.dtype)
@@ -118,6 +120,7 @@ def _embedding_bag_backward(
     if mode == _MAX or sparse:
         raise op.error("the mode max" if mode == _MAX else "a sparse gradient")
     b, (bags, width) = op.b, dy.shape.dims
+    dy = b.convert_to(dy, wider(dy.shape.dtype))
     rows = b.convert_to(indices, S64)
     (count,) = rows.shape.dims
     numbers = _bags(op, offsets, bags, count)
@@ -133,7 +136,8 @@ def _embedding_bag_backward(
         sizes = b.maximum(take(b, sizes, numbers), b.like(1, numbers.shape))
         updates = b.divide(updates, b.spread(b.convert_to(sizes, dy.shape.dtype), dims, (0,)))
     target = _without(op, rows, padding_idx, rows, num_weights)
-    return scatter_slices(b, "add", b.zeros(op.shape), target, updates)
+    start = b.zeros(op.shape.with_dtype(dy.shape.dtype))
+    return b.convert_to(scatter_slices(b, "add", start, target, updates), op.dtype)
 
 
 @RULES.rule("_embedding_bag_per_sample_weights_backward")
@@ -152,7 +156,11 @@ def _per_sample_weights_backward(
     b = op.b
     rows = b.convert_to(indices, S64)
     numbers = _bags(op, offsets, dy.shape.dims[0], rows.shape.dims[0])
-    made = b.summed(b.multiply(take(b, dy, numbers), take(b, weight, rows)), (1,))
+    wide = wider(dy.shape.dtype)
+    bags, parts = (
+        b.convert_to(take(b, x, places), wide) for x, places in ((dy, numbers), (weight, rows))
+    )
+    made = b.summed(b.multiply(bags, parts), (1,))
     if padding_idx >= 0:
         made = b.select(b.compared("EQ", rows, padding_idx), b.zeros(made.shape), made)
     return b.convert_to(made, op.dtype)

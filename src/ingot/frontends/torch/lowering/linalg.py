@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.linalg import (
     basis_of,
     diagonal,
@@ -448,6 +448,8 @@ def _rolled(b: ArrayBuilder, x: Instruction, axis: int, count: int) -> Instructi
 def _matrix_exp(op: Op, a: Instruction) -> Instruction:
     """Scaling and squaring: exp(a / 2^s) by a Taylor series, squared s times, s per matrix.
 
+    Half types are computed in f32.
+
     Source: Higham, "Functions of Matrices", 2008, section 10.3; norms up to which the series of
     degree 18 is exact to the last bit: Bader, Blanes, Casas, "Computing the matrix exponential with
     an optimized Taylor polynomial approximation", 2019, table 4.
@@ -456,6 +458,7 @@ def _matrix_exp(op: Op, a: Instruction) -> Instruction:
     if _is_empty(a):
         return a
     batch = tuple(range(rank - 2))
+    a = b.convert_to(a, wider(a.shape.dtype))
     sums = b.reduced("add", magnitude(b, a), (rank - 2,))
     norm = b.reduced("maximum", sums, (rank - 2,))
     bound = 3.0 if norm.shape.dtype is F32 else 1.0
@@ -482,4 +485,5 @@ def _matrix_exp(op: Op, a: Instruction) -> Instruction:
             inner.binary("add", count, -1),
         )
 
-    return b.loop([made, b.convert_to(bounded, S64)], goes_on, squared)[0]
+    found = b.loop([made, b.convert_to(bounded, S64)], goes_on, squared)[0]
+    return b.convert_to(found, op.dtype)

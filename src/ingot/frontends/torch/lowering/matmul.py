@@ -47,12 +47,12 @@ def _combined(
     """Beta * start + alpha * product; a beta of 0 ignores `start`, NaN included."""
     b, element = op.b, product.shape.dtype
     if alpha != 1:
-        product = b.multiply(product, b.spread(op.scalar(alpha, element), product.shape.dims))
+        product = b.multiply(product, op.scalar_like(alpha, product))
     if beta == 0:
         return b.convert_to(product, op.dtype)
     start = b.spread(b.convert_to(start, element), product.shape.dims)
     if beta != 1:
-        start = b.multiply(start, b.spread(op.scalar(beta, element), product.shape.dims))
+        start = b.multiply(start, op.scalar_like(beta, start))
     return b.convert_to(b.add(start, product), op.dtype)
 
 

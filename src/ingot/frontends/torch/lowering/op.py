@@ -86,6 +86,10 @@ class Op:
                 value -= 1 << element.bits
         return self.b.scalar(value, element)
 
+    def scalar_like(self, value: Scalar, tensor: Instruction) -> Instruction:
+        """Return a number of the schema with the sizes and element type of a tensor."""
+        return self.b.spread(self.scalar(value, tensor.shape.dtype), tensor.shape.dims)
+
     def operand(self, value: Operand, element: DType) -> Instruction:
         """Return a tensor or number as a tensor of type `element`; numbers have rank 0."""
         if isinstance(value, Instruction):

@@ -31,6 +31,7 @@ from ingot.frontends.torch.lowering import (
     packed_weights,
     padding,
     pooling,
+    pseudoinverse,
     reduction,
     resampling,
     scatter,
@@ -52,7 +53,7 @@ _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (distances, linalg, matmul, packed_weights, spectral)
+_PRODUCTS = (distances, linalg, matmul, packed_weights, pseudoinverse, spectral)
 FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
 RULES = merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))

@@ -194,7 +194,7 @@ def _index_add(
 ) -> Instruction:
     b = op.b
     if alpha != 1:
-        source = b.multiply(source, b.spread(op.scalar(alpha, op.dtype), source.shape.dims))
+        source = b.multiply(source, op.scalar_like(alpha, source))
     return _into_slices(op, _opcode(op, "add", x), x, dim, index, source)
 
 
