@@ -16,11 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.constants import small_constants
-from ingot.frontends.torch.decompose import (
-    decompositions,
-    resampling_kept_whole,
-    trained_lstm_taken_apart,
-)
+from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
 from ingot.frontends.torch.expansion import expand_attention
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
@@ -32,6 +28,7 @@ from ingot.frontends.torch.partition import partition
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement, place
 from ingot.frontends.torch.random_ops import free_draws
+from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
@@ -62,7 +59,7 @@ def ingot(
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
-    with resampling_kept_whole(), trained_lstm_taken_apart():
+    with resampling_kept_whole(), recurrent_layers_as_loops():
         return compile_with(graph_module, example_inputs)
 
 
