@@ -75,14 +75,15 @@ def compile_graph(
         options: what the user chose.
     """
     del example_inputs
+    graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
     expand_attention(graph_module)
     expand_stacked_loops(graph_module.graph)
     free_draws(graph_module.graph)
     with options.in_force():
-        steps, placement = _steps(graph_module, name, options)
-    wrapper = Wrapper(graph_module, steps, placement.views)
+        steps, placement = _steps(graph_module.graph, name, options)
+    wrapper = Wrapper(graph_module.graph, steps, placement.views)
     graph = CompiledGraph(
         name,
         wrapper.source,
@@ -95,9 +96,9 @@ def compile_graph(
     return wrapper.function
 
 
-def _steps(graph_module: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
+def _steps(graph: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
     """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
-    graph, constants = graph_module.graph, small_constants(graph_module)
+    constants = small_constants(graph)
     refused: dict[Node, str] = {}
     while True:
         placement = place(graph, refused)

@@ -85,6 +85,12 @@ def _like_input(gradient: Any, output_size: Any, input_size: Any, *given: Any) -
     return gradient.new_empty(input_size)
 
 
+def resampling_by_sizes() -> dict[Any, Callable[..., Any]]:
+    """Return decompositions of the overloads that take sizes or factors, which `export` keeps."""
+    packets = [getattr(torch.ops.aten, name) for name in _RESAMPLING]
+    return {packet.vec: _by_sizes(packet.default) for packet in packets}
+
+
 def _by_sizes(op: Any) -> Callable[..., Any]:
     """Return the overload `vec` of a resampling op, in terms of the one that takes sizes."""
     module = cast("Any", torch_decompositions)

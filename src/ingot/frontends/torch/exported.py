@@ -15,7 +15,11 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from ingot.frontends.torch.constants import Constants, array_of
-from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.decompose import (
+    decompositions,
+    resampling_by_sizes,
+    resampling_kept_whole,
+)
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering.graph import lower
@@ -23,6 +27,7 @@ from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node, is_size, tensors_of
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import place
+from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import UnsupportedError
@@ -42,7 +47,9 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         UnsupportedError: INGOT0372, an op has no rule, draws random numbers, or works on the host;
             INGOT0374, the program changes its buffers or arguments.
     """
-    program: Any = cast("Any", exported).run_decompositions(decompositions())
+    with resampling_kept_whole(), recurrent_layers_as_loops():
+        table = {**decompositions(), **resampling_by_sizes()}
+        program: Any = cast("Any", exported).run_decompositions(table)
     signature, graph = program.graph_signature, program.graph
     for output in signature.output_specs:
         if output.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
