@@ -83,13 +83,12 @@ def _of_torch(
 ) -> Sequence[Executable | StagedExecutable]:
     """Return the programs of what a call of a module, or of a compiled function, compiles."""
     from ingot.frontends.torch.backend import ingot
-    from ingot.frontends.torch.graphs import compiled_graphs
+    from ingot.frontends.torch.graphs import recorded_graphs
 
     original = getattr(program, "_torchdynamo_orig_callable", program)
-    known = set(compiled_graphs())
-    # A backend of its own, so that PyTorch does not take what it has compiled before.
-    torch.compile(original, backend=partial(ingot))(*args, **kwargs)
-    found = [graph for graph in compiled_graphs() if graph not in known]
+    with recorded_graphs() as found:
+        # A backend of its own, so that PyTorch does not take what it has compiled before.
+        torch.compile(original, backend=partial(ingot))(*args, **kwargs)
     if not found:
         raise UnsupportedError(
             "nothing of the module was compiled",

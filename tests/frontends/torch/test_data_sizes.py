@@ -42,7 +42,6 @@ def _twice(x):
     return found[found > 0.5] * 3, found * 2
 
 
-<<<<<<< HEAD
 def _at(x, n):
     return x[n.item()] * 2, x[n.item() + 1]
 
@@ -52,11 +51,11 @@ def _narrow(x, n):
     torch._check(start >= 0)
     torch._check(start + 3 <= x.shape[0])
     return x.narrow(0, start, 3) * 2
-=======
+
+
 def _windows(x, n):
     window = torch.narrow(x, 0, n, 4)
     return window, window[1:], window * 2, torch.narrow(x + 1, 0, n, 3).exp()
->>>>>>> wt-tsweep
 
 
 X = torch.linspace(-1, 1, 21)
@@ -83,13 +82,10 @@ CASES = {
     "item, 0": (_sized, torch.tensor(0)),
     "item, a number": (_scaled, X, torch.tensor(-3)),
     "item, a float": (_scaled, X, torch.tensor(-0.75)),
-<<<<<<< HEAD
     "item, an index": (_at, X, torch.tensor(4)),
     "item, an index from the end": (_at, X.reshape(7, 3), torch.tensor(-3)),
     "item, a start": (_narrow, X, torch.tensor(17)),
-=======
     "an offset": (_windows, X, torch.tensor(5)),
->>>>>>> wt-tsweep
     "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
 }
 

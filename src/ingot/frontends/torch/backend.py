@@ -16,11 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.constants import small_constants
-from ingot.frontends.torch.decompose import (
-    decompositions,
-    resampling_kept_whole,
-    trained_lstm_taken_apart,
-)
+from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
 from ingot.frontends.torch.expansion import expand_attention, expand_bags
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
@@ -32,6 +28,7 @@ from ingot.frontends.torch.partition import partition
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement, place
 from ingot.frontends.torch.random_ops import free_draws
+from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
@@ -62,7 +59,7 @@ def ingot(
         partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
-    with resampling_kept_whole(), trained_lstm_taken_apart():
+    with resampling_kept_whole(), recurrent_layers_as_loops():
         return compile_with(graph_module, example_inputs)
 
 
@@ -84,6 +81,7 @@ def compile_graph(
         options: what the user chose.
     """
     del example_inputs
+    graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
     expand_attention(graph_module)
@@ -91,8 +89,8 @@ def compile_graph(
     expand_bags(graph_module)
     free_draws(graph_module.graph)
     with options.in_force():
-        steps, placement = _steps(graph_module, name, options)
-    wrapper = Wrapper(graph_module, steps, placement.views)
+        steps, placement = _steps(graph_module.graph, name, options)
+    wrapper = Wrapper(graph_module.graph, steps, placement.views)
     graph = CompiledGraph(
         name,
         wrapper.source,
@@ -105,9 +103,9 @@ def compile_graph(
     return wrapper.function
 
 
-def _steps(graph_module: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
+def _steps(graph: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
     """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
-    graph, constants = graph_module.graph, small_constants(graph_module)
+    constants = small_constants(graph)
     refused: dict[Node, str] = {}
     while True:
         placement = place(graph, refused)

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import (
     _disable_current_modes,  # pyright: ignore[reportPrivateUsage]
 )
 
-from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.nodes import Node, attribute_of
 from ingot.frontends.torch.types import element_of
 
 MOST_ELEMENTS = 64
@@ -34,23 +34,15 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         return words.view(storage).reshape(tuple(dense.shape))
 
 
-def small_constants(graph_module: Any) -> Constants:
-    """Return the small tensors among the attributes of a graph module, by the nodes that get them.
+def small_constants(graph: Any) -> Constants:
+    """Return the small tensors among the attributes that a graph gets, by the nodes that get them.
 
     Nobody changes them: AOTAutograd has made the graph functional.
     """
     found: dict[Node, np.ndarray[Any, Any]] = {}
-    for node in graph_module.graph.nodes:
+    for node in graph.nodes:
         if node.op == "get_attr":
-            value = attribute(graph_module, node.target)
+            value = attribute_of(node)
             if isinstance(value, torch.Tensor) and value.numel() <= MOST_ELEMENTS:
                 found[node] = array_of(value)
-    return found
-
-
-def attribute(graph_module: Any, target: str) -> Any:
-    """Return what a `get_attr` node gets."""
-    found = graph_module
-    for name in target.split("."):
-        found = getattr(found, name)
     return found

@@ -85,6 +85,12 @@ def _like_input(gradient: Any, output_size: Any, input_size: Any, *given: Any) -
     return gradient.new_empty(input_size)
 
 
+def resampling_by_sizes() -> dict[Any, Callable[..., Any]]:
+    """Return decompositions of the overloads that take sizes or factors, which `export` keeps."""
+    packets = [getattr(torch.ops.aten, name) for name in _RESAMPLING]
+    return {packet.vec: _by_sizes(packet.default) for packet in packets}
+
+
 def _by_sizes(op: Any) -> Callable[..., Any]:
     """Return the overload `vec` of a resampling op, in terms of the one that takes sizes."""
     module = cast("Any", torch_decompositions)
@@ -95,26 +101,3 @@ def _by_sizes(op: Any) -> Callable[..., Any]:
         return op(x, sizes, *corners, *(factors or [None] * len(sizes)))
 
     return called
-
-
-@contextmanager
-def trained_lstm_taken_apart() -> Generator[None]:
-    """Let AOTAutograd take an LSTM apart, while it traces, if its weights are trained.
-
-    PyTorch 2.13 looks only at whether the input needs a gradient, else takes a layer of inference,
-    which leaves no workspace for its gradient: eager's kernel then reads what is not there.
-    """
-    module = cast("Any", torch_decompositions)
-    select = module.select_one_layer_lstm_function
-
-    def selected(given: Any, states: Any, params: Any) -> Any:
-        weights = (weight for layer in params for weight in layer)
-        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
-            return module.one_layer_lstm
-        return select(given, states, params)
-
-    module.select_one_layer_lstm_function = selected
-    try:
-        yield
-    finally:
-        module.select_one_layer_lstm_function = select

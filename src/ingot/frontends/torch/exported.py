@@ -25,7 +25,11 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy import numbers as _numbers
 
 from ingot.frontends.torch.constants import Constants, array_of
-from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.decompose import (
+    decompositions,
+    resampling_by_sizes,
+    resampling_kept_whole,
+)
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
@@ -33,6 +37,7 @@ from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node, has_effects, is_impure, is_size, tensors_of
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import place
+from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ResourceError, UnsupportedError
@@ -78,7 +83,9 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
             INGOT0374, the program changes its buffers or arguments, has a size as a result, or has
             sizes that do not follow from those of its arguments.
     """
-    program: Any = cast("Any", exported).run_decompositions(decompositions())
+    with resampling_kept_whole(), recurrent_layers_as_loops():
+        table = {**decompositions(), **resampling_by_sizes()}
+        program: Any = cast("Any", exported).run_decompositions(table)
     graph = program.graph
     _require_pure(program)
     placement = place(graph, {}, reports=False)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ingot.client.executable import Executable
@@ -30,9 +32,27 @@ _graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 """Every graph whose function is alive."""
 
 
+_listeners: list[list[CompiledGraph]] = []
+"""The lists of `recorded_graphs` whose blocks are entered, of all threads."""
+
+
 def remember(graph: CompiledGraph) -> None:
-    """Add a graph to those of `compiled_graphs`."""
+    """Add a graph to those of `compiled_graphs`, and of `recorded_graphs`."""
     _graphs.add(graph)
+    for found in _listeners:
+        found.append(graph)
+
+
+@contextmanager
+def recorded_graphs() -> Generator[list[CompiledGraph]]:
+    """Collect the graphs that are compiled in a `with` block, backward graphs included."""
+    found: list[CompiledGraph] = []
+    _listeners.append(found)
+    try:
+        yield found
+    finally:
+        # By identity: equal lists of two threads are not one.
+        _listeners[:] = [other for other in _listeners if other is not found]
 
 
 def compiled_graphs() -> list[CompiledGraph]:

@@ -12,6 +12,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
 
+from ingot.support.diagnostics import InternalError
+
 Node = Any
 """An `fx.Node`; the package's types do not say what `meta` holds."""
 
@@ -105,8 +107,11 @@ def is_graph(node: Node) -> bool:
 
 
 def attribute_of(node: Node) -> Any:
-    """Return what a `get_attr` node gets."""
-    return operator.attrgetter(node.target)(node.graph.owning_module)
+    """Return what a `get_attr` node gets from the graph module that owns its graph."""
+    owner = node.graph.owning_module
+    if owner is None:
+        raise InternalError(f"nothing owns the graph in which '{node.name}' gets {node.target}")
+    return operator.attrgetter(node.target)(owner)
 
 
 _DRAWS_NOTHING = frozenset({"aten._scaled_dot_product_flash_attention_for_cpu.default"})

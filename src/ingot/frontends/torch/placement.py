@@ -31,7 +31,6 @@ from ingot.frontends.torch.lowering.symbols import (
 )
 from ingot.frontends.torch.nodes import (
     Node,
-    bindings_of,
     has_effects_of_its_own,
     is_graph,
     is_impure,
@@ -118,9 +117,6 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
         return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"
-    if bindings_of(node):
-        # Its sizes or its offset are decided by data: they are known when it has run.
-        return ""
     if any(is_graph(item) for item in node.all_input_nodes):
         return _why_body_on_host(node)
     try:

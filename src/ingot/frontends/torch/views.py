@@ -70,7 +70,7 @@ def offsets_that_data_decides(view: Node) -> list[Node]:
 
     `x[n.item()]`: only PyTorch's own view op says where that is, so the host makes these.
     """
-    root, chain = root_of(view), list[Node]()
+    root, chain = _root_of(view, ()), list[Node]()
     while view is not root:
         chain.append(view)
         view = view.args[0]

@@ -35,10 +35,9 @@ from torch.utils._pytree import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
-from ingot.frontends.torch.constants import attribute
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
-from ingot.frontends.torch.nodes import Node, arguments, bindings_of
+from ingot.frontends.torch.nodes import Node, arguments, attribute_of, bindings_of
 from ingot.frontends.torch.sizes import Size, Sizes, definitions_of, is_float_symbol, size_of
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.support.diagnostics import InternalError
@@ -69,10 +68,8 @@ class Wrapper:
         "source",
     )
 
-    def __init__(
-        self, graph_module: Any, steps: Sequence[Step], views: Mapping[Node, Node]
-    ) -> None:
-        """Write and compile the function that runs `steps` for the graph of `graph_module`.
+    def __init__(self, graph: Any, steps: Sequence[Step], views: Mapping[Node, Node]) -> None:
+        """Write and compile the function that runs `steps` for an ATen graph.
 
         `views`: tensors that are made as views, of which tensor each.
         """
@@ -92,12 +89,11 @@ class Wrapper:
             "torch": torch,
             "unflatten": tree_unflatten,
         }
-        graph = graph_module.graph
         self._defined: set[str] = set()
         self._definitions = definitions_of(_symbolic_sizes(graph))
         results = next(node for node in graph.nodes if node.op == "output").args[0]
         self._uses = _last_uses(steps, results)
-        self._bind(graph_module)
+        self._bind(graph)
         for number, step in enumerate(steps):
             if isinstance(step, Launch):
                 self._launch(number, step)
@@ -113,13 +109,13 @@ class Wrapper:
 
     # ---- arguments
 
-    def _bind(self, graph_module: Any) -> None:
+    def _bind(self, graph: Any) -> None:
         """Name the arguments, and the sizes that they bring."""
         arguments: list[str] = []
         symbols: dict[str, str] = {}
-        for node in graph_module.graph.nodes:
+        for node in graph.nodes:
             if node.op == "get_attr":
-                self._names[node] = self._constant(attribute(graph_module, node.target))
+                self._names[node] = self._constant(attribute_of(node))
             elif node.op == "placeholder":
                 name = self._names[node] = f"arg{len(arguments)}"
                 arguments.append(name)

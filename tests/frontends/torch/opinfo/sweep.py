@@ -20,13 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-<<<<<<< HEAD
-from tests.frontends.torch.opinfo.exceptions import EXCEPTIONS
-from tests.frontends.torch.opinfo.row import check_row, rows
-=======
 from tests.frontends.torch.opinfo.exceptions import exceptions
 from tests.frontends.torch.opinfo.row import Row, check_row, has_gradient, rows
->>>>>>> wt-tsweep
 
 from ingot.support.flags import IngotWarning
 
@@ -42,21 +37,6 @@ def main() -> int:
     warnings.simplefilter("ignore", IngotWarning)
     warnings.simplefilter("ignore", UserWarning)
     torch.set_num_threads(1)
-<<<<<<< HEAD
-    begin, failed, samples = time.process_time(), 0, 0
-    on_host: Counter[str] = Counter()
-    for row in chosen:
-        try:
-            compared, host = check_row(row)
-        except Exception as error:  # each row is its own
-            text = re.sub(r"\s+", " ", str(error))
-            listed = "listed" if row.name in EXCEPTIONS else "FAILED"
-            failed += listed == "FAILED"
-            print(f"{listed} {row.name:44} {type(error).__name__}: {text[:300]}", flush=True)
-        else:
-            samples += compared
-            on_host.update(host)
-=======
     listed = exceptions(grad=options.grad, dynamic=options.dynamic)
     found = _logged(options.log)
     for name, row in rows().items():
@@ -101,7 +81,6 @@ def _verdict(line: dict[str, Any], listed: dict[str, str]) -> str:
 
 def _report(lines: list[dict[str, Any]], listed: dict[str, str]) -> int:
     on_host = Counter(name for line in lines for name in line.get("host", ()))
->>>>>>> wt-tsweep
     for name, count in on_host.most_common():
         print(f"run by PyTorch in {count} rows: {name}")
     counts: dict[str, Counter[str]] = {}

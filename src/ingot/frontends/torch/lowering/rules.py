@@ -44,7 +44,7 @@ from ingot.frontends.torch.lowering import (
     strides,
 )
 from ingot.frontends.torch.lowering.op import Rule
-from ingot.frontends.torch.lowering.table import merged
+from ingot.frontends.torch.lowering.table import merged, with_copies
 
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
@@ -56,7 +56,9 @@ _NETWORKS = (
 _PRODUCTS = (distances, linalg, matmul, packed_weights, pseudoinverse, spectral)
 FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
 
-RULES = merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))
+RULES = with_copies(
+    merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))
+)
 
 
 def has_rule(target: Any) -> bool:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import torch
+
 from ingot.frontends.torch.lowering.op import Rule
 from ingot.support.diagnostics import InternalError
 
@@ -60,4 +62,18 @@ def merged(*tables: RuleTable) -> Mapping[str, Rule]:
         if twice:
             raise InternalError(f"{min(twice)} has rules in two families")
         made.update(table.rules)
+    return made
+
+
+def with_copies(rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
+    """Return rules with those of views for `select_copy` and its kin, which give a new tensor.
+
+    Functional bodies of higher-order ops have them; in HLO a view is a new array as well.
+    """
+    made = dict(rules)
+    for name, rule in rules.items():
+        namespace, op, overload = name.split(".")
+        packet = getattr(torch.ops.aten, f"{op}_copy", None) if namespace == "aten" else None
+        if packet is not None and hasattr(packet, overload):
+            made.setdefault(f"aten.{op}_copy.{overload}", rule)
     return made
