@@ -124,3 +124,9 @@ def test_a_file_that_torch_cannot_read_names_it(tmp_path, capsys):
     (tmp_path / "bad.pt2").write_bytes(b"PK")
     assert main(["aot", str(tmp_path / "bad.pt2"), "-o", str(tmp_path / "net")]) == 1
     assert "bad.pt2 cannot be read" in capsys.readouterr().err
+
+
+def test_the_commands_take_the_file_as_a_module(program, tmp_path, capsys):
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert main(["run", str(tmp_path / "net.pt2")]) == 0
+    assert "cpu and evaluator agree" in capsys.readouterr().out

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ingot.__main__ import main, usage
+from ingot.formats.hlo_proto import parse_snapshot
 from ingot.formats.hlo_proto.literals import parse_literals
 from ingot.formats.hlo_text import parse
 from ingot.tools import COMMANDS
@@ -116,6 +117,22 @@ def test_run_against_several_devices_of_xla(flag: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ingot", "run", str(path), flag, "--reference_platform=xla"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "cpu and xla agree: 4 outputs" in done.stdout
+
+
+def test_a_snapshot_is_an_execution_that_can_be_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, path = "tests/tools/softmax_static.hlo", str(tmp_path / "execution.pb")
+    assert main(["run", module, "--random-seed=7", f"--output-snapshot={path}"]) == 0
+    snapshot = parse_snapshot(Path(path).read_bytes())
+    (argument,) = snapshot.arguments
+    np.testing.assert_allclose(snapshot.result.value.sum(1), 1, rtol=1e-5)
+    capsys.readouterr()
+    assert main(["run", path, "--print-literals"]) == 0
+    shown = capsys.readouterr().out
+    assert f"input 0: {literal_text(argument.value)}" in shown
+    assert f"output 0: {literal_text(snapshot.result.value)}" in shown
+    assert main(["run", module, module, f"--output-snapshot={path}"]) == 2
 
 
 def test_run_keeps_and_takes_the_literals_of_run_hlo_module(

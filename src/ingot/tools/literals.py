@@ -35,7 +35,7 @@ def read_iterations(path: str) -> list[list[Array]]:
     if not path.endswith(".pb"):
         return [read_literals(path)]
     return [
-        [leaf for literal in row.arguments for leaf in _leaves(literal)]
+        [leaf for literal in row.arguments for leaf in leaves(literal)]
         for row in parse_literals(read_bytes(path))
     ]
 
@@ -45,10 +45,11 @@ def write_iterations(path: str, rows: list[IterationLiterals]) -> None:
     write_bytes(print_literals(rows), path)
 
 
-def _leaves(literal: Literal) -> Iterator[Array]:
+def leaves(literal: Literal) -> Iterator[Array]:
+    """Yield the arrays of a literal, tuples taken apart."""
     if literal.shape.is_tuple:
         for element in literal.elements:
-            yield from _leaves(element)
+            yield from leaves(element)
     else:
         yield literal.value
 

@@ -55,6 +55,11 @@ def load_data(data: bytes, path: str, format_name: str = "") -> Module:
     return read_module(data, chosen)
 
 
+def is_proto(data: bytes, format_name: str | None) -> bool:
+    """Whether data is a proto, which may be a snapshot with arguments, by its format or itself."""
+    return (format_of(format_name or "") or sniff(data)) in ("hlo_proto", "hlo_snapshot")
+
+
 def format_of(name: str) -> str:
     """Return our name of a format."""
     return ALIASES.get(name, name)

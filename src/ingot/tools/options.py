@@ -16,13 +16,15 @@ from typing import Any, TypeVar
 import click
 
 from ingot.evaluator import Value
+from ingot.formats.hlo_proto import parse_snapshot
+from ingot.frontends.loading import is_exported_file, load_exported_file
 from ingot.hlo.device_groups import MOST_DEVICES, grid_of
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
 from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
-from ingot.tools.literals import as_arguments, read_iterations
+from ingot.tools.literals import as_arguments, leaves, read_iterations
 from ingot.tools.reduction.cases import inputs_in
 
 DEFAULT_SIZE = 4
@@ -45,7 +47,8 @@ class ModuleOptions:
         floats: how random floats are distributed: a name of `inputs`.
         replicas: how many run a module; 0 for what its header says.
         partitions: the same of partitions.
-        noted: inputs in the comments of the files that were read (`reduction.cases`).
+        noted: inputs in the files that were read: of a snapshot its arguments, of text those in
+            its comments (`reduction.cases`).
     """
 
     seed: int
@@ -60,13 +63,25 @@ class ModuleOptions:
 
     def load(self, path: str) -> Module:
         """Return the module in a file, on the grid of devices that was asked for."""
+        if not self.input_format and is_exported_file(path):
+            return self._on_grid(load_exported_file(path))
         return self.load_data(loading.read_bytes(path), path)
 
     def load_data(self, data: bytes, path: str) -> Module:
-        """Return the module in data; inputs in its comments are those of `inputs_of`."""
+        """Return the module in data; inputs that it holds are those of `inputs_of`."""
+        if loading.is_proto(data, self.input_format):
+            snapshot = parse_snapshot(data)
+            if snapshot.arguments:
+                arguments = snapshot.arguments
+                self.noted[snapshot.module] = [leaf for one in arguments for leaf in leaves(one)]
+            return self._on_grid(snapshot.module)
         module = loading.load_data(data, path, self.input_format)
         if data.startswith(COMMENT):
             self.noted[module] = inputs_in(data.decode("utf-8", "surrogateescape"), path)
+        return self._on_grid(module)
+
+    def _on_grid(self, module: Module) -> Module:
+        """Return a module with the numbers of devices that were asked for in its header."""
         for name, count in (("replica_count", self.replicas), ("num_partitions", self.partitions)):
             if count:
                 module.extra[name] = str(count)
@@ -75,7 +90,7 @@ class ModuleOptions:
     def inputs_of(self, module: Module, iteration: int = 0) -> list[list[Value]]:
         """Return the inputs of each device in an iteration: those of a file, or random ones.
 
-        Those of `--input-literals-file` go before those in comments of the module's file.
+        Those of `--input-literals-file` go before those in the module's file.
         """
         devices = grid_of(module).devices
         if self.inputs:

@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 
 from ingot.evaluator import Value
+from ingot.formats.hlo_proto import Snapshot, print_snapshot
 from ingot.formats.hlo_proto.literals import IterationLiterals
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
@@ -24,6 +25,7 @@ from ingot.support.text import format_seconds
 from ingot.tools.comparing import Comparison, compare, difference_table
 from ingot.tools.isolated import isolated
 from ingot.tools.literals import as_literal, literal_text, write_iterations, write_literals
+from ingot.tools.loading import write_bytes
 from ingot.tools.options import ModuleOptions, module_options, switch
 from ingot.tools.platforms import NONE, PLATFORMS, Program, flat
 
@@ -41,6 +43,7 @@ class Options:
         reference: platform to compare with, or `none`.
         iterations: how often to run, on new inputs each time.
         outputs: file to write the outputs to (of a `.pb` all iterations'), or nothing.
+        snapshot: file to write the module with its inputs and outputs to, or nothing.
         print_literals: whether to print inputs and outputs.
         isolate: whether to run each instruction alone.
         seeds: whether each iteration has a seed of its own for the program's random numbers.
@@ -52,6 +55,7 @@ class Options:
     reference: str
     iterations: int
     outputs: str
+    snapshot: str
     print_literals: bool
     isolate: bool
     seeds: bool
@@ -77,6 +81,8 @@ def _platform(context: click.Context, option: click.Parameter, given: str) -> st
 @module_options
 @click.option("--iterations", default=1, show_default=True, help="Runs, each on new inputs.")
 @click.option("--output-literals-file", default="", help="Where to write the outputs.")
+@click.option("--output-snapshot", default="",
+              help="Where to write an HloSnapshot: module, inputs, outputs.")  # fmt: skip
 @switch("--print-literals", "Print inputs and outputs.")
 @switch("--isolate-instructions", "Run and compare every instruction alone.")
 @switch("--different-random-seeds", "A seed for each iteration's `rng` ops.")
@@ -87,17 +93,21 @@ def command(
     reference_platform: str,
     iterations: int,
     output_literals_file: str,
+    output_snapshot: str,
     print_literals: bool,
     isolate_instructions: bool,
     different_random_seeds: bool,
 ) -> int:
     """Run the modules in FILES and compare with a reference platform (- is standard input)."""
+    if output_snapshot and (len(files) > 1 or iterations > 1 or isolate_instructions):
+        raise click.UsageError("a snapshot holds one execution: give one module, run once")
     options = Options(
         given,
         platform,
         NONE if reference_platform == platform else reference_platform,
         iterations,
         output_literals_file,
+        output_snapshot,
         print_literals,
         isolate_instructions,
         different_random_seeds,
@@ -130,7 +140,7 @@ def run_module(title: str, module: Module, options: Options) -> bool:
                 "input", [leaf for row in rows for value in row for leaf in flat(value)]
             )
         times = f" (iteration {iteration})" if options.iterations > 1 else ""
-        agree = run_once(f"{title}{times}", *programs, rows, options) and agree
+        agree = run_once(f"{title}{times}", module, *programs, rows, options) and agree
     return agree
 
 
@@ -141,6 +151,7 @@ def _programs(module: Module, options: Options) -> tuple[Program, Program | None
 
 def run_once(
     title: str,
+    module: Module,
     program: Program,
     reference: Program | None,
     rows: list[list[Value]],
@@ -154,6 +165,11 @@ def run_once(
         _print_literals("output", outputs)
     if options.outputs and not options.outputs.endswith(".pb"):
         write_literals(options.outputs, outputs)
+    if options.snapshot:
+        arguments = tuple(map(as_literal, rows[0]))
+        result = as_literal(_result(outputs))
+        snapshot = Snapshot(module, arguments, result, options.platform)
+        write_bytes(print_snapshot(snapshot), options.snapshot)
     wanted = None if reference is None else reference(rows)
     if options.outputs.endswith(".pb"):
         both = (None if one is None else as_literal(_result(one)) for one in (outputs, wanted))
