@@ -75,7 +75,7 @@ def adjoint(x: Any) -> Any:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def assert_close(element: str, found: Any, expected: Any) -> None:
-    """Demand equality up to the element type's precision."""
+def assert_close(element: str, found: Any, expected: Any, who: str = "") -> None:
+    """Demand equality up to the element type's precision; `who` is said where it fails."""
     tolerance = TOLERANCE[element]
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=who)
