@@ -54,6 +54,19 @@ def test_bags_of_odd_sizes(sizes):
     assert_same(bags, table, rows, torch.randn(sizes), grad=True)
 
 
+def test_bags_of_half_floats_are_rounded_once():
+    def program(table, rows, scales):
+        offsets = torch.tensor([0, 4, 4, 9])
+        flat, each = rows.flatten(), scales.flatten()
+        return (
+            functional.embedding_bag(rows, table, mode="sum", per_sample_weights=scales),
+            functional.embedding_bag(flat, table, offsets, mode="sum", per_sample_weights=each),
+        )
+
+    table, scales = torch.randn(5, 16) * 3, torch.randn(4, 3)
+    assert_same(program, table.bfloat16(), ROWS, scales.bfloat16(), rtol=0, atol=0)
+
+
 def test_bags_of_other_lengths_are_told_apart():
     def program(table, indices):
         return (

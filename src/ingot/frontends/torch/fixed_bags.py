@@ -99,14 +99,16 @@ def _bags(
     del scale_grad_by_freq, sparse, include_last_offset
     rows = _rows(indices, offsets.shape[0])
     found = _ATEN.embedding(weight, rows)
+    if weight.dtype in (torch.bfloat16, torch.float16):  # rounded once, at the end
+        found = found.float()
     if per_sample_weights is not None:
-        found = found * per_sample_weights.view(rows.shape).unsqueeze(2)
+        found = found * per_sample_weights.to(found.dtype).view(rows.shape).unsqueeze(2)
     if padding_idx >= 0:
         found = torch.where((rows == padding_idx).unsqueeze(2), 0, found)
     made = found.sum(1)
     if mode == _MEAN:
         made = made / _sizes(rows, padding_idx, made.dtype)
-    return made, None, None, None
+    return made.to(weight.dtype), None, None, None
 
 
 def _gradient_of_table(
