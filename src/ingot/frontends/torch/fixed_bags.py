@@ -85,6 +85,11 @@ def _sizes(rows: Tensor, padding_idx: int, kind: torch.dtype) -> Tensor:
     return (rows != padding_idx).sum(1, keepdim=True).clamp(min=1).to(kind)
 
 
+def _wide(x: Tensor) -> Tensor:
+    """Return half floats as f32: they are summed so, and rounded once."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def _bags(
     weight: Tensor,
     indices: Tensor,
@@ -98,9 +103,7 @@ def _bags(
 ) -> tuple[Tensor, None, None, None]:
     del scale_grad_by_freq, sparse, include_last_offset
     rows = _rows(indices, offsets.shape[0])
-    found = _ATEN.embedding(weight, rows)
-    if weight.dtype in (torch.bfloat16, torch.float16):  # rounded once, at the end
-        found = found.float()
+    found = _wide(_ATEN.embedding(weight, rows))
     if per_sample_weights is not None:
         found = found * per_sample_weights.to(found.dtype).view(rows.shape).unsqueeze(2)
     if padding_idx >= 0:
@@ -127,12 +130,14 @@ def _gradient_of_table(
 ) -> Tensor:
     del offsets, offset2bag, bag_size, maximum_indices, sparse
     rows = _rows(indices, gradient.shape[0])
+    dy = _wide(gradient)
     if mode == _MEAN:
-        gradient = gradient / _sizes(rows, padding_idx, gradient.dtype)
-    each = gradient.unsqueeze(1).expand(*rows.shape, gradient.shape[1])
+        dy = dy / _sizes(rows, padding_idx, dy.dtype)
+    each = dy.unsqueeze(1).expand(*rows.shape, dy.shape[1])
     if per_sample_weights is not None:
-        each = each * per_sample_weights.view(rows.shape).unsqueeze(2)
-    return _ATEN.embedding_dense_backward(each, rows, num_weights, padding_idx, scale_grad_by_freq)
+        each = each * per_sample_weights.to(dy.dtype).view(rows.shape).unsqueeze(2)
+    made = _ATEN.embedding_dense_backward(each, rows, num_weights, padding_idx, scale_grad_by_freq)
+    return made.to(gradient.dtype)
 
 
 def _gradient_of_weights(
@@ -146,7 +151,8 @@ def _gradient_of_weights(
 ) -> Tensor:
     del offsets, offset2bag, mode
     rows = _rows(indices, gradient.shape[0])
-    made = (gradient.unsqueeze(1) * _ATEN.embedding(weight, rows)).sum(2)
+    found = _wide(_ATEN.embedding(weight, rows))
+    made = (_wide(gradient).unsqueeze(1) * found).sum(2).to(gradient.dtype)
     if padding_idx >= 0:
         made = torch.where(rows == padding_idx, 0, made)
     return made.view(indices.shape)
