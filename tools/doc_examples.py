@@ -80,7 +80,8 @@ def tidy(text: str) -> str:
 def refreshed(page: Path) -> str:
     """Return the page's text with the output of its examples as it is now."""
     # A module that can be imported: TorchDynamo looks for the module of the classes that it traces.
-    module = sys.modules[page.stem] = types.ModuleType(page.stem)
+    name = f"page_{page.stem}"  # `tensorflow` alone is a package
+    module = sys.modules[name] = types.ModuleType(name)
     names = vars(module)
 
     def run(block: re.Match[str]) -> str:
