@@ -57,6 +57,9 @@ REASONS = {
         "these rows, and a graph may be copied, kept and run when the function is gone"
     },
     "frontends/tensorflow/launch_op.py": {"_libraries": ONCE},
+    "frontends/torch/graphs.py": {
+        "_listeners": "a list for each block that records graphs and is entered"
+    },
     "frontends/torch/placement.py": {"_warned": "a row for each op of PyTorch"},
     "hlo/custom_calls.py": {"_targets": "a row for each name that somebody registered"},
     "hlo/opdef.py": {"_TABLE": IMPORTED, "_callees": OF_OPS, "_fields": OF_OPS},

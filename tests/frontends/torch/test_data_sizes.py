@@ -5,6 +5,8 @@ import pytest
 import torch
 from tests.frontends.torch.compare import assert_runs_same, assert_same
 
+from ingot.frontends.torch.graphs import compiled_graphs
+
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
 
@@ -94,6 +96,27 @@ CASES = {
 def test_data_sizes(name):
     function, *args = CASES[name]
     assert_same(function, *args)
+
+
+MASKED = {
+    "nonzero": lambda x: (x > 0).nonzero() + 1,
+    "nonzero of numbers": lambda x: x.round().nonzero(),
+    "all dimensions": lambda x: x[x > 0.5] * 2,
+    "none": lambda x: x[x > 9],
+    "the first": lambda x: x[x[:, 0, 0] > 0],
+    "the last": lambda x: x[:, :, x[0, 0] > 0].sin(),
+    "the middle": lambda x: x[:, x[0, :, 0] > 0] - 1,
+    "masked_select": lambda x: torch.masked_select(x, x < 0),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_are_counted_and_taken_by_programs(name):
+    x = torch.linspace(0, 40, 3 * 5 * 4).sin().reshape(3, 5, 4)
+    assert_same(MASKED[name], x)
+    (graph,) = compiled_graphs()[-1:]
+    assert [op for op, why in graph.host_ops if why] == []
+    assert "aten._local_scalar_dense.default" in dict(graph.host_ops)
 
 
 def test_one_compilation_for_all_data():

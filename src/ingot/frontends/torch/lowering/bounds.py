@@ -5,7 +5,8 @@ What a window of stride k leaves over is `n - k * floordiv(n, k)`, symbolic and 
 windows have numbers as padding, so a rule pads by the bound, and cuts the result.
 
 Example:
-    >>> n = Dim.symbol("n")  # of `ingot.hlo.dim`
+    >>> from ingot.hlo.dim import Dim
+    >>> n = Dim.symbol("n")
     >>> greatest_value(n + 3 - 2 * (n // 2)), greatest_value(n)
     (4, None)
 """

@@ -26,6 +26,7 @@ from ingot.frontends.torch.lowering import (
     higher_order,
     indexing,
     linalg,
+    masks,
     matmul,
     normalization,
     packed_weights,
@@ -48,7 +49,7 @@ from ingot.frontends.torch.lowering.table import merged, with_copies
 
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
-_MOVES = (diagonals, embedding_bag, indexing, scatter, searching, shaping, strides)
+_MOVES = (diagonals, embedding_bag, indexing, masks, scatter, searching, shaping, strides)
 _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
