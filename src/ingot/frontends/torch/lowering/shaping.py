@@ -77,7 +77,7 @@ def _slice(
 ) -> Instruction:
     """Negative bounds count from the end; PyTorch has worked out how many elements there are."""
     del end
-    axis = op.axis(dim, x.shape.rank)
+    axis, step = op.axis(dim, x.shape.rank), op.known(step, "the step")
     size, count = x.shape.dims[axis], op.dims[axis]
     first = _from_front(op, 0 if start is None else start, size)
     if count == 0:
@@ -198,6 +198,8 @@ def _constant_pad_nd(op: Op, x: Instruction, pad: Sequence[Size], value: Scalar 
         cut = -high if isinstance(high, int) and high < 0 else 0
         x = b.sliced(x, axis, first, x.shape.dims[axis] - cut)
         x = b.padded(x, axis, low + first, high + cut, fill)
+    if x.shape.dims != op.dims and any(isinstance(item, Dim) for item in pad):
+        raise op.error("the padding is a symbol that may be negative", "give it as a constant")
     return x
 
 
