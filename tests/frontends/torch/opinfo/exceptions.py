@@ -27,7 +27,7 @@ ALWAYS: dict[str, str] = {
 }
 WITH_GRADIENTS: dict[str, str] = {}
 WITH_SYMBOLIC_SIZES: dict[str, str] = {
-    "cov-float32": "TorchDynamo cannot trace it with symbolic sizes, for `backend='eager'` neither.",
+    "cov-float32": "TorchDynamo does not trace it with symbolic sizes, whatever the backend.",
 }
 
 

@@ -166,6 +166,9 @@ def _unbind(op: Op, x: Instruction, dim: int = 0) -> tuple[Instruction, ...]:
 @RULES.rule("narrow_copy")
 def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) -> Instruction:
     axis = op.axis(dim, x.shape.rank)
+    if op.b.names_number(start):
+        begin = wrapped(op, op.b.size(start), x.shape.dims[axis], check=False)
+        return op.b.window(x, axis, begin, length)
     first = start + x.shape.dims[axis] if isinstance(start, int) and start < 0 else start
     return op.b.sliced(x, axis, first, first + length)
 
