@@ -117,3 +117,20 @@ def test_floats_as_arguments():
         compiled = torch.compile(scaled, backend="ingot", dynamic=True)
         for a in (0.5, -2.25, 3.0):
             assert_runs_same(scaled, compiled, torch.arange(4.0), a)
+
+
+NUMBERS = {
+    "select": lambda x, k: (x.select(0, k) + 1, x.select(0, -k) + 1, x[:, k] * 2),
+    "slice": lambda x, k: (x[k:] + 1, x[:k] + 1, x[::k] + 1, torch.narrow_copy(x, 0, k, 2)),
+    "kthvalue": lambda x, k: (*x.kthvalue(k), x.sort().values[..., k]),
+    "pad": lambda x, k: (functional.pad(x, (k, 1)), functional.pad(x, (-k, 0))),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_no_sizes_may_be_symbolic(name: str) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(NUMBERS[name], backend="ingot", dynamic=True, fullgraph=True)
+    x = torch.linspace(-3, 3, 49).reshape(7, 7).sin()
+    for k in (2, 3, 4):
+        assert_runs_same(NUMBERS[name], compiled, x, k)

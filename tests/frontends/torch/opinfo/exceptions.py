@@ -26,7 +26,9 @@ ALWAYS: dict[str, str] = {
     "topk-int64": _TIES,
 }
 WITH_GRADIENTS: dict[str, str] = {}
-WITH_SYMBOLIC_SIZES: dict[str, str] = {}
+WITH_SYMBOLIC_SIZES: dict[str, str] = {
+    "cov-float32": "TorchDynamo does not trace it with symbolic sizes, whatever the backend.",
+}
 
 
 def exceptions(*, grad: bool = False, dynamic: bool = False) -> dict[str, str]:

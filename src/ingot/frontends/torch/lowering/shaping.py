@@ -77,7 +77,7 @@ def _slice(
 ) -> Instruction:
     """Negative bounds count from the end; PyTorch has worked out how many elements there are."""
     del end
-    axis = op.axis(dim, x.shape.rank)
+    axis, step = op.axis(dim, x.shape.rank), op.known(step, "the step")
     size, count = x.shape.dims[axis], op.dims[axis]
     first = _from_front(op, 0 if start is None else start, size)
     if count == 0:
@@ -166,6 +166,9 @@ def _unbind(op: Op, x: Instruction, dim: int = 0) -> tuple[Instruction, ...]:
 @RULES.rule("narrow_copy")
 def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) -> Instruction:
     axis = op.axis(dim, x.shape.rank)
+    if op.b.names_number(start):
+        begin = wrapped(op, op.b.size(start), x.shape.dims[axis], check=False)
+        return op.b.window(x, axis, begin, length)
     first = start + x.shape.dims[axis] if isinstance(start, int) and start < 0 else start
     return op.b.sliced(x, axis, first, first + length)
 
@@ -198,6 +201,8 @@ def _constant_pad_nd(op: Op, x: Instruction, pad: Sequence[Size], value: Scalar 
         cut = -high if isinstance(high, int) and high < 0 else 0
         x = b.sliced(x, axis, first, x.shape.dims[axis] - cut)
         x = b.padded(x, axis, low + first, high + cut, fill)
+    if x.shape.dims != op.dims and any(isinstance(item, Dim) for item in pad):
+        raise op.error("the padding is a symbol that may be negative", "give it as a constant")
     return x
 
 

@@ -18,6 +18,7 @@ from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import PRED, S64, U8
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 RULES = RuleTable("aten")
 
@@ -108,8 +109,13 @@ def _kthvalue(op: Op, x: Instruction, k: Size, dim: int = -1, keepdim: bool = Fa
     if x.shape.rank == 0:
         return _fitted(op, x, op.b.zeros(op.shape_of(1)))
     axis = op.axis(dim, x.shape.rank)
-    found = _sorted(op.b, x, axis)
-    return _fitted(op, *(op.b.sliced(item, axis, k - 1, k) for item in found))
+    b, found = op.b, _sorted(op.b, x, axis)
+    if isinstance(k, int):
+        return _fitted(op, *(b.sliced(item, axis, k - 1, k) for item in found))
+    # A number of PyTorch's that is no size of an array: HLO cannot slice there.
+    dims = tuple(1 if place == axis else size for place, size in enumerate(x.shape.dims))
+    at = b.like(k - 1, Shape.array(S64, dims))
+    return _fitted(op, *(take_elements(b, item, at, axis) for item in found))
 
 
 def _middle(op: Op, x: Instruction, axis: int, ignores_nan: bool) -> Pair:
