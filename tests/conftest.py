@@ -58,7 +58,6 @@ TEST_SHARE = {
     "frontends/tensorflow/programs/test_specialisation.py": 3,
     "frontends/torch/test_control_flow.py": 3,
     "frontends/torch/test_elementwise.py": 3,
-    "frontends/torch/test_export.py": 2,
     "frontends/torch/test_models.py": 3,
     "frontends/torch/test_opinfo.py": 150,
     "frontends/torch/test_quantization.py": 3,

@@ -154,3 +154,36 @@ def test_sizes_that_no_argument_has_are_refused():
     size = exported(lambda x: (x, x.shape[0]), X, dims=[{0: Dim("n")}])
     with pytest.raises(ingot.UnsupportedError, match=r"the size s\d+ as a result"):
         ingot.load(size)
+
+
+class Recurrent(torch.nn.Module):
+    """The results of a GRU, without its last state."""
+
+    def __init__(self):
+        super().__init__()
+        self._layer = torch.nn.GRU(3, 4)
+
+    def forward(self, x):
+        return self._layer(x)[0]
+
+
+def _resized(mode):
+    return lambda x: torch.nn.functional.interpolate(x, scale_factor=2.0, mode=mode)
+
+
+IMAGE = torch.linspace(-2, 2, 2 * 6 * 5).sin().reshape(1, 2, 6, 5)
+ROWS = torch.linspace(-2, 2, 6 * 2 * 3).sin().reshape(6, 2, 3)
+PROGRAMS = {
+    "nearest": (_resized("nearest"), IMAGE, "broadcast"),
+    "bilinear": (_resized("bilinear"), IMAGE, "gather"),
+    "GRU": (Recurrent(), ROWS, "while"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_layers_are_compiled_as_in_a_graph_of_torch_compile(name):
+    model, x, opcode = PROGRAMS[name]
+    program = exported(model, x)
+    opcodes = {instruction.opcode for instruction in ingot.load(program).entry.instructions}
+    assert opcode in opcodes
+    assert_agrees(program, model, x)
