@@ -134,3 +134,16 @@ def test_numbers_that_are_no_sizes_may_be_symbolic(name: str) -> None:
     x = torch.linspace(-3, 3, 49).reshape(7, 7).sin()
     for k in (2, 3, 4):
         assert_runs_same(NUMBERS[name], compiled, x, k)
+
+
+def test_group_norm_of_a_symbolic_number_of_channels():
+    torch._dynamo.reset()
+
+    def normalized(x, weight, bias):
+        return functional.group_norm(x, 2, weight, bias)
+
+    compiled = torch.compile(normalized, backend="ingot", dynamic=True)
+    for batch, channels in ((1, 6), (3, 4), (1, 10)):
+        x = torch.linspace(-2, 2, batch * channels * 3).sin().reshape(batch, channels, 3)
+        weight = torch.linspace(0.5, 2, channels)
+        assert_runs_same(normalized, compiled, x, weight, weight - 1)

@@ -391,12 +391,16 @@ def _reduced(op: Op, number: int, x: Instruction, axes: tuple[int, ...]) -> Inst
 
 
 def _grouped(
-    b: ArrayBuilder, x: Instruction, sizes: tuple[Size, Size, Size], groups: int, wide: DType
+    op: Op, x: Instruction, sizes: tuple[Size, Size, Size], groups: int, wide: DType
 ) -> Instruction:
     """Return images as `[batch, groups, channels per group, space]`."""
     batch, channels, space = sizes
-    dims: Sizes = (batch, groups, dim_math.floordiv(channels, groups), space)
-    return b.reshape_to(b.convert_to(x, wide), dims)
+    part = dim_math.floordiv(channels, groups)
+    if dim_math.product((groups, part)) != channels:
+        # PyTorch has checked that groups are of one size; a symbol does not say so.
+        part = op.known(channels, "the number of channels") // groups
+    dims: Sizes = (batch, groups, part, space)
+    return op.b.reshape_to(op.b.convert_to(x, wide), dims)
 
 
 def _channels(b: ArrayBuilder, vector: Given, like: Shape) -> Given:
@@ -420,7 +424,7 @@ def _group_norm(
 ) -> tuple[Instruction, ...]:
     b = op.b
     wide = wider(given.shape.dtype)
-    x = _grouped(b, given, (batch, channels, space), groups, wide)
+    x = _grouped(op, given, (batch, channels, space), groups, wide)
     average, variance = _moments(b, x, (2, 3))
     inverse = _inverse(b, variance, epsilon)
     y = _normalized(b, x, average, inverse, (0, 1))
@@ -446,7 +450,7 @@ def _group_norm_backward(
     b = op.b
     wide = wider(given.shape.dtype)
     sizes = (batch, channels, space)
-    x, dy = (_grouped(b, item, sizes, groups, wide) for item in (given, gradient))
+    x, dy = (_grouped(op, item, sizes, groups, wide) for item in (given, gradient))
     average, factor = (b.convert_to(item, wide) for item in (mean, inverse))
     normal = _normalized(b, x, average, factor, (0, 1))
     found: list[Given] = [None, None, None]
