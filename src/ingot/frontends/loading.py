@@ -36,7 +36,8 @@ def load(source: Any, format: str = "", *, isolated: bool | None = None) -> Modu
         from ingot.frontends.torch.exported import module_of
 
         return module_of(source)
-    if not format and is_exported_file(source):
+    given: object = format  # `formats.load` refuses what is no text
+    if isinstance(given, str) and not given and is_exported_file(source):
         return load_exported_file(str(source))
     return formats.load(cast("str | bytes | Path", source), format, isolated=isolated)
 
