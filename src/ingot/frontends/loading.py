@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ingot.formats import load as formats
 from ingot.hlo.module import Module
+from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ResourceError
 
 EXPORTED_SUFFIX = ".pt2"
@@ -36,8 +37,8 @@ def load(source: Any, format: str = "", *, isolated: bool | None = None) -> Modu
         from ingot.frontends.torch.exported import module_of
 
         return module_of(source)
-    given: object = format  # `formats.load` refuses what is no text
-    if isinstance(given, str) and not given and is_exported_file(source):
+    require_type(format, str, "the format")
+    if not format and is_exported_file(source):
         return load_exported_file(str(source))
     return formats.load(cast("str | bytes | Path", source), format, isolated=isolated)
 
