@@ -74,7 +74,7 @@ TEST_SHARE = {
     "passes/expand/test_complex_jax.py": 2,
     "passes/test_algsimp_rules.py": 2,
     "project/test_coverage.py": 2,
-    "project/test_docs.py": 3,
+    "project/test_docs.py": 2,
     "project/test_examples.py": 2,
     "runtime/foreign/collectives/test_against_jax.py": 2,
     "runtime/foreign/test_jax_linalg.py": 3,
