@@ -6,8 +6,17 @@
 
 from __future__ import annotations
 
-from benchmarks.report import as_markdown, duration, factor, number_of_threads
-from benchmarks.whole import HEADING, Measured, failure_text, megabytes, step_table
+from collections.abc import Sequence
+
+from benchmarks.report import duration, factor
+from benchmarks.whole import (
+    HEADING,
+    Measured,
+    megabytes,
+    sections_text,
+    step_table,
+    tables_by_threads,
+)
 
 REFERENCE, XLA, OURS = "TensorFlow", "XLA", "Ingot"
 ENGINES = (REFERENCE, XLA, OURS)
@@ -25,7 +34,7 @@ on different days; `load` is how many other processes wanted the machine's CPUs 
 where there were any, trust the ratios, not the times."""
 
 
-def cost_table(rows: list[Measured]) -> list[list[str]]:
+def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
     """Return the cells of compile time, memory and scripts, heading first."""
     heading = [*HEADING, f"programs: {OURS}", f"compile: {OURS}", "XLA", f"XLA / {OURS}"]
     heading += [f"memory: {OURS}", *ENGINES[:-1], "script steps", f"script: {OURS}", *ENGINES[:-1]]
@@ -54,26 +63,17 @@ def cost_table(rows: list[Measured]) -> list[list[str]]:
 
 def sections(rows: list[Measured]) -> list[tuple[str, list[list[str]]]]:
     """Return the tables of each number of threads with their titles."""
-    found: list[tuple[str, list[list[str]]]] = []
-    for threads in sorted({row.threads for row in rows}):
-        these = [row for row in rows if row.threads == threads and row.sides]
-        if these:
-            title = number_of_threads(threads)
-            found.append((f"Time of a step, {title}", step_table(these, ENGINES)))
-            found.append((f"Compile time, memory, scripts, {title}", cost_table(these)))
-    return found
+    kinds = (
+        ("Time of a step", lambda these: step_table(these, ENGINES)),
+        ("Compile time, memory, scripts", cost_table),
+    )
+    return tables_by_threads(rows, kinds)
 
 
 def page(rows: list[Measured], facts: list[str]) -> str:
     """Return the text of the page of results."""
     parts = ["# TensorFlow models on Ingot, TensorFlow's kernels and XLA"]
     parts += ["Written by `make bench-tf`.", "\n".join(f"- {fact}" for fact in facts), EXPLANATION]
-    for title, table in sections(rows):
-        parts += [f"## {title}", as_markdown(table)]
-    notes = [f"- {row.note}" for row in rows if row.note]
-    if notes:
-        parts += ["## Where XLA's results differ", "\n".join(notes)]
-    failed = [f"- {failure_text(row)}" for row in rows if row.failure]
-    if failed:
-        parts += ["## Rows without a result", "\n".join(failed)]
+    notes = [row.note for row in rows if row.note]
+    parts += sections_text(sections(rows), rows, "XLA", notes)
     return "\n\n".join(parts) + "\n"

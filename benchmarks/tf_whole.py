@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.process import Stopwatch, take_cpus
+from benchmarks.process import take_cpus
 from benchmarks.programs import Samples
 from benchmarks.report import as_text, machine
 from benchmarks.tf_report import ENGINES, OURS, cost_table, page, sections
 from benchmarks.whole import (
     KINDS,
     Measured,
+    Runner,
     Side,
     Task,
     attempt,
@@ -48,26 +49,26 @@ class Plan:
     scripts: bool
 
 
-def start(engine: str, threads: int) -> Runner:
+def start(engine: str, threads: int) -> TensorFlowRunner:
     """Take so many CPUs, then start TensorFlow with `engine`."""
     take_cpus(threads)
-    return Runner(engine)
+    return TensorFlowRunner(engine)
 
 
-class Runner:
-    """What a worker can be asked for."""
+class TensorFlowRunner(Runner):
+    """TensorFlow with one engine."""
 
     def __init__(self, engine: str) -> None:
         """Import TensorFlow and what the engine needs."""
         import tensorflow as tf
 
+        super().__init__()
         self._tf = tf
         self._jit = engine != ENGINES[0]
         if engine == OURS:
             import ingot.tensorflow
 
             ingot.tensorflow.enable()
-        self._seconds: list[float] = []
 
     def load(self, name: str, kind: str, batch: int) -> None:
         """Build a row's step."""
@@ -84,35 +85,15 @@ class Runner:
         self._arguments = step.arguments
         self._made = made
 
-    def compile_once(self) -> list[list[np.ndarray]]:
-        """Call twice; return the results of both."""
-        found = []
-        for _ in range(2):
-            begin = time.perf_counter()
-            result = self._run()
-            self._seconds.append(time.perf_counter() - begin)
-            found.append([np.asarray(leaf) for leaf in self._tf.nest.flatten(result)])
-        self._watch = Stopwatch(self._run, 1e-3)
-        return found
+    def leaves(self, result: Any) -> list[np.ndarray]:
+        """Return the tensors of a result."""
+        return [np.asarray(leaf) for leaf in self._tf.nest.flatten(result)]
 
-    def _run(self) -> Any:
+    def run(self) -> Any:
+        """Run the loaded step once."""
         if self._around is not None:
             return self._around(self._made, *self._arguments)
         return self._made(*self._arguments)
-
-    def sample(self, budget: float) -> float:
-        """Return the seconds of the fastest of the calls in `budget` seconds."""
-        fastest = min(self._watch.sample(budget))
-        self._seconds.append(fastest)
-        return fastest
-
-    def compilation(self) -> float:
-        """Return how much longer the first call took than the fastest."""
-        return self._seconds[0] - min(self._seconds)
-
-    def memory(self) -> int:
-        """Return the bytes that the row needed at its peak."""
-        return status_bytes("VmHWM") - self._before
 
     def executables(self) -> int:
         """Return how many programs Ingot compiled."""
@@ -123,7 +104,7 @@ class Runner:
     def steps(self, count: int) -> None:
         """Run so many steps."""
         for _ in range(count):
-            self._run()
+            self.run()
 
 
 def measure(task: Task, threads: int, plan: Plan) -> tuple[dict[str, Side], str]:

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
-from benchmarks.whole import HEADING, Measured, Side, failure_text, megabytes, step_table
+from benchmarks.report import duration, factor, geometric_mean, number_of_threads
+from benchmarks.whole import (
+    HEADING,
+    Measured,
+    Side,
+    megabytes,
+    sections_text,
+    step_table,
+    tables_by_threads,
+)
 
 EAGER, INDUCTOR, OURS = "eager", "inductor", "Ingot"
 ENGINES = (EAGER, INDUCTOR, OURS)
@@ -74,14 +82,11 @@ def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
 
 def sections(rows: Sequence[Measured]) -> list[tuple[str, list[list[str]]]]:
     """Return the tables of each number of threads with their titles."""
-    found: list[tuple[str, list[list[str]]]] = []
-    for threads in sorted({row.threads for row in rows}):
-        these = [row for row in rows if row.threads == threads and row.sides]
-        if these:
-            title = number_of_threads(threads)
-            found.append((f"Time per call, {title}", step_table(these, ENGINES)))
-            found.append((f"First call and memory, {title}", cost_table(these)))
-    return found
+    kinds = (
+        ("Time per call", lambda these: step_table(these, ENGINES)),
+        ("First call and memory", cost_table),
+    )
+    return tables_by_threads(rows, kinds)
 
 
 def page(rows: Sequence[Measured], facts: Sequence[str]) -> str:
@@ -89,12 +94,6 @@ def page(rows: Sequence[Measured], facts: Sequence[str]) -> str:
     parts = ["# PyTorch models on Ingot, PyTorch's kernels and inductor"]
     parts += ["Written by `make bench-torch`.", "\n".join(f"- {fact}" for fact in facts)]
     parts.append(EXPLANATION)
-    for title, table in sections(rows):
-        parts += [f"## {title}", as_markdown(table)]
-    notes = [f"- {row.note}, {number_of_threads(row.threads)}" for row in rows if row.note]
-    if notes:
-        parts += ["## Where inductor's results differ", "\n".join(notes)]
-    failed = [f"- {failure_text(row)}" for row in rows if row.failure]
-    if failed:
-        parts += ["## Rows without a result", "\n".join(failed)]
+    notes = [f"{row.note}, {number_of_threads(row.threads)}" for row in rows if row.note]
+    parts += sections_text(sections(rows), rows, "inductor", notes)
     return "\n\n".join(parts) + "\n"

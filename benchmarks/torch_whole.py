@@ -13,20 +13,20 @@ import importlib.util
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.process import Stopwatch, take_cpus
+from benchmarks.process import take_cpus
 from benchmarks.programs import Samples
 from benchmarks.report import as_text, machine
 from benchmarks.torch_report import ENGINES, INDUCTOR, OURS, cost_table, page, sections
 from benchmarks.whole import (
     KINDS,
     Measured,
+    Runner,
     Side,
     Task,
     attempt,
@@ -43,22 +43,23 @@ ROWS = RESULTS.with_name("torch_rows.json")
 PACKAGES = ("ingot-compiler", "torch", "transformers", "diffusers", "timm", "torchvision")
 
 
-def start(engine: str, threads: int) -> Runner:
+def start(engine: str, threads: int) -> TorchRunner:
     """Take so many CPUs, then start PyTorch with `engine`."""
     take_cpus(threads)
     import torch
 
     torch.set_num_threads(threads)
-    return Runner(engine)
+    return TorchRunner(engine)
 
 
-class Runner:
-    """What a worker can be asked for."""
+class TorchRunner(Runner):
+    """PyTorch with one engine."""
 
     def __init__(self, engine: str) -> None:
         """Compile something, so that no row pays for starting the engine."""
         import torch
 
+        super().__init__()
         self._torch = torch
         self._compiled: Callable[[Any], Any] = lambda function: function
         if engine in (INDUCTOR, OURS):
@@ -68,7 +69,6 @@ class Runner:
         self._compiled(lambda x: (x * 2).sin())(torch.ones(8))
         torch._dynamo.reset()
         self._graphs_before = {graph.name for graph in self._graphs()}
-        self._seconds: list[float] = []
 
     def load(self, name: str, kind: str, batch: int) -> None:
         """Build a row's step."""
@@ -111,39 +111,23 @@ class Runner:
 
         self._step = step
 
-    def compile_once(self) -> list[list[np.ndarray]]:
-        """Call twice; return the results of both."""
-        found = []
-        for _ in range(2):
-            begin = time.perf_counter()
-            result = self._step()
-            self._seconds.append(time.perf_counter() - begin)
-            found.append([np.array(leaf) for leaf in (*self._leaves(result), *self._norms())])
-        self._watch = Stopwatch(self._step, 1e-3)
-        return found
+    def run(self) -> Any:
+        """Run the loaded step once."""
+        return self._step()
 
-    def _leaves(self, result: Any) -> list[np.ndarray]:
-        leaves = self._torch.utils._pytree.tree_leaves(result)
-        return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
+    def leaves(self, result: Any) -> list[np.ndarray]:
+        """Return the tensors of a result, and the norms of the gradients, copied."""
+        tensors = [
+            leaf.detach().numpy()
+            for leaf in self._torch.utils._pytree.tree_leaves(result)
+            if isinstance(leaf, self._torch.Tensor)
+        ]
+        return [np.array(leaf) for leaf in (*tensors, *self._norms())]
 
     def _norms(self) -> list[list[float]]:
         """Return the norm of each parameter's gradient; nothing after inference."""
         found = [p.grad.norm().item() for p in self._model.parameters() if p.grad is not None]
         return [found] if found else []
-
-    def sample(self, budget: float) -> float:
-        """Return the seconds of the fastest of the calls in `budget` seconds."""
-        fastest = min(self._watch.sample(budget))
-        self._seconds.append(fastest)
-        return fastest
-
-    def compilation(self) -> float:
-        """Return how much longer the first call took than the fastest."""
-        return self._seconds[0] - min(self._seconds)
-
-    def memory(self) -> int:
-        """Return the bytes that the row needed at its peak."""
-        return status_bytes("VmHWM") - self._before
 
     def _graphs(self) -> list[Any]:
         import ingot.torch

@@ -3,12 +3,13 @@
 
 Serves `tf_whole` and `torch_whole`. Engines stand in one order everywhere: the framework's own
 kernels first, which are the reference, then its compiler, Ingot last. Each has a process of its own
-for each row, whose runner has `load`, `compile_once`, `sample`, `compilation` and `memory`.
+for each row, in which a `Runner` builds and times the row.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.compare import largest_error
-from benchmarks.process import ENVIRONMENT, WorkerProcess
+from benchmarks.process import ENVIRONMENT, Stopwatch, WorkerProcess
 from benchmarks.programs import Timing
-from benchmarks.report import duration, factor, geometric_mean, number_of_threads
+from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
 
 KINDS = ("infer", "train")
 HEADING = ("model", "step", "batch")
@@ -100,6 +103,52 @@ class Measured:
 
 
 # ---- measuring
+
+
+class Runner:
+    """What a worker can be asked for; a framework's own runner loads rows and runs their steps."""
+
+    def __init__(self) -> None:
+        """Begin without a row."""
+        self._seconds: list[float] = []
+        self._before = 0
+
+    def load(self, name: str, kind: str, batch: int) -> None:
+        """Build a row's step, and note in `_before` what memory the process has."""
+        raise NotImplementedError
+
+    def run(self) -> Any:
+        """Run the loaded step once."""
+        raise NotImplementedError
+
+    def leaves(self, result: Any) -> list[np.ndarray]:
+        """Return the arrays that are compared after a step: of its result, and what it changed."""
+        raise NotImplementedError
+
+    def compile_once(self) -> list[list[np.ndarray]]:
+        """Call twice; return the results of both."""
+        found: list[list[np.ndarray]] = []
+        for _ in range(2):
+            begin = time.perf_counter()
+            result = self.run()
+            self._seconds.append(time.perf_counter() - begin)
+            found.append(self.leaves(result))
+        self._watch = Stopwatch(self.run, 1e-3)
+        return found
+
+    def sample(self, budget: float) -> float:
+        """Return the seconds of the fastest of the calls in `budget` seconds."""
+        fastest = min(self._watch.sample(budget))
+        self._seconds.append(fastest)
+        return fastest
+
+    def compilation(self) -> float:
+        """Return how much longer the first call took than the fastest."""
+        return self._seconds[0] - min(self._seconds)
+
+    def memory(self) -> int:
+        """Return the bytes that the row needed at its peak."""
+        return status_bytes("VmHWM") - self._before
 
 
 @contextmanager
@@ -217,6 +266,37 @@ def step_table(rows: Sequence[Measured], engines: Engines) -> list[list[str]]:
     ]
     blank = [""] * (len(HEADING) + len(others))
     return [*table, ["geometric mean", *blank, *map(factor, means)]]
+
+
+Table = list[list[str]]
+
+
+def tables_by_threads(
+    rows: Sequence[Measured], kinds: Sequence[tuple[str, Callable[[Sequence[Measured]], Table]]]
+) -> list[tuple[str, Table]]:
+    """Return the tables of each number of threads with their titles; `kinds` says which."""
+    found: list[tuple[str, Table]] = []
+    for threads in sorted({row.threads for row in rows}):
+        these = [row for row in rows if row.threads == threads and row.sides]
+        if these:
+            title = number_of_threads(threads)
+            found += [(f"{name}, {title}", table(these)) for name, table in kinds]
+    return found
+
+
+def sections_text(
+    tables: Sequence[tuple[str, Table]], rows: Sequence[Measured], who: str, notes: Sequence[str]
+) -> list[str]:
+    """Return the parts of a page: tables, where the results of `who` differ, and failures."""
+    parts: list[str] = []
+    for title, table in tables:
+        parts += [f"## {title}", as_markdown(table)]
+    if notes:
+        parts += [f"## Where {who}'s results differ", "\n".join(f"- {note}" for note in notes)]
+    failed = [f"- {failure_text(row)}" for row in rows if row.failure]
+    if failed:
+        parts += ["## Rows without a result", "\n".join(failed)]
+    return parts
 
 
 def megabytes(size: int) -> str:
