@@ -155,3 +155,33 @@ def test_functions_of_parts_of_complex_numbers_fill_registers() -> None:
     plain = text.format(steps="e = f32[5000] multiply(x, y)")
     lanes = [_scheduled(fused(each))[1].lanes[0] for each in (called, plain)]
     assert lanes == [4 * 512 // 32, 4 * 512 // 64]
+
+
+def _concatenation(count: int, columns: int, dimension: int) -> str:
+    """Return the text of `count` computed arrays beside each other."""
+    parts = "".join(
+        f"x{i} = f32[24,{columns}] parameter({i})  y{i} = f32[24,{columns}] negate(x{i})  "
+        for i in range(count)
+    )
+    rows, columns = (24 * count, columns) if dimension == 0 else (24, columns * count)
+    names = ", ".join(f"y{i}" for i in range(count))
+    return f"{parts}ROOT r = f32[{rows},{columns}] concatenate({names}), dimensions={{{dimension}}}"
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.parametrize("count", [2, 9, 64])
+def test_each_computed_part_of_a_concatenation_is_a_piece(count: int, dimension: int) -> None:
+    _, schedule = _scheduled(fused(_concatenation(count, 40, dimension)))
+    assert math.prod(len(cut.ranges()) for cut in schedule.cuts) == count
+
+
+def test_a_window_of_many_masks_is_not_cut_at_each() -> None:
+    """Every piece would hold nearly all of the kernel again."""
+    taps = range(1, 20)
+    text = "x = f32[40] parameter(0)  z = f32[] parameter(1)  s0 = f32[40] negate(x)  "
+    text += "".join(
+        f"p{i} = f32[40] pad(x, z), padding={i}_-{i}  s{i} = f32[40] add(s{i - 1}, p{i})  "
+        for i in taps
+    )
+    _, schedule = _scheduled(fused(text + "ROOT r = f32[40] negate(s19)"))
+    assert schedule.cuts == ()

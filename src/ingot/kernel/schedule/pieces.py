@@ -34,6 +34,9 @@ MAX_MOVED_PIECES = 64
 MAX_BANDS = 4
 """Pieces along every other axis at most."""
 
+PARTS_GROWTH = 2
+"""Nodes of pieces that are parts of their own, at most so many times the nodes of the kernel."""
+
 MAX_MOVED_NODES = 4000
 """Nodes of all pieces together where elements are only moved."""
 
@@ -79,18 +82,44 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     if not is_move and count <= MAX_WIDE_NODES:
         cuts = [_around_inside(cut, most_bands) for cut in cuts]
         vector = _around_inside(vector, most_pieces)
-    if not isinstance(vector_axis.extent, int) or len(vector.places) >= most_pieces:
+    if not isinstance(vector_axis.extent, int):
         return ()
-    found = [cut for cut in cuts if 0 < len(cut.places) < most_bands]
+    if len(vector.places) >= most_pieces and not _are_parts(kernel, vector, count):
+        return ()
     size = count * (len(vector.places) + 1)
     most = MAX_NODES if vector.places else MAX_BAND_NODES
     most = MAX_MOVED_NODES if is_move else most
     chosen: list[Cut] = []
-    for cut in found:
-        size *= len(cut.places) + 1
-        if size <= most:
+    for cut in cuts:
+        if not cut.places:
+            continue
+        larger = size * (len(cut.places) + 1)
+        if len(cut.places) < most_bands and larger <= most:
             chosen.append(cut)
+            size = larger
+        elif not vector.places and _are_parts(kernel, cut, count):
+            chosen.append(cut)
+            size *= PARTS_GROWTH
     return (*chosen, vector) if chosen or vector.places else ()
+
+
+def _are_parts(kernel: LoopKernel, cut: Cut, count: int) -> bool:
+    """Whether each piece has expressions of its own, as the operands of a concatenation have.
+
+    However many there are, together they are then little more than the kernel's `count` nodes, and
+    without cuts every element would choose among all of them.
+    """
+    if len(cut.places) >= MAX_MOVED_PIECES:
+        return False
+    most, name = min(PARTS_GROWTH * count, MAX_MOVED_NODES), cut.axis.name
+    total = 0
+    for ends in cut.ranges():
+        for item in kernel.passes:
+            exprs = narrowed(item, {name: ends}).exprs
+            total += sum(1 for _ in walk(exprs))
+        if total > most:
+            return False
+    return True
 
 
 def _around_inside(cut: Cut, most: int) -> Cut:

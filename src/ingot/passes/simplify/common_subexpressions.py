@@ -97,6 +97,8 @@ def _merge_reducers(module: Module, reducers: Representatives) -> bool:
     """Make ops with equal scalar computations call the same one."""
     changed = False
     for computation in module.post_order():
+        if computation.opcodes.isdisjoint(_SCALAR_CALLERS):
+            continue
         for instruction in computation.instructions:
             if instruction.opcode not in _SCALAR_CALLERS:
                 continue

@@ -37,7 +37,7 @@ class ZeroSizedElimination(Pass):
         effects: dict[Computation, bool] = {}
         changed = False
         for computation in module.post_order():
-            for instruction in computation.instructions:
+            for instruction in _concerned(computation):
                 if _is_kept(instruction, effects):
                     continue
                 build = Builder(computation, instruction.metadata)
@@ -48,15 +48,31 @@ class ZeroSizedElimination(Pass):
         return changed
 
 
+def _concerned(computation: Computation) -> list[Instruction]:
+    """Return the ops that make or take an array without elements, or read nothing of one."""
+    found: list[Instruction] = []
+    empty: set[Instruction] = set()
+    for instruction in computation.post_order():
+        if _holds_empty(instruction.shape):
+            empty.add(instruction)
+            found.append(instruction)
+        elif _takes_nothing(instruction) or not empty.isdisjoint(instruction.operands):
+            found.append(instruction)
+    return found
+
+
+def _holds_empty(shape: Shape) -> bool:
+    """Whether an array without elements is a leaf of a shape."""
+    if shape.is_tuple:
+        return any(_is_empty(leaf) for _, leaf in shape.leaves())
+    return _is_empty(shape)
+
+
 def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
     """Whether an op stays as it is: replacing it again and again is no progress."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return (
-        not (
-            any(_is_empty(leaf) for shape in shapes for _, leaf in shape.leaves())
-            or _takes_nothing(instruction)
-        )
-        or any(shape.bounded for shape in shapes)
+        any(shape.bounded for shape in shapes)
         or instruction.opcode in ("parameter", "constant", "broadcast")
         or bool(instruction.control_predecessors)
         or not (instruction.users or instruction.is_root)

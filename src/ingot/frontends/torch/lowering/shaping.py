@@ -111,10 +111,10 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 
 
-_GROUP, _MOST = 4, 8
-"""Computed parts that one kernel puts one after the other at most, and in rows side by side.
+_GROUP = 4
+"""Computed parts of symbolic sizes that one kernel puts one after the other at most.
 
-Of more it would choose at each element, which takes 20 times as long.
+Where sizes are known each part has a loop of its own; here a kernel chooses at each element.
 """
 
 
@@ -122,13 +122,13 @@ Of more it would choose at each element, which takes 20 times as long.
 def _cat(op: Op, tensors: Sequence[Instruction], dim: int = 0) -> Instruction:
     """Tensors of the one size 0 are left out, as PyTorch does.
 
-    Many that are computed are put together in groups: then one kernel only moves the groups.
+    Many computed ones of symbolic sizes are put together in groups that one kernel then moves.
     """
     b, rank = op.b, len(op.dims)
     parts = [b.convert_to(x, op.dtype) for x in tensors if x.shape.dims != (0,) or rank == 1]
     axis = op.axis(dim, rank)
-    most = _GROUP if all(size == 1 for size in op.dims[:axis]) else _MOST
-    if len(parts) > most and any(map(_is_computed, parts)):
+    is_known = all(isinstance(x.shape.dims[axis], int) for x in parts)
+    if not is_known and len(parts) > _GROUP and any(map(_is_computed, parts)):
         groups = [parts[first : first + _GROUP] for first in range(0, len(parts), _GROUP)]
         parts = [held(b, b.concatenated(group, axis)) for group in groups]
     return b.concatenated(parts, axis)
