@@ -18,6 +18,7 @@ from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.emit.values.indices import IndexEmitter
 from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
 from ingot.cpu.kernels import KernelSet
+from ingot.cpu.sizes import require_bound
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -171,13 +172,13 @@ class ControlFlow(ABC):
 
     def _slot(self, held: Slot) -> Value:
         """Return what a slot of env holds: a number, a function's address or a symbolic size."""
-        if isinstance(held, int | Dim):
-            return self.f.as_value(self.emitter.index(held))
         if isinstance(held, RuntimeSlot):
             return self.runtime
         if isinstance(held, CodeSlot):
             return self._address_of(held.symbol)
-        return self.f.as_value(self.emitter.names[held])
+        size = Dim.symbol(held) if isinstance(held, str) else held
+        require_bound(size, self.emitter.names, f"an op reads or writes at {size}")
+        return self.f.as_value(self.emitter.index(size))
 
     def _address_of(self, symbol: str) -> Value:
         """Return the address of a function or of a kernel's table."""

@@ -8,7 +8,7 @@ ops demand of sizes (`analysis.size_demands`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ingot.analysis.size_demands import Demand, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
@@ -107,7 +107,7 @@ def plan_sizes(module: Module) -> SizePlan:
     """Return how the module's symbolic sizes are bound.
 
     Raises:
-        UnsupportedError: a size is in no parameter dimension by its bare name.
+        UnsupportedError: INGOT0331, a size is in no parameter dimension by its bare name.
     """
     leaves = parameter_leaves(module)
     bindings: dict[str, Binding] = {}
@@ -130,7 +130,8 @@ def plan_sizes(module: Module) -> SizePlan:
             message = f"dimension {place} of '{name}' must be {size} ({where})"
             refusal = _refusal(message, parameters[number])
             constraints.append(Constraint(number, place, size, refusal))
-            _require_bound(size, bindings, name, shape)
+            require_bound(size, bindings, f"'{name}' has shape {shape}")
+    _require_results(module, bindings)
 
     def margins(demands: Iterable[Demand]) -> tuple[Margin, ...]:
         return tuple(
@@ -175,13 +176,24 @@ def _places(
     )
 
 
-def _require_bound(size: Dim, bindings: dict[str, Binding], name: str, shape: Shape) -> None:
-    free = sorted(symbols_of((size,)) - set(bindings))
+def _require_results(module: Module, bindings: dict[str, Binding]) -> None:
+    for _, shape in module.result_shape.leaves():
+        for size in shape.dims:
+            require_bound(size, bindings, f"a result has shape {shape}")
+
+
+def require_bound(size: int | Dim, known: Container[str], where: str) -> None:
+    """Refuse a size whose symbols are not all `known`; `where` says what has it.
+
+    Raises:
+        UnsupportedError: INGOT0331.
+    """
+    free = [] if isinstance(size, int) else sorted(n for n in size.symbols if n not in known)
     if free:
         raise UnsupportedError(
             f"symbolic size {', '.join(free)} cannot be found from the parameters",
             code="INGOT0331",
-            notes=(f"'{name}' has shape {shape}",),
+            notes=(where,),
             hint="let one parameter have a dimension that is just this size",
         )
 

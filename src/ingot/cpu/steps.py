@@ -29,7 +29,7 @@ from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sites import sites
-from ingot.cpu.sizes import result_sizes
+from ingot.cpu.sizes import require_bound, result_sizes
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -137,5 +137,8 @@ def _kernel_slot(held: KernelSlot) -> Slot:
         return Slot(NUMBER, held)
     if isinstance(held, RuntimeSlot):
         return Slot(RUNTIME, 0)
-    assert isinstance(held, CodeSlot), "no size is symbolic"
-    return Slot(NUMBER, held.symbol)
+    if isinstance(held, CodeSlot):
+        return Slot(NUMBER, held.symbol)
+    size = held if isinstance(held, Dim) else Dim.symbol(held)
+    require_bound(size, (), f"an op reads or writes at {size}")
+    raise AssertionError("no size is symbolic")
