@@ -11,6 +11,7 @@ from ingot.hlo.dtype import dtype
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
+from ingot.kernel.schedule.loop_schedule import SplitReduction
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
 
@@ -68,8 +69,8 @@ def _streamed(rows, columns, kind="f32"):
       ROOT r = {kind}[{columns}] reduce(x, s), dimensions={{0}}, to_apply=fold
     }}""")
     kernel = collapse(build_loop_kernel(module.entry))
-    split = schedule_loops(kernel, vectors_of(TargetSpec.host())).split
-    return split.rows if split is not None else 0
+    strategy = schedule_loops(kernel, vectors_of(TargetSpec.host())).strategy
+    return strategy.rows if isinstance(strategy, SplitReduction) else 0
 
 
 def test_large_arrays_of_long_rows_are_read_row_after_row():

@@ -15,7 +15,7 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces, SplitReduction
 
 AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)
 
@@ -34,7 +34,7 @@ def _check_covers(kernel: LoopKernel, schedule: LoopSchedule, **sizes: int) -> N
     grain, chunks = _number(schedule.grain, **sizes), _number(schedule.chunks, **sizes)
     assert grain >= 1
     assert (chunks - 1) * grain < units <= chunks * grain or units == chunks == 0
-    blocked = {schedule.vector_axis, schedule.tile}
+    blocked = schedule.blocked_axes
     wanted = math.prod(
         -(-_number(axis.extent, **sizes) // schedule.block)
         if axis in blocked
@@ -59,8 +59,9 @@ def test_chunks_cover_symbolic_units(size: int) -> None:
 @given(size=st.integers(0, 10**8))
 def test_parts_of_a_split_reduction_cover_the_axis(size: int) -> None:
     _, schedule = _scheduled(whole_sum("?n"))
-    assert schedule.split is not None
-    length, count = (_number(v, n=size) for v in (schedule.split.length, schedule.split.count))
+    split = schedule.strategy
+    assert isinstance(split, SplitReduction)
+    length, count = (_number(v, n=size) for v in (split.length, split.count))
     assert 1 <= count <= 257
     assert length * count >= size
     assert (count - 1) * length < max(size, 1)
@@ -69,7 +70,7 @@ def test_parts_of_a_split_reduction_cover_the_axis(size: int) -> None:
 @pytest.mark.parametrize(("size", "splits"), [(1000, False), (200_000_000, True)])
 def test_only_large_reductions_are_split(size: int, splits: bool) -> None:
     _, schedule = _scheduled(whole_sum(size))
-    assert (schedule.split is not None) == splits
+    assert isinstance(schedule.strategy, SplitReduction) == splits
 
 
 def test_small_kernels_are_one_chunk_and_large_ones_many() -> None:
@@ -102,10 +103,10 @@ def test_sizes_are_symbols_to_the_end() -> None:
 
 def test_only_streams_that_compute_little_wait_for_memory() -> None:
     million = 1 << 20
-    assert _scheduled(whole_sum(17 * million))[1].waits
-    assert not _scheduled(whole_sum(million))[1].waits
-    assert not _scheduled(flat(17 * million))[1].waits, "tanh is work"
-    assert not _scheduled(whole_sum("?n"))[1].waits
+    assert _scheduled(whole_sum(17 * million))[1].streams
+    assert not _scheduled(whole_sum(million))[1].streams
+    assert not _scheduled(flat(17 * million))[1].streams, "tanh is work"
+    assert not _scheduled(whole_sum("?n"))[1].streams
 
 
 def _chain(steps: int, masks: int = 0, element: str = "f32") -> str:
@@ -142,7 +143,7 @@ def _calls(steps: int) -> str:
     ],
 )
 def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):
-    assert _scheduled(fused(text), vectors)[1].chain is is_chain
+    assert _scheduled(fused(text), vectors)[1].is_chain is is_chain
 
 
 def test_functions_of_parts_of_complex_numbers_fill_registers() -> None:
@@ -172,7 +173,8 @@ def _concatenation(count: int, columns: int, dimension: int) -> str:
 @pytest.mark.parametrize("count", [2, 9, 64])
 def test_each_computed_part_of_a_concatenation_is_a_piece(count: int, dimension: int) -> None:
     _, schedule = _scheduled(fused(_concatenation(count, 40, dimension)))
-    assert math.prod(len(cut.ranges()) for cut in schedule.cuts) == count
+    assert isinstance(schedule.strategy, Pieces)
+    assert len(list(schedule.strategy.ranges())) == count
 
 
 def test_a_window_of_many_masks_is_not_cut_at_each() -> None:
@@ -184,4 +186,4 @@ def test_a_window_of_many_masks_is_not_cut_at_each() -> None:
         for i in taps
     )
     _, schedule = _scheduled(fused(text + "ROOT r = f32[40] negate(s19)"))
-    assert schedule.cuts == ()
+    assert not isinstance(schedule.strategy, Pieces)

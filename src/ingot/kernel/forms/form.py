@@ -29,7 +29,18 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.loop.collapse import Renamer
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, Split
+from ingot.kernel.schedule.loop_schedule import (
+    GatheredRows,
+    InLanes,
+    JoinedRows,
+    LoopSchedule,
+    Pieces,
+    SplitReduction,
+    SquareTiles,
+    StagedUpdates,
+    Strategy,
+    TransposedRows,
+)
 from ingot.support.records import record, replace
 
 SHORT = 8
@@ -67,19 +78,21 @@ def form_of(
     `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
-    if kernel.symbols or kernel.kept or schedule.cuts or schedule.gathers_rows:
+    strategy = schedule.strategy
+    if kernel.symbols or kernel.kept or isinstance(strategy, Pieces | GatheredRows):
         return None
-    if schedule.staged and schedule.units != 1:
+    is_staged = isinstance(strategy, StagedUpdates)
+    if is_staged and schedule.units != 1:
         return None
-    forgets = for_every_size and not schedule.written_out
+    forgets = for_every_size and not schedule.unrolls_passes
     lanes = {} if forgets else _lanes_of_axes(kernel, schedule)
-    row, short = schedule.row, 0 if for_every_size else SHORT
+    row, short = strategy.row if is_staged else None, 0 if for_every_size else SHORT
     sizes = _Sizes(lanes, short, None if row is None else row.extent, _lengths(kernel))
     grid = tuple(axis if axis == row else sizes.axis(axis) for axis in kernel.grid)
     passes = tuple(
         replace(
             sizes.sweep(item),
-            axes=item.axes if schedule.written_out else tuple(map(sizes.axis, item.axes)),
+            axes=item.axes if schedule.unrolls_passes else tuple(map(sizes.axis, item.axes)),
         )
         for item in kernel.passes
     )
@@ -94,22 +107,31 @@ def form_of(
 
 
 def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
-    of_grid = (schedule.vector_axis, schedule.tile, schedule.rows)
-    axes = [item.name[1:] for item in of_grid if item is not None]
+    axes = [axis.name[1:] for axis in schedule.blocked_axes]
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
-    words += ["rows"] * (schedule.rows is not None)
-    if schedule.split is not None:
-        words.append(f"split{schedule.split.rows or ''}")
-    words += ["waits"] * schedule.waits
-    words += ["written"] * schedule.written_out
-    words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
-    words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
-    words += [f"far{number}" for number in sorted(schedule.far)]
-    if schedule.turning is not None:
-        words.append(f"turned{schedule.turning.width}")
-    words += ["overlaps"] * schedule.overlaps
-    words += [f"places{schedule.places}"] * (schedule.places > 0)
+    words += ["waits"] * schedule.streams
+    words += ["written"] * schedule.unrolls_passes
+    words += [f"far{number}" for number in sorted(schedule.large_buffers)]
+    words += _words(schedule.strategy)
+    words += [f"places{schedule.gather_bits}"] * (schedule.gather_bits > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
+
+
+def _words(strategy: Strategy) -> list[str]:
+    """Return what of a strategy code depends on, but for sizes and axes."""
+    match strategy:
+        case SplitReduction(rows=rows):
+            return [f"split{rows or ''}"]
+        case StagedUpdates(count=count, recomputes=recomputes, index_bits=bits):
+            return [f"staged{count}", *["again"] * recomputes, f"places{bits}"]
+        case TransposedRows(width=width):
+            return [f"transposed{width}"]
+        case SquareTiles(overlaps=overlaps):
+            return ["overlaps"] * overlaps
+        case JoinedRows():
+            return ["rows"]
+        case InLanes() | Pieces() | GatheredRows():
+            return []
 
 
 def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
@@ -133,45 +155,44 @@ def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
 def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]:
     """Return the lanes that run along each axis."""
     if schedule.vector_axis is not None:
-        axes = [item for item in (schedule.vector_axis, schedule.tile) if item is not None]
-        return {axis.name: schedule.lanes[0] for axis in axes}
+        return {axis.name: schedule.lanes[0] for axis in schedule.blocked_axes}
     pairs = zip(kernel.passes, schedule.lanes, strict=True)
     found = {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
-    if schedule.rows is not None:
+    if isinstance(schedule.strategy, JoinedRows):
         assert isinstance(schedule.block, int), "rows fill a register"
-        found[schedule.rows.name] = schedule.block
+        found[schedule.strategy.axis.name] = schedule.block
     return found
 
 
 def _general_schedule(
     sizes: _Sizes, own: LoopSchedule, first: Pass, axes: Mapping[Axis, Axis]
 ) -> LoopSchedule:
-    if own.staged:
+    vector_axis = None if own.vector_axis is None else axes[own.vector_axis]
+    strategy, lanes = own.strategy, own.lanes[0]
+    if isinstance(strategy, StagedUpdates):
         # Updates in order are one unit, of whatever size.
-        vector_axis = None if own.vector_axis is None else axes[own.vector_axis]
         return replace(own, vector_axis=vector_axis)
-    lanes, split = own.lanes[0], own.split
     block: int | Dim = own.block
-    is_whole = own.tile is not None or own.rows is not None
+    is_whole = isinstance(strategy, SquareTiles | JoinedRows)
     if not is_whole and isinstance(block, int) and block > lanes:
         block = sizes.multiple("block", block, lanes)
-    if split is not None:
+    if isinstance(strategy, SplitReduction):
         along = sizes.lanes.get(first.axes[0].name, 1)
-        split = Split(
-            sizes.multiple("part_length", split.length, along),
-            sizes.multiple("parts", split.count, 1),
-            split.rows,
+        strategy = SplitReduction(
+            sizes.multiple("part_length", strategy.length, along),
+            sizes.multiple("parts", strategy.count, 1),
+            strategy.rows,
         )
+    elif is_whole:
+        strategy = replace(strategy, axis=axes[strategy.axis])
     return replace(
         own,
-        vector_axis=None if own.vector_axis is None else axes[own.vector_axis],
-        tile=None if own.tile is None else axes[own.tile],
-        rows=None if own.rows is None else axes[own.rows],
+        vector_axis=vector_axis,
+        strategy=strategy,
         block=block,
         units=sizes.multiple("units", own.units, 1),
         grain=sizes.multiple("grain", own.grain, 1),
         chunks=sizes.multiple("chunks", own.chunks, 1),
-        split=split,
     )
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
@@ -25,7 +24,7 @@ from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.loop.collapse import CHOICES
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import narrowed
 from ingot.support.records import record, replace
@@ -158,11 +157,10 @@ def _only_chooses(kernel: LoopKernel) -> bool:
 
 def _pieces(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[LoopKernel]:
     """Yield the kernel as it is in each of its pieces."""
-    if not schedule.cuts:
+    if not isinstance(schedule.strategy, Pieces):
         yield kernel
         return
-    for ranges in product(*(cut.ranges() for cut in schedule.cuts)):
-        known = {cut.axis.name: held for cut, held in zip(schedule.cuts, ranges, strict=True)}
+    for known in schedule.strategy.ranges():
         yield from_beginning(kernel, tuple(narrowed(p, known) for p in kernel.passes), known)
 
 

@@ -16,6 +16,7 @@ from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.forms.plain_reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.loop_schedule import StagedUpdates
 
 OF_PLACES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
@@ -38,7 +39,8 @@ def plain_places(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     if not (_combines(store) if kernel.serial else store.is_simple and _gathers(store.value)):
         return None
     own = schedule_loops(kernel, vectors)
-    return form_of(kernel, own, for_every_size=True) if own.places else None
+    goes_by_places = own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)
+    return form_of(kernel, own, for_every_size=True) if goes_by_places else None
 
 
 def _is_plain(exprs: tuple[Expr, ...]) -> bool:

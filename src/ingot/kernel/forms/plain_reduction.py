@@ -21,6 +21,7 @@ from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.loop_schedule import SquareTiles
 from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16
@@ -61,13 +62,13 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
         return None
     own = schedule_loops(kernel, vectors)
-    if own.tile is not None:
+    if isinstance(own.strategy, SquareTiles):
         return None
     own = replace(own, waits=False)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
         return form_of(kernel, own, for_every_size=True)
     if own.vector_axis is not None and _is_window(kernel.passes[0]):
-        return form_of(kernel, replace(own, written_out=True), for_every_size=True)
+        return form_of(kernel, replace(own, unrolls_passes=True), for_every_size=True)
     return None
 
 

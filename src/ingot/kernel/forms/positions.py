@@ -13,6 +13,7 @@ from ingot.kernel.expr import is_position
 from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.loop_schedule import SquareTiles
 
 MIN_ELEMENTS = 1 << 12
 """Fewer positions are compiled with their program's other kernels: they have other lanes."""
@@ -32,4 +33,5 @@ def positions_form(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
         return None
     own = schedule_loops(kernel, vectors)
-    return None if own.tile is not None else form_of(kernel, own, for_every_size=True)
+    is_tiled = isinstance(own.strategy, SquareTiles)
+    return None if is_tiled else form_of(kernel, own, for_every_size=True)

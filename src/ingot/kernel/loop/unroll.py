@@ -20,7 +20,7 @@ from ingot.kernel.expr import LEAVES, Expr, make, substitute, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.collapse import Renamer
-from ingot.kernel.schedule.decide import has_short_rows
+from ingot.kernel.schedule.vector_axis import has_short_rows
 from ingot.support.records import replace
 
 MAX_NODES = 500

@@ -1,29 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a schedule of a loop kernel says: `schedule` decides it, the emitters spell it out.
+"""What a schedule of a loop kernel says: `decide` makes it, the emitters spell it out.
+
+A schedule says how the work is cut into units and which lanes passes have; its `strategy` says what
+is special about the loops of a unit. A kernel has one strategy. Each has a record here that holds
+its own numbers, a function that decides whether a kernel takes it (`decide`), and an emitter
+(`cpu.emit.loop.kernel`).
 
 Invariant: plain data; equal schedules of equal kernels are equal code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.pieces import Cut
-from ingot.kernel.schedule.turned_rows import Turning
+from ingot.kernel.schedule.pieces import Cut, Range
 from ingot.support.records import record
 
 
 @record
-class Split:
-    """A reduction cut into `count` parts of `length` along the outermost axis of the first pass.
+class InLanes:
+    """Lanes run along the vector axis, or along each pass's last axis, as they lie."""
 
-    `rows`: how many positions along that axis all units of a part fold before the next ones; 0:
-    each unit folds the whole part.
+
+@record
+class Pieces:
+    """Axes are cut where masks change, and each piece has loops of its own without them.
+
+    Attributes:
+        cuts: the axes and where they are cut (`kernel.schedule.pieces`), the vector axis last.
+    """
+
+    cuts: tuple[Cut, ...]
+
+    def ranges(self) -> Iterator[dict[str, Range]]:
+        """Yield the range of each cut axis, by its name, for every piece."""
+        for ranges in product(*(cut.ranges() for cut in self.cuts)):
+            yield {cut.axis.name: held for cut, held in zip(self.cuts, ranges, strict=True)}
+
+
+@record
+class SquareTiles:
+    """Loads across the vector axis are read in square tiles, transposed in registers.
+
+    Both axes are cut into blocks (`kernel.schedule.tiles`).
+
+    Attributes:
+        axis: the grid axis that makes square tiles with the vector axis.
+        side: elements along both.
+        overlaps: whether what is left over at an end is a whole tile that begins sooner: all that
+            is computed twice is read where nothing is written.
+    """
+
+    axis: Axis
+    side: int
+    overlaps: bool
+
+
+@record
+class SplitReduction:
+    """A reduction of few units is cut along the outermost axis of the first pass.
+
+    Each part is folded into scratch memory; then the parts are combined in order.
+
+    Attributes:
+        length: positions of a part along the axis.
+        count: number of parts.
+        rows: how many positions all units of a part fold before the next ones; 0: each unit folds
+            the whole part.
     """
 
     length: int | Dim
     count: int | Dim
     rows: int = 0
+
+
+@record
+class StagedUpdates:
+    """Updates in order, whose indices and values are computed in lanes before they are made.
+
+    Attributes:
+        count: updates that are computed together.
+        row: the grid axis that the lanes of each update run along; None: updates of one element.
+        recomputes: whether each update computes its index and value again, and only whether it
+            counts comes from the lanes.
+        index_bits: bits of the integers that hold the indices.
+    """
+
+    count: int
+    row: Axis | None
+    recomputes: bool
+    index_bits: int
+
+
+@record
+class JoinedRows:
+    """Rows are folded along themselves; then the lanes of a block of rows are joined at once.
+
+    Attributes:
+        axis: the grid axis whose points are rows (`kernel.schedule.row_folds`).
+    """
+
+    axis: Axis
+
+
+@record
+class GatheredRows:
+    """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
+
+
+@record
+class TransposedRows:
+    """Short rows are read whole and transposed in registers, to be folded in lanes of rows.
+
+    Attributes:
+        lanes: rows of a block (`kernel.schedule.transposed_rows`).
+        width: elements that are read of each.
+    """
+
+    lanes: int
+    width: int
+
+
+Strategy = (
+    InLanes
+    | Pieces
+    | SquareTiles
+    | SplitReduction
+    | StagedUpdates
+    | JoinedRows
+    | GatheredRows
+    | TransposedRows
+)
+"""What is special about the loops of a kernel."""
 
 
 @record
@@ -33,31 +144,20 @@ class LoopSchedule:
     Attributes:
         vector_axis: the grid axis that lanes run along, or None: each pass has its own.
         lanes: lanes per pass (all equal when there is a vector grid axis).
-        block: elements of the vector grid axis per unit.
+        block: positions of a unit along the axes that the strategy cuts into blocks.
         units: number of units.
         grain: units per chunk.
         chunks: number of chunks.
-        split: how a large reduction of few units is cut, or None.
-        tile: the grid axis that makes square tiles with the vector axis (`kernel.schedule.tiles`),
-            or None; it is cut into blocks as the vector axis is.
-        overlaps: whether the last tiles along both axes begin sooner, to be whole.
-        cuts: axes in pieces where masks are known (`kernel.schedule.pieces`), the vector axis last.
-        staged: updates whose places and values are computed together before they are made one
-            after the other; 0: each is computed when it is made.
-        row: the grid axis that the lanes of each staged update run along, or None: one element.
-        computes_again: whether each staged update computes its place and value again.
-        far: buffers so large that lanes gathered from them are better read one by one.
-        rows: the grid axis whose points, rows that are folded, are joined a block at a time.
-        places: bits of the places of gathers (`kernel.schedule.gathers`) or of staged updates that
-            are computed ahead, or 0.
-        waits: whether the kernel does nothing but wait for memory, so that its code need be no
+        strategy: what is special about the loops of a unit.
+        large_buffers: buffers that caches do not hold: lanes gathered from them are better read one
+            by one.
+        gather_bits: bits of the integers that hold indices of gathers computed ahead
+            (`kernel.schedule.gathers`); 0: none are.
+        streams: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
-        turning: how short rows are turned around, to be folded in lanes of rows, or None.
-        gathers_rows: whether lanes run along short rows whose places are computed ahead for a
-            block of rows.
-        chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
+        is_chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
             code as good as its slow way does.
-        written_out: whether passes have a copy of their point for each place on their axes.
+        unrolls_passes: whether passes have a copy of their point for each position of their axes.
     """
 
     vector_axis: Axis | None
@@ -66,18 +166,17 @@ class LoopSchedule:
     units: int | Dim
     grain: int | Dim
     chunks: int | Dim
-    split: Split | None = None
-    tile: Axis | None = None
-    waits: bool = False
-    cuts: tuple[Cut, ...] = ()
-    staged: int = 0
-    row: Axis | None = None
-    computes_again: bool = False
-    far: frozenset[int] = frozenset()
-    rows: Axis | None = None
-    places: int = 0
-    overlaps: bool = False
-    chain: bool = False
-    written_out: bool = False
-    turning: Turning | None = None
-    gathers_rows: bool = False
+    strategy: Strategy = InLanes()
+    large_buffers: frozenset[int] = frozenset()
+    gather_bits: int = 0
+    streams: bool = False
+    is_chain: bool = False
+    unrolls_passes: bool = False
+
+    @property
+    def blocked_axes(self) -> tuple[Axis, ...]:
+        """The axes whose positions are dealt out in blocks, and by lanes."""
+        own = () if self.vector_axis is None else (self.vector_axis,)
+        if isinstance(self.strategy, SquareTiles | JoinedRows):
+            return (*own, self.strategy.axis)
+        return own

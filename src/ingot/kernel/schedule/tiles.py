@@ -13,7 +13,7 @@ from ingot.hlo import dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.support.records import record
+from ingot.kernel.schedule.loop_schedule import SquareTiles
 
 SIDE_TILES = 8
 """Tiles along each side of a block: whole cache lines and their neighbours at both ends."""
@@ -44,23 +44,7 @@ LEAST_ROW_BITS = 128
 """Narrower rows of a tile are no better either."""
 
 
-@record
-class Tiling:
-    """How a kernel that reads across its vector axis is tiled.
-
-    Attributes:
-        axis: the grid axis that makes square tiles with the vector axis.
-        side: elements along both.
-        overlaps: whether what is left over at an end is a whole tile that begins sooner: all that
-            is computed twice is read where nothing is written.
-    """
-
-    axis: Axis
-    side: int
-    overlaps: bool
-
-
-def tiling_of(kernel: LoopKernel, axis: Axis, register: int) -> Tiling | None:
+def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | None:
     """Return the tiles that a kernel with a vector axis needs on registers of so many bits.
 
     A row of a tile is a register of the widest elements, less where an axis is shorter.
@@ -83,7 +67,7 @@ def tiling_of(kernel: LoopKernel, axis: Axis, register: int) -> Tiling | None:
     side = max(least, register // max(widest, LANE_BITS))
     while side > least and (_is_short(axis, side) or _is_short(best, side)):
         side //= 2
-    return Tiling(best, side, _may_overlap(kernel, found[best], (axis, best), side))
+    return SquareTiles(best, side, _may_overlap(kernel, found[best], (axis, best), side))
 
 
 def _may_overlap(kernel: LoopKernel, turned: list[Expr], axes: tuple[Axis, ...], side: int) -> bool:

@@ -83,7 +83,7 @@ class LoopEmitter(UnitEmitter):
 
     def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
         """Return the gathers along the last of `axes` whose places are computed ahead."""
-        if not self.schedule.places:
+        if not self.schedule.gather_bits:
             return ()
         return gathers(tuple(e for item in passes for e in item.exprs), axes)
 
@@ -126,7 +126,7 @@ class LoopEmitter(UnitEmitter):
             return self._at(name, position, Lanes(name, lanes, None, aligned), values, block)
 
         if ahead:
-            places = PlacesAhead(self.emitter, ahead, self.schedule.places, lanes, at)
+            places = PlacesAhead(self.emitter, ahead, self.schedule.gather_bits, lanes, at)
             values = places.loop(low, whole, carried, body)
         else:
             values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
@@ -258,10 +258,10 @@ class LoopEmitter(UnitEmitter):
         body: Callable[[IndexValue, list[Value]], list[Value]],
     ) -> list[Value]:
         """Run `body` at each position: in a loop, or in a copy each where the schedule says so."""
-        if not self.schedule.written_out:
+        if not self.schedule.unrolls_passes:
             return self.f.loop(low, high, 1, values, body)
-        assert isinstance(low, int), "what is written out has a known length"
-        assert isinstance(high, int), "what is written out has a known length"
+        assert isinstance(low, int), "what is unrolled has a known length"
+        assert isinstance(high, int), "what is unrolled has a known length"
         for position in range(low, high):
             values = body(position, values)
         return values

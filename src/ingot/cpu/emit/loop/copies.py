@@ -10,7 +10,6 @@ Invariant: elements are copied as they are in memory, so every bit stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 from ingot.cpu.emit.values.indices import IndexValue
 from ingot.cpu.emit.values.types import memory_type
@@ -20,7 +19,7 @@ from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
 from ingot.kernel.loop.collapse import CHOICES
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, Pieces
 from ingot.kernel.schedule.pieces import narrowed
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
@@ -32,14 +31,13 @@ LONG_BYTES = 1024
 def only_copies(kernel: LoopKernel, schedule: LoopSchedule) -> bool:
     """Whether a kernel is nothing but copies of long runs, in every piece."""
     axis = schedule.vector_axis
-    if axis is None or schedule.tile is not None or schedule.rows is not None or schedule.staged:
+    if axis is None or not isinstance(schedule.strategy, InLanes | Pieces):
         return False
     if not isinstance(axis.extent, int) or any(e.op not in CHOICES for e in walk(kernel.exprs)):
         return False
-    if not schedule.cuts:
+    if isinstance(schedule.strategy, InLanes):
         return is_copied(kernel.passes, axis.name, axis.extent)
-    for ranges in product(*(cut.ranges() for cut in schedule.cuts)):
-        known = {cut.axis.name: held for cut, held in zip(schedule.cuts, ranges, strict=True)}
+    for known in schedule.strategy.ranges():
         first, last = known[axis.name]
         passes = [narrowed(item, known) for item in kernel.passes]
         if not is_copied(passes, axis.name, last + 1 - first):

@@ -35,7 +35,7 @@ class GatheredRowsEmitter(LoopEmitter):
 
     @property
     def _place(self) -> Type:
-        return lt.I32 if self.schedule.places == lt.I32.bits else lt.I64
+        return lt.I32 if self.schedule.gather_bits == lt.I32.bits else lt.I64
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
-The body is `body`'s, in square tiles `tile`'s, in pieces `pieces`', of rows folded
-together `rows`', of updates in order `staged`'s; reductions in parts are `split`'s. How kernels are
-called is in `kernel_abi`.
+The schedule's strategy says who emits the body (`EMITTERS`); how kernels are called is in
+`kernel_abi`.
 """
 
 from __future__ import annotations
@@ -15,19 +14,41 @@ from ingot.cpu.emit.loop.body import LoopEmitter
 from ingot.cpu.emit.loop.copies import only_copies
 from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
 from ingot.cpu.emit.loop.pieces import PieceEmitter
-from ingot.cpu.emit.loop.rows import RowsEmitter
+from ingot.cpu.emit.loop.rows import JoinedRowsEmitter
 from ingot.cpu.emit.loop.split import emit_split_kernel
 from ingot.cpu.emit.loop.staged import StagedEmitter
 from ingot.cpu.emit.loop.tile import TiledLoopEmitter
-from ingot.cpu.emit.loop.turned import TurnedEmitter
+from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
 from ingot.cpu.emit.values.indices import IndexValue
 from ingot.cpu.emit.values.types import memory_type
 from ingot.cpu.emit.values.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import (
+    GatheredRows,
+    InLanes,
+    JoinedRows,
+    LoopSchedule,
+    Pieces,
+    SplitReduction,
+    SquareTiles,
+    StagedUpdates,
+    Strategy,
+    TransposedRows,
+)
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
+
+EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
+    InLanes: LoopEmitter,
+    Pieces: PieceEmitter,
+    SquareTiles: TiledLoopEmitter,
+    StagedUpdates: StagedEmitter,
+    JoinedRows: JoinedRowsEmitter,
+    GatheredRows: GatheredRowsEmitter,
+    TransposedRows: TransposedRowsEmitter,
+}
+"""Who emits the units of a kernel, by its strategy. A split reduction has two phases of its own."""
 
 
 def emit_loop_kernel(
@@ -35,9 +56,9 @@ def emit_loop_kernel(
 ) -> EmittedKernel:
     """Emit the functions of a loop kernel into `module`."""
     count = len(kernel.buffers)
-    if schedule.split is not None:
-        return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
-    is_quick = schedule.waits or only_copies(kernel, schedule)
+    if isinstance(schedule.strategy, SplitReduction):
+        return emit_split_kernel(module, symbol, kernel, schedule, schedule.strategy, fma)
+    is_quick = schedule.streams or only_copies(kernel, schedule)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     body = _emit_body(f, emitter, chunk, kernel, schedule)
     f.ret()
@@ -47,7 +68,7 @@ def emit_loop_kernel(
         count,
         kernel.symbols,
         micro_kernels=body.shared,
-        is_quick=is_quick or schedule.chain,
+        is_quick=is_quick or schedule.is_chain,
     )
 
 
@@ -66,7 +87,7 @@ def emit_in_place(
     if schedule.chunks == 0:
         return
     assert schedule.chunks == 1, "small kernels are one chunk"
-    assert schedule.split is None, "small kernels have no parts"
+    assert not isinstance(schedule.strategy, SplitReduction), "small kernels have no parts"
     emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
     _emit_body(f, emitter, f.const(lt.I64, 0), kernel, schedule)
 
@@ -82,15 +103,9 @@ def _emit_body(
     for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
-    emitter.far = schedule.far
-    emitter.keeps_order = schedule.chain
-    chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
-    chosen = PieceEmitter if schedule.cuts else chosen
-    chosen = StagedEmitter if schedule.staged else chosen
-    chosen = RowsEmitter if schedule.rows is not None else chosen
-    chosen = GatheredRowsEmitter if schedule.gathers_rows else chosen
-    chosen = TurnedEmitter if schedule.turning is not None else chosen
-    body = chosen(f, emitter, kernel, schedule)
+    emitter.far = schedule.large_buffers
+    emitter.keeps_order = schedule.is_chain
+    body = EMITTERS[type(schedule.strategy)](f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:
         # Its axes' bounds are numbers then, and loops of one round are none.

@@ -15,6 +15,7 @@ from ingot.cpu.emit.loop.copies import copy_runs, is_copied
 from ingot.cpu.emit.values.indices import IndexValue
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.schedule.loop_schedule import Pieces
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed
 from ingot.llvm.values import Value
@@ -24,13 +25,13 @@ FEW_LANES = 16
 
 
 class PieceEmitter(LoopEmitter):
-    """Emits a kernel whose schedule has cuts."""
+    """Emits a kernel whose schedule cuts axes into pieces."""
 
     block: tuple[IndexValue, IndexValue]
     kernel: LoopKernel
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        *outer, vector = self.schedule.cuts
+        *outer, vector = self._strategy(Pieces).cuts
         # Loops along the axis take its name over from the number of the block.
         extent, block = axis.extent, self.schedule.block
         if isinstance(extent, int) and isinstance(block, int) and extent <= block:

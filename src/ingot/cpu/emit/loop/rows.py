@@ -11,6 +11,7 @@ from ingot.cpu.emit.loop.body import LoopEmitter, divides
 from ingot.cpu.emit.loop.folds import Folding
 from ingot.cpu.emit.values.indices import Lanes
 from ingot.kernel.ir import Axis, Pass
+from ingot.kernel.schedule.loop_schedule import JoinedRows
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -19,8 +20,8 @@ Parts = tuple[Value, ...]
 """The accumulators of one reduction."""
 
 
-class RowsEmitter(LoopEmitter):
-    """Emits a kernel whose schedule folds rows together."""
+class JoinedRowsEmitter(LoopEmitter):
+    """Emits a kernel whose schedule joins rows."""
 
     collected: list[Value]
 
@@ -29,9 +30,7 @@ class RowsEmitter(LoopEmitter):
 
     @property
     def _rows(self) -> Axis:
-        rows = self.schedule.rows
-        assert rows is not None, "the schedule says which axis"
-        return rows
+        return self._strategy(JoinedRows).axis
 
     def passes(self) -> None:
         """Emit all passes of a block of rows."""

@@ -20,7 +20,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, Split
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, SplitReduction
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import vector
@@ -33,7 +33,7 @@ def emit_split_kernel(
     symbol: str,
     kernel: LoopKernel,
     schedule: LoopSchedule,
-    split: Split,
+    split: SplitReduction,
     fma: bool,
 ) -> EmittedKernel:
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
@@ -41,7 +41,7 @@ def emit_split_kernel(
     layout = PartialLayout.of(schedule, kernel.passes[0], module.vector_bits)
     fold = plain_fold(kernel, schedule, fma)
     has_little_left = fold is not None or not any(item.axes for item in kernel.passes[1:])
-    is_quick = has_little_left and schedule.waits
+    is_quick = has_little_left and schedule.streams
     _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma, is_quick=is_quick)
     scratch_bytes = split.count * schedule.units * layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
@@ -64,7 +64,7 @@ class Fold:
     name: str
     kernel: LoopKernel
     schedule: LoopSchedule
-    split: Split
+    split: SplitReduction
     fma: bool
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
@@ -100,8 +100,8 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | 
         parameters=("parts",),
     )
     name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
-    plain = replace(schedule, split=None, waits=False)
-    return Fold(name, general, plain, Split(parts, parts), fma)
+    plain = replace(schedule, strategy=InLanes(), streams=False)
+    return Fold(name, general, plain, SplitReduction(parts, parts), fma)
 
 
 def _emit_rest(
@@ -109,7 +109,7 @@ def _emit_rest(
     symbol: str,
     kernel: LoopKernel,
     schedule: LoopSchedule,
-    split: Split,
+    split: SplitReduction,
     fma: bool,
     *,
     is_quick: bool,
@@ -217,7 +217,7 @@ def _emit_parts(
     symbol: str,
     kernel: LoopKernel,
     schedule: LoopSchedule,
-    split: Split,
+    split: SplitReduction,
     layout: PartialLayout,
     fma: bool,
     *,
@@ -227,7 +227,7 @@ def _emit_parts(
     count = len(kernel.buffers)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     scratch = scratch_of(f, count)
-    parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
+    parts = PartEmitter(f, emitter, kernel, schedule)
     length = emitter.index(split.length)
     low = f.imul(chunk, length)
     high = f.imin(f.iadd(low, length), emitter.index(kernel.passes[0].axes[0].extent))

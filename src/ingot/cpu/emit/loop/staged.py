@@ -24,6 +24,7 @@ from ingot.cpu.emit.values.indices import IndexValue, Lanes
 from ingot.cpu.emit.values.types import memory_type, narrow, widen
 from ingot.cpu.emit.values.values import combine
 from ingot.kernel.ir import Axis, Store
+from ingot.kernel.schedule.loop_schedule import StagedUpdates
 from ingot.llvm import types as lt
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
@@ -67,13 +68,17 @@ class StagedEmitter(LoopEmitter):
     @property
     def place(self) -> Type:
         """The type of places that are computed together."""
-        return lt.I32 if self.schedule.places == lt.I32.bits else lt.I64
+        return lt.I32 if self._staged.index_bits == lt.I32.bits else lt.I64
+
+    @property
+    def _staged(self) -> StagedUpdates:
+        return self._strategy(StagedUpdates)
 
     def _unit_axes(self) -> list[Axis]:
-        return [axis for axis in super()._unit_axes() if axis != self.schedule.row]
+        return [axis for axis in super()._unit_axes() if axis != self._staged.row]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        f, row = self.f, self.schedule.row
+        f, row = self.f, self._staged.row
         low, high = self._block_bounds(axis)
         varying = {axis.name} if row is None else {axis.name, row.name}
         self._prepare(self.kernel.passes, frozenset(varying))
@@ -81,8 +86,8 @@ class StagedEmitter(LoopEmitter):
         memory = memory_type(store.value.dtype)
         held = memory if row is None else vector(memory, self.schedule.lanes[0])
         self.nothing = [f.const(lt.I64, -1), f.zero(held)]
-        chosen = self._computed_again if self.schedule.computes_again else self._from_stack
-        lanes = self.schedule.staged
+        chosen = self._computed_again if self._staged.recomputes else self._from_stack
+        lanes = self._staged.count
         whole = divides(lanes, axis.extent, self.schedule.block)
         self.vectorize(
             axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at), whole
@@ -90,7 +95,7 @@ class StagedEmitter(LoopEmitter):
 
     def _from_stack(self, store: Store, held: list[Value]) -> list[Value]:
         """Make a block of updates of single elements, whose places and values are staged."""
-        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        f, emitter, lanes = self.f, self.emitter, self._staged.count
         where, bits = self._places(store)
         element, memory = store.value.dtype, memory_type(store.value.dtype)
         value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
@@ -114,7 +119,7 @@ class StagedEmitter(LoopEmitter):
         f, emitter = self.f, self.emitter
         (axis,) = self._cut_axes()
         first = emitter.names[axis.name]
-        row, lanes = self.schedule.row, self._row_lanes()
+        row, lanes = self._staged.row, self._row_lanes()
         if row is not None:
             emitter.names[row.name] = 0
         emitter.open_scope()
@@ -139,7 +144,7 @@ class StagedEmitter(LoopEmitter):
 
     def _row_lanes(self) -> Lanes | None:
         """Return the lanes of each update, None for one element."""
-        f, row, count = self.f, self.schedule.row, self.schedule.lanes[0]
+        f, row, count = self.f, self._staged.row, self.schedule.lanes[0]
         if row is None:
             return None
         assert isinstance(row.extent, int), "the schedule stages rows of known lengths"
@@ -155,7 +160,7 @@ class StagedEmitter(LoopEmitter):
 
     def _places(self, store: Store) -> tuple[Value, Value | None]:
         """Return where a block's updates go, and the bits of those that count (None: all)."""
-        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        f, emitter, lanes = self.f, self.emitter, self._staged.count
         where = places_of(emitter, store.index, store.values, self.place, lanes)
         mask = emitter.lanes.mask if emitter.lanes is not None else None
         if store.mask is not None:

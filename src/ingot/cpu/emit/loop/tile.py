@@ -17,6 +17,7 @@ from ingot.cpu.emit.values.values import ValueEmitter
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis
+from ingot.kernel.schedule.loop_schedule import SquareTiles
 from ingot.kernel.schedule.tiles import transposed_loads
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
@@ -64,23 +65,22 @@ class Tiles:
 
 
 class TiledLoopEmitter(LoopEmitter):
-    """Emits a kernel whose schedule has a tile axis."""
+    """Emits a kernel whose schedule has square tiles."""
 
     def _cut_axes(self) -> list[Axis]:
-        tile = self.schedule.tile
-        return ([tile] if tile is not None else []) + super()._cut_axes()
+        return [self._strategy(SquareTiles).axis, *super()._cut_axes()]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         """Run `body` for one block of both axes: square tiles, then what is left over."""
-        f, side, tile = self.f, self.schedule.lanes[0], self.schedule.tile
-        assert tile is not None, "a tiled schedule has a tile axis"
+        f, strategy = self.f, self._strategy(SquareTiles)
+        side, tile = strategy.side, strategy.axis
         low, high = self._block_bounds(axis)
         first, last = self._block_bounds(tile)
         self._prepare(self.kernel.passes, frozenset((axis.name, tile.name)))
         loads = transposed_loads(self.kernel.exprs, axis.name, tile.name)
         tiles = Tiles(self.emitter, loads, axis.name, side)
         self.shared = tiles.shared
-        if self.schedule.overlaps:
+        if strategy.overlaps:
             self._overlapping(tiles, (axis, tile), (low, high), (first, last), body)
             return
         only_whole = divides(side, axis.extent, self.schedule.block)

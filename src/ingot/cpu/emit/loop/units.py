@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ingot.cpu.emit.values.indices import IndexValue
 from ingot.cpu.emit.values.values import ValueEmitter
@@ -18,6 +19,8 @@ from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
+
+_Kind = TypeVar("_Kind")
 
 
 class UnitEmitter(ABC):
@@ -35,6 +38,12 @@ class UnitEmitter(ABC):
         self.emitter = emitter
         self.kernel = kernel
         self.schedule = schedule
+
+    def _strategy(self, kind: type[_Kind]) -> _Kind:
+        """Return the schedule's strategy, which is of the kind that this emitter spells out."""
+        found = self.schedule.strategy
+        assert isinstance(found, kind), "each kind of strategy has its emitter"
+        return found
 
     @abstractmethod
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:

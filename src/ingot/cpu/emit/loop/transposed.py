@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows turned around in registers (`schedule.turned_rows`): columns folded row by lane.
+"""Short rows transposed in registers (`schedule.transposed_rows`): each lane folds a row.
 
 A block's columns go to the stack; the fold reads one after the other. The last rows, behind which
 too little of the array lies to be read in whole vectors, are folded one by one.
@@ -15,61 +15,59 @@ from ingot.cpu.emit.values.squares import transpose
 from ingot.cpu.emit.values.types import memory_type, widen
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, Pass
-from ingot.kernel.schedule.turned_rows import Turning
+from ingot.kernel.schedule.loop_schedule import TransposedRows
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-class TurnedEmitter(LoopEmitter):
-    """Emits a kernel whose schedule turns rows around."""
+class TransposedRowsEmitter(LoopEmitter):
+    """Emits a kernel whose schedule transposes short rows."""
 
     columns: dict[Expr, Value]
     """The room of each load's columns."""
 
     @property
-    def _turning(self) -> Turning:
-        turning = self.schedule.turning
-        assert turning is not None, "the schedule says how"
-        return turning
+    def _shape(self) -> TransposedRows:
+        return self._strategy(TransposedRows)
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        f, turning = self.f, self._turning
+        f, shape = self.f, self._shape
         low, high = self._block_bounds(axis)
         first = self.kernel.passes[0]
         self._prepare(self.kernel.passes, frozenset((axis.name, first.axes[0].name)))
         loads = [item for item in walk(first.exprs) if item.op == "load"]
-        count = turning.lanes * turning.width
+        count = shape.lanes * shape.width
         rooms = {load: f.alloca(memory_type(load.dtype), count, 64) for load in loads}
         # So many rows at the end are shorter than what is read of each.
         length = self.emitter.index(first.axes[0].extent)
-        short = f.idiv(turning.width - 1, length)
+        short = f.idiv(shape.width - 1, length)
         safe = f.imax(f.imin(high, f.isub(self.emitter.index(axis.extent), short)), low)
-        whole = self._rounded(low, safe, turning.lanes)
+        whole = self._rounded(low, safe, shape.lanes)
 
         def block(position: IndexValue, lanes: Lanes | None) -> list[Value]:
             def run(_: list[Value]) -> list[Value]:
                 self.columns = {}
                 if lanes is not None:
-                    self._turn(rooms, first.axes[0].name)
+                    self._transpose(rooms, first.axes[0].name)
                     self.columns = rooms
                 body()
                 return []
 
             return self._at(axis.name, position, lanes, [], run)
 
-        lanes = Lanes(axis.name, turning.lanes)
-        f.loop(low, whole, turning.lanes, [], lambda at, _: block(at, lanes))
+        lanes = Lanes(axis.name, shape.lanes)
+        f.loop(low, whole, shape.lanes, [], lambda at, _: block(at, lanes))
         f.loop(whole, high, 1, [], lambda at, _: block(at, None))
 
     def passes(self) -> None:
         """Emit all passes of a block of rows, or of one."""
-        lanes = self._turning.lanes if self.columns else 1
+        lanes = self._shape.lanes if self.columns else 1
         for item in self.kernel.passes:
             self.one_pass(item, lanes)
 
-    def _turn(self, rooms: dict[Expr, Value], along: str) -> None:
+    def _transpose(self, rooms: dict[Expr, Value], along: str) -> None:
         """Read whole rows and store their columns."""
-        f, emitter, turning = self.f, self.emitter, self._turning
+        f, emitter, shape = self.f, self.emitter, self._shape
         emitter.names[along] = 0
         emitter.open_scope()
         for load, room in rooms.items():
@@ -78,8 +76,8 @@ class TurnedEmitter(LoopEmitter):
                 emitter.buffers[access.buffer], emitter.base_index(access.index, ()), memory
             )
             step = emitter.index(self.kernel.passes[0].axes[0].extent)
-            side = min(turning.lanes, turning.width)
-            for start in range(0, turning.width, side):
+            side = min(shape.lanes, shape.width)
+            for start in range(0, shape.width, side):
                 rows = [
                     f.concat_lanes(
                         [
@@ -87,19 +85,19 @@ class TurnedEmitter(LoopEmitter):
                                 vector(memory, side),
                                 f.gep(source, f.iadd(f.imul(step, row), start), memory),
                             )
-                            for row in range(number, turning.lanes, side)
+                            for row in range(number, shape.lanes, side)
                         ]
                     )
                     for number in range(side)
                 ]
                 for number, column in enumerate(transpose(f, rows), start):
-                    f.store(column, f.gep(room, number * turning.lanes, memory))
+                    f.store(column, f.gep(room, number * shape.lanes, memory))
         emitter.close_scope()
 
     def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
         """Emit one column of a block of rows."""
         if item.axes:
-            f, lanes = self.f, self._turning.lanes
+            f, lanes = self.f, self._shape.lanes
             column = self.emitter.names[item.axes[0].name]
             for load, room in self.columns.items():
                 memory = memory_type(load.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows turned around in registers: every length and type, rows left over, ends of memory."""
+"""Short rows transposed in registers: every length and type, rows left over, ends of memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.against_evaluator import agrees
 
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
-from ingot.kernel.schedule.turned_rows import LEAST_ELEMENTS
+from ingot.kernel.schedule.transposed_rows import LEAST_ELEMENTS
 from ingot.llvm.target import host_levels
 
 TYPES = {

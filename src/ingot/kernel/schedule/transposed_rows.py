@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows that are folded with a lane each: whole rows are read and turned around in registers.
+"""Short rows that are folded with a lane each: whole rows are read and transposed in registers.
 
 Folded along itself a row of five leaves most lanes empty; with a lane for each row every load of
 one column gathers. Instead as many rows as a register has lanes are read whole, in vectors of 8 or
-16 elements, and turned around: columns are vectors of rows, folded one after the other. Beside the
-tiles of transposes (`tiles`); `cpu.emit.loop.turned` spells it out.
+16 elements, and transposed: columns are vectors of rows, folded one after the other. Beside the
+tiles of transposes (`tiles`); `cpu.emit.loop.transposed` spells it out.
 
 Invariant: every row's elements are folded in order; nothing is read outside of the array.
 """
@@ -16,14 +16,14 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.lane_counts import Vectors, is_expensive
 from ingot.kernel.schedule.lane_folds import starts_from_identity
+from ingot.kernel.schedule.loop_schedule import TransposedRows
 from ingot.kernel.schedule.tiles import LANE_BITS
-from ingot.support.records import record
 
 WIDTHS = (8, 16)
 """Elements that are read of each row."""
 
 LEAST_ROW, LONGEST_ROW = 3, 8
-"""Rows that are turned around: of longer ones folds of one op are as quick along themselves."""
+"""Rows that are transposed: of longer ones folds of one op are as quick along themselves."""
 
 LEAST_ELEMENTS = 1 << 14
 """Fewer elements are folded before the longer code is compiled."""
@@ -35,21 +35,8 @@ UNIT_BLOCKS = 32
 """Blocks of lanes of a unit."""
 
 
-@record
-class Turning:
-    """How rows are turned around.
-
-    Attributes:
-        lanes: rows of a block.
-        width: elements that are read of each.
-    """
-
-    lanes: int
-    width: int
-
-
-def turning_of(kernel: LoopKernel, vectors: Vectors) -> Turning | None:
-    """Return how the rows of a kernel are turned around, None if they are not."""
+def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | None:
+    """Return how the rows of a kernel are transposed, None if they are not."""
     if kernel.serial or kernel.kept or not kernel.grid or vectors.bits < WIDTHS[0] * LANE_BITS:
         return None
     first, *rest = kernel.passes
@@ -68,7 +55,7 @@ def turning_of(kernel: LoopKernel, vectors: Vectors) -> Turning | None:
     if not widest:
         return None
     width = next(width for width in WIDTHS if width >= length)
-    return Turning(vectors.bits // widest, width)
+    return TransposedRows(vectors.bits // widest, width)
 
 
 def _widest(item: Pass, rows: Axis, length: int) -> int:

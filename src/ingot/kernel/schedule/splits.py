@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Split reductions: which large reductions of few units are cut into parts, and how long those are.
+
+The cut depends on sizes alone, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.schedule.lane_folds import folds_lanes
+from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.kernel.schedule.shares import LARGE_SHARE, share_of
+from ingot.kernel.schedule.work import ceil_div, pass_work, weight
+
+ENOUGH_UNITS = 16
+"""Kernels of as many units are shared out as they are."""
+
+MAX_SPLITS = 256
+"""Parts at most."""
+
+WHOLE_LINES = 64
+"""Lengths of parts of a single axis are multiples: whole vectors of every type."""
+
+
+def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> SplitReduction | None:
+    """Cut a reduction when there are too few units, of `points` grid points each, to share it out.
+
+    Only kernels whose first pass is the only one with axes: then the parts are combined and the
+    rest runs once. `rows`: how many are read from end to end before the next ones, if not 0.
+    """
+    if kernel.serial or not kernel.passes or not isinstance(units, int):
+        return None
+    if units >= ENOUGH_UNITS and not rows:
+        return None
+    first, *rest = kernel.passes
+    if not first.axes or not first.reductions or first.stores or any(i.axes for i in rest):
+        return None
+    if not folds_lanes(first):
+        return None
+    outer = first.axes[0].extent
+    per_step = pass_work(first) * points
+    if isinstance(per_step, int) and isinstance(outer, int):
+        if per_step * units < LARGE_SHARE or outer < 2:
+            return None
+        step_work = max(1, per_step * units // outer)
+        length = max(1, share_of(per_step * units) // step_work, -(-outer // MAX_SPLITS))
+        length = -(-length // rows) * rows if rows else _aligned(length, first)
+        return SplitReduction(length, -(-outer // length), rows) if length < outer else None
+    if isinstance(outer, int):
+        return None
+    inner = dim.product(axis.extent for axis in first.axes[1:])
+    step_work = dim.maximum(inner * weight(first.exprs) * units * points, 1)
+    by_work = dim.maximum(dim.floordiv(LARGE_SHARE, step_work), 1)
+    length = dim.maximum(by_work, ceil_div(outer, MAX_SPLITS))
+    if len(first.axes) == 1:
+        length = ceil_div(length, WHOLE_LINES) * WHOLE_LINES
+    # Nothing to reduce is still one part: the last phase reads the first part's value.
+    return SplitReduction(length, dim.maximum(ceil_div(outer, length), 1), rows)
+
+
+def _aligned(length: int, first: Pass) -> int:
+    return -(-length // WHOLE_LINES) * WHOLE_LINES if len(first.axes) == 1 else length

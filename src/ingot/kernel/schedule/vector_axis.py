@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which grid axis a kernel's lanes run along: the one that its loads walk with stride one.
+
+None: lanes run along each pass's last axis (rows are reduced across lanes, then folded).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.schedule.lane_counts import is_expensive
+from ingot.kernel.schedule.lane_folds import folds_lanes
+
+SHORT_ROW, MANY_ROWS = 12, 64
+"""Rows up to this length are computed side by side, a lane each, where there are so many."""
+
+GATHER_PENALTY = 4
+"""A gathered load costs as much as this many loads in one piece gain."""
+
+
+def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
+    """Return the grid axis for lanes, or None when passes vectorize their own axes."""
+    if not kernel.grid:
+        return None
+    inner = [item for item in kernel.passes if item.axes]
+    if not inner:
+        return _best_store_axis(kernel)
+    along_pass = sum(_walk_score(item.exprs, item.axes[-1].name) for item in inner)
+    along_grid = Counter(
+        {
+            axis: sum(_walk_score(item.exprs, axis.name) for item in inner)
+            for axis in kernel.grid
+            if axis.extent != 1
+        }
+    )
+    if not along_grid:
+        return None
+    if has_short_rows(kernel, inner):
+        return kernel.grid[-1]
+    needs_order = any(not folds_lanes(item) for item in inner)
+    axis, count = along_grid.most_common(1)[0]
+    small = isinstance(axis.extent, int) and axis.extent < 8
+    if count > along_pass or (needs_order and not small and count == along_pass):
+        return axis
+    is_running = any(item.is_running for item in inner)
+    # Steps that wait for one another: rows side by side wait together, though their loads gather.
+    return kernel.grid[-1] if needs_order and not is_running and _has_many_rows(kernel) else None
+
+
+def _has_many_rows(kernel: LoopKernel) -> bool:
+    """Whether rows fill lanes; where their number is not known it is taken for granted."""
+    last = kernel.grid[-1].extent
+    return not isinstance(last, int) or last >= MANY_ROWS
+
+
+def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
+    """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
+    lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
+    short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
+    return (
+        _has_many_rows(kernel) and short and any(is_expensive(node) for node in walk(kernel.exprs))
+    )
+
+
+def _best_store_axis(kernel: LoopKernel) -> Axis:
+    stores = [store for item in kernel.passes for store in item.stores]
+    scores = {
+        axis: sum(1 for store in stores if coefficient(store.index, axis.name) == 1)
+        for axis in kernel.grid
+    }
+    return max(reversed(kernel.grid), key=lambda axis: scores[axis])
+
+
+def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
+    """Return how well lanes along `name` read: in one piece, the same element, or gathered."""
+    steps = [_step(item, name) for item in walk(exprs) if item.op == "load"]
+    gathered = sum(1 for step in steps if step not in (0, 1))
+    return sum(1 for step in steps if step == 1) - GATHER_PENALTY * gathered
+
+
+def _step(load: Expr, name: str) -> int | Dim | None:
+    """Return how far a load moves with an axis; None where it is not known, or varies."""
+    values = load.args[1:] if load.payload.masked else load.args
+    is_by_value = any(name in value.axes for value in values)
+    return None if is_by_value else coefficient(load.payload.index, name)
+
+
+def is_column_reduction(kernel: LoopKernel) -> bool:
+    """Whether lanes along the grid fold a column each."""
+    return any(item.axes and item.reductions for item in kernel.passes)
