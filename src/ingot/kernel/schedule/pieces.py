@@ -2,21 +2,24 @@
 """Pieces of a grid in which masks are known: what concatenate, pad and slices of them make.
 
 `x` beside `y` is, at each point, a choice between two loads. Along each axis the comparisons of a
-kernel change at a few places; between two of them every comparison is true or false, and what is
-left of the expressions has no masks. `cut_axes` finds the places, `narrowed` gives a pass as it is
-in one piece.
+kernel change at a few positions; between two of them every comparison is true or false, and what is
+left of the expressions has no masks. `cut_axes` finds the positions, `narrowed` gives a pass as it
+is in one piece. Positions may be symbolic, where their order is plain: `x` of `n` elements beside
+`y` of `m` is cut at `n`.
 
-Invariant: in its piece the narrowed pass stores what the whole pass stores.
+Invariant: in its piece the narrowed pass stores what the whole pass stores. A piece of symbolic
+length may be empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
-from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dim import Dim, exact_quotient, never_negative, symbols_of
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
@@ -49,7 +52,7 @@ MAX_WIDE_NODES = 250
 MAX_BAND_NODES = 250
 """The same where only other axes are cut: masks that hold for whole rows cost little."""
 
-Range = tuple[int, int]
+Range = tuple[int | Dim, int | Dim]
 """First and last position of a piece along an axis."""
 
 
@@ -58,11 +61,10 @@ class Cut:
     """An axis in pieces, which begin at 0 and at each of `places`."""
 
     axis: Axis
-    places: tuple[int, ...]
+    places: tuple[int | Dim, ...]
 
     def ranges(self) -> list[Range]:
         """Return the first and the last position of every piece."""
-        assert isinstance(self.axis.extent, int), "only axes of known extent are cut"
         starts = (0, *self.places)
         ends = (*self.places, self.axis.extent)
         return [(start, end - 1) for start, end in zip(starts, ends, strict=True)]
@@ -82,8 +84,6 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     if not is_move and count <= MAX_WIDE_NODES:
         cuts = [_around_inside(cut, most_bands) for cut in cuts]
         vector = _around_inside(vector, most_pieces)
-    if not isinstance(vector_axis.extent, int):
-        return ()
     if len(vector.places) >= most_pieces and not _are_parts(kernel, vector, count):
         return ()
     size = count * (len(vector.places) + 1)
@@ -127,12 +127,13 @@ def _around_inside(cut: Cut, most: int) -> Cut:
 
     So it is with wide windows: their masks change at many places, all of them near the ends.
     """
-    if len(cut.places) < most:
+    known = [place for place in cut.places if isinstance(place, int)]
+    extent = cut.axis.extent
+    if len(cut.places) < most or len(known) < len(cut.places) or not isinstance(extent, int):
         return cut
-    first, last = max(cut.ranges(), key=lambda piece: piece[1] - piece[0])
-    assert isinstance(cut.axis.extent, int), "only axes of known extent are cut"
-    is_most = 2 * (last - first) > cut.axis.extent
-    return Cut(cut.axis, tuple(p for p in (first, last + 1) if p in cut.places)) if is_most else cut
+    first, end = max(pairwise((0, *known, extent)), key=lambda ends: ends[1] - ends[0])
+    is_most = 2 * (end - 1 - first) > extent
+    return Cut(cut.axis, tuple(p for p in (first, end) if p in known)) if is_most else cut
 
 
 def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
@@ -147,35 +148,65 @@ def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
     return [item for item in seen if item.op == "compare"]
 
 
-def _places(comparisons: list[Expr], axis: Axis) -> tuple[int, ...]:
-    """Return where comparisons of the axis with numbers change."""
-    if not isinstance(axis.extent, int):
-        return ()
-    found: set[int] = set()
+def _places(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:
+    """Return where comparisons of the axis with numbers and sizes change, in order."""
+    found: set[int | Dim] = set()
     for node in comparisons:
         found |= _changes(node, axis.name)
-    return tuple(sorted(place for place in found if 0 < place < axis.extent))
+    extent = axis.extent
+    if isinstance(extent, int):
+        return tuple(sorted(p for p in found if isinstance(p, int) and 0 < p < extent))
+    inside = [p for p in found if never_negative(p) and never_negative(extent - p)]
+    ordered: list[int | Dim] = []
+    for place in sorted(inside, key=str):
+        if place not in (0, extent):
+            _put_in_order(place, ordered)
+    return tuple(ordered)
 
 
-def _changes(node: Expr, name: str) -> set[int]:
+def _put_in_order(place: int | Dim, ordered: list[int | Dim]) -> None:
+    """Insert a position where it belongs, unless it is not plain where that is."""
+    low, high = 0, len(ordered)
+    while low < high:
+        middle = (low + high) // 2
+        if never_negative(place - ordered[middle]):
+            low = middle + 1
+        elif never_negative(ordered[middle] - place):
+            high = middle
+        else:
+            return
+    ordered.insert(low, place)
+
+
+def _changes(node: Expr, name: str) -> set[int | Dim]:
     """Return the positions at which a comparison differs from the one at the position before."""
     difference = _difference(node)
-    if difference is None or symbols_of((difference,)) != frozenset((name,)):
+    symbols = frozenset[str]() if difference is None else symbols_of((difference,))
+    if difference is None or name not in symbols or any(map(_varies, symbols - {name})):
         return set()
     factor = coefficient(difference, name)
     if not isinstance(factor, int):
         return set()
     rest = difference - factor * Dim.symbol(name)
-    if not isinstance(rest, int):
-        return set()
     given: CompareAttributes = node.payload
     # Where factor * x + rest is 0, rounded down, and whether it is exactly.
-    zero, over = divmod(-rest, factor)
+    if isinstance(rest, int):
+        zero, over = divmod(-rest, factor)
+    else:
+        quotient, over = exact_quotient(-rest, factor), 0
+        if quotient is None:
+            return set()
+        zero = quotient
     if given.direction in ("EQ", "NE"):
         return set() if over else {zero, zero + 1}
     # It changes its sign there or behind, as it falls or rises.
     is_behind = bool(over) or (given.direction in ("LE", "GT")) == (factor > 0)
     return {zero + 1 if is_behind else zero}
+
+
+def _varies(symbol: str) -> bool:
+    """Whether a symbol is an axis or a run-time value, not a size."""
+    return symbol[0] in "@$"
 
 
 def _difference(node: Expr) -> int | Dim | None:
@@ -250,31 +281,31 @@ class Narrower:
         linear = _linear_difference(node)
         if linear is None:
             return None
-        factors, low = linear
-        high = low
+        factors, rest = linear
+        low = high = rest
         for name, factor in factors:
             if name not in self.ranges:
                 return None
-            ends = [factor * end for end in self.ranges[name]]
-            low, high = low + min(ends), high + max(ends)
+            first, last = self.ranges[name][:: 1 if factor > 0 else -1]
+            low, high = low + factor * first, high + factor * last
         given: CompareAttributes = node.payload
         return _sign(given.direction, low, high)
 
 
 @lru_cache(maxsize=4096)
-def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int] | None:
-    """Return left - right of a comparison as a factor of each axis and a number, None if not so."""
+def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int | Dim] | None:
+    """Return left - right of a comparison as a factor of each axis and a size, None if not so."""
     rest = _difference(node)
     if rest is None:
         return None
     factors: list[tuple[str, int]] = []
-    for name in symbols_of((rest,)):
+    for name in filter(_varies, symbols_of((rest,))):
         factor = coefficient(rest, name)
         if not isinstance(factor, int):
             return None
         factors.append((name, factor))
         rest = rest - factor * Dim.symbol(name)
-    return (tuple(factors), rest) if isinstance(rest, int) else None
+    return tuple(factors), rest
 
 
 @cache
@@ -282,14 +313,25 @@ def _known(truth: bool) -> Expr:
     return ex.constant(np.bool_(truth))
 
 
-def _sign(direction: str, low: int, high: int) -> bool | None:
-    """Return whether low..high compares so with 0 everywhere (True), nowhere (False), or partly."""
+def _sign(direction: str, low: int | Dim, high: int | Dim) -> bool | None:
+    """Return whether low..high compares so with 0 everywhere (True), nowhere (False), or partly.
+
+    None, too, where sizes decide it.
+    """
     if direction in ("NE", "GT", "GE"):
         opposite = _sign({"NE": "EQ", "GT": "LE", "GE": "LT"}[direction], low, high)
         return None if opposite is None else not opposite
-    everywhere = {"EQ": low == high == 0, "LT": high < 0, "LE": high <= 0}
-    nowhere = {"EQ": low > 0 or high < 0, "LT": low >= 0, "LE": low > 0}
-    return True if everywhere[direction] else False if nowhere[direction] else None
+    if direction == "EQ":
+        apart = never_negative(low - 1) or never_negative(-high - 1)
+        return True if low == high == 0 else False if apart else None
+    bound = 1 if direction == "LT" else 0
+    return (
+        True
+        if never_negative(-high - bound)
+        else False
+        if never_negative(low - 1 + bound)
+        else None
+    )
 
 
 def _truth(value: Expr) -> bool | None:

@@ -45,8 +45,11 @@ def only_copies(kernel: LoopKernel, schedule: LoopSchedule) -> bool:
     return True
 
 
-def is_copied(passes: Sequence[Pass], axis: str, length: int) -> bool:
-    """Whether all that passes do along `axis` is to copy runs of `length` elements."""
+def is_copied(passes: Sequence[Pass], axis: str, length: int | Dim) -> bool:
+    """Whether all that passes do along `axis` is to copy runs of `length` elements.
+
+    Runs of symbolic lengths are taken for long ones.
+    """
     return all(
         not item.axes
         and not item.reductions
@@ -55,14 +58,15 @@ def is_copied(passes: Sequence[Pass], axis: str, length: int) -> bool:
     )
 
 
-def _is_copy(store: Store, axis: str, length: int) -> bool:
+def _is_copy(store: Store, axis: str, length: int | Dim) -> bool:
     load = store.value
     if load.op != "load" or load.args or store.values:
         return False
     if store.mask is not None or store.combiner is not None:
         return False
     steps = {coefficient(load.payload.index, axis), coefficient(store.index, axis)}
-    return steps == {1} and length * memory_type(load.dtype).bytes >= LONG_BYTES
+    is_long = isinstance(length, Dim) or length * memory_type(load.dtype).bytes >= LONG_BYTES
+    return steps == {1} and is_long
 
 
 def copy_runs(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ingot.cpu.emit.loop.body import LoopEmitter
 from ingot.cpu.emit.loop.copies import copy_runs, is_copied
 from ingot.cpu.emit.values.indices import IndexValue
+from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.short_rows import lanes_of_rows
 from ingot.kernel.schedule.loop_schedule import Pieces
@@ -59,13 +60,15 @@ class PieceEmitter(LoopEmitter):
 
             def here() -> None:
                 self.emitter.open_scope()
-                self.emitter.names[cut.axis.name] = self.f.isub(position, first)
+                start = self.emitter.index(first)
+                self.emitter.names[cut.axis.name] = self.f.isub(position, start)
                 self._band(rest, vector, {**ranges, cut.axis.name: (first, last)}, body)
                 self.emitter.names[cut.axis.name] = position
                 self.emitter.close_scope()
 
             if others:
-                self.f.if_(self.f.ile(position, last), here, lambda: bands(others))
+                end = self.emitter.index(last)
+                self.f.if_(self.f.ile(position, end), here, lambda: bands(others))
             else:
                 here()
 
@@ -83,22 +86,24 @@ class PieceEmitter(LoopEmitter):
             self._piece(vector.axis, (start, end), lanes, length, body)
         self.kernel = whole
 
-    def _place(self, bound: IndexValue, first: int, lanes: int, length: int) -> IndexValue:
+    def _place(
+        self, bound: IndexValue, first: int | Dim, lanes: int, length: int | Dim
+    ) -> IndexValue:
         """Return where a bound of the block lies in a piece: at a whole number of blocks of lanes.
 
         One unit ends where the next one begins.
         """
         f = self.f
-        behind = f.imax(f.isub(bound, first), 0)
+        behind = f.imax(f.isub(bound, self.emitter.index(first)), 0)
         rounded = f.imul(f.idiv(f.iadd(behind, lanes - 1), lanes), lanes)
-        return f.imin(rounded, length)
+        return f.imin(rounded, self.emitter.index(length))
 
     def _piece(
         self,
         axis: Axis,
         bounds: tuple[IndexValue, IndexValue],
         lanes: int,
-        length: int,
+        length: int | Dim,
         body: Callable[[], None],
     ) -> None:
         """Emit the loop of the current piece, whose positions are counted from its beginning."""
@@ -130,9 +135,9 @@ class PieceEmitter(LoopEmitter):
             found.append(((first, last), passes))
         return found
 
-    def _lanes(self, axis: Axis, length: int) -> int:
+    def _lanes(self, axis: Axis, length: int | Dim) -> int:
         """Return the lanes of a piece: those of a short one are not left empty."""
         lanes = self.schedule.lanes[0]
-        while lanes > 1 and lanes // 2 >= length:
+        while isinstance(length, int) and lanes > 1 and lanes // 2 >= length:
             lanes //= 2
         return lanes_of_rows(self.kernel, axis, lanes, min(lanes, FEW_LANES))
