@@ -9,7 +9,6 @@ from typing import Any
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
-from ingot.frontends.torch.lowering.barriers import held
 from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Scalar
 from ingot.frontends.torch.lowering.searching import count_before
@@ -111,34 +110,13 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 
 
-_GROUP = 4
-"""Computed parts of symbolic sizes that one kernel puts one after the other at most.
-
-Where sizes are known each part has a loop of its own; here a kernel chooses at each element.
-"""
-
-
 @RULES.rule("cat")
 def _cat(op: Op, tensors: Sequence[Instruction], dim: int = 0) -> Instruction:
-    """Tensors of the one size 0 are left out, as PyTorch does.
-
-    Many computed ones of symbolic sizes are put together in groups that one kernel then moves.
-    """
+    """Tensors of the one size 0 are left out, as PyTorch does."""
     b, rank = op.b, len(op.dims)
     parts = [b.convert_to(x, op.dtype) for x in tensors if x.shape.dims != (0,) or rank == 1]
     axis = op.axis(dim, rank)
-    is_known = all(isinstance(x.shape.dims[axis], int) for x in parts)
-    if not is_known and len(parts) > _GROUP and any(map(_is_computed, parts)):
-        groups = [parts[first : first + _GROUP] for first in range(0, len(parts), _GROUP)]
-        parts = [held(b, b.concatenated(group, axis)) for group in groups]
     return b.concatenated(parts, axis)
-
-
-def _is_computed(x: Instruction) -> bool:
-    """Whether an array is not an argument whose elements are only moved."""
-    while x.opcode in ("reshape", "slice", "transpose"):
-        x = x.operands[0]
-    return x.opcode != "parameter"
 
 
 @RULES.rule("split_with_sizes")
