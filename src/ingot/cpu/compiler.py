@@ -24,6 +24,7 @@ from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.structure import fact
@@ -74,10 +75,17 @@ def compile_module(
 ) -> CpuProgram:
     """Compile `module`, which is consumed (rewritten in place).
 
+    Args:
+        module: what is compiled.
+        context: options of the passes; its floating-point licence is that of the code, too.
+        target: the machine.
+        timer: gets the seconds of each phase.
+
     Raises:
         UnsupportedError: an op or element type that the CPU backend cannot run.
         ResourceError: INGOT0403 what cannot be called comes to too many instructions.
     """
+    target = replace(target, contracts=context.fp >= Fp.CONTRACT)
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):
@@ -142,7 +150,7 @@ def host_code(
     info: ProgramInfo,
 ) -> tuple[str, ProgramInfo]:
     """Return LLVM IR of the host program, and `info` with the limits that it checks."""
-    builder = ModuleBuilder("host", target.architecture, target.vector_bits)
+    builder = ModuleBuilder.for_target("host", target)
     program = HostProgram(builder, module, assignment, kernels, info, plan)
     computed = [*program.emit(), *computed_sizes(module, plan, assignment.arena_bytes)]
     symbolic = (size for size in computed if isinstance(size, Dim))

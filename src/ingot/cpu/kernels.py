@@ -119,7 +119,7 @@ class KernelSet:
         groups = share_out(kernel_codes(self.pending, vectors), vectors, cpus)
         for group in groups:
             target = self.target
-            module = ModuleBuilder("kernels", target.architecture, target.vector_bits, imports=True)
+            module = ModuleBuilder.for_target("kernels", target, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             is_quick = all(made.is_quick for made in emitted)
             code = Code(module.text(), QUICK_KERNELS if is_quick else KERNELS)

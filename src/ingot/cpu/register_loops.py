@@ -53,7 +53,7 @@ def emit_register_loops(
     if not outermost:
         return
     target = kernels.target
-    builder = ModuleBuilder("loops", target.architecture, target.vector_bits, imports=True)
+    builder = ModuleBuilder.for_target("loops", target, imports=True)
     loops = {
         loop: _LoopFunction(builder, f"loop_{number}", loop, module, assignment, kernels, plan)
         for number, loop in enumerate(outermost)

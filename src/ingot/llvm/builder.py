@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingot.llvm.control import Control
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import PTR, Type, is_bool
 from ingot.llvm.values import FunctionRef, Scalar, Value, const, symbol_text, undef, zero
 from ingot.llvm.writer import ModuleState, bytes_global
@@ -129,11 +130,12 @@ class ModuleBuilder(ModuleState):
     """A module under construction.
 
     Attributes:
+        contraction: the flags of products and sums of floats: "contract", or "" for none.
         imports: whether its subroutines come from whoever links it.
         imported: those that it calls then, by name.
     """
 
-    __slots__ = ("_functions", "imported", "imports")
+    __slots__ = ("_functions", "contraction", "imported", "imports")
 
     def __init__(
         self,
@@ -146,8 +148,16 @@ class ModuleBuilder(ModuleState):
         """Start an empty module for `architecture` ("x86" or "nvptx"); see `ModuleState`."""
         super().__init__(name, architecture, vector_bits)
         self._functions: dict[str, FunctionBuilder] = {}
+        self.contraction = "contract"
         self.imports = imports
         self.imported: dict[str, Subroutine] = {}
+
+    @staticmethod
+    def for_target(name: str, target: TargetSpec, *, imports: bool = False) -> ModuleBuilder:
+        """Start an empty module of code for a target."""
+        made = ModuleBuilder(name, target.architecture, target.vector_bits, imports=imports)
+        made.contraction = "contract" if target.contracts else ""
+        return made
 
     def function(
         self,

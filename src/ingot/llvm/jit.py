@@ -168,7 +168,7 @@ def compile_named(
 def _settings(target: TargetSpec, opt_level: int) -> str:
     version = ".".join(map(str, llvm.llvm_version_info))
     chosen = f"{opt_level}|{' '.join(OPTIONS)}|{version}"
-    return f"{target.triple}|{target.cpu}|{target.features}|{chosen}"
+    return f"{target.triple}|{target.cpu}|{target.features}|{target.contracts}|{chosen}"
 
 
 def compile_later(

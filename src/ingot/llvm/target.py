@@ -59,11 +59,19 @@ def host_features() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """Triple, CPU name and feature string, as LLVM takes them."""
+    """Triple, CPU name and feature string, as LLVM takes them, and what code may do with floats.
+
+    Attributes:
+        triple: LLVM's target triple.
+        cpu: LLVM's CPU name.
+        features: LLVM's feature string.
+        contracts: whether a product and a sum of floats may be one operation, rounded once.
+    """
 
     triple: str
     cpu: str
     features: str
+    contracts: bool = True
 
     @staticmethod
     def host(level: str | None = None) -> TargetSpec:

@@ -53,7 +53,7 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
     made = _emitted.find((target, name))
     if made is None:
         # The object was kept; how it is called follows from emitting it once.
-        made = define(ModuleBuilder(name, target.architecture, target.vector_bits))
+        made = define(ModuleBuilder.for_target(name, target))
     return LibraryKernel(with_sizes(made, form.values), (code,))
 
 

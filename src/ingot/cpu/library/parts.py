@@ -86,7 +86,7 @@ def shared_part(
         return found
 
     def text() -> str:
-        module = ModuleBuilder(name, target.architecture, target.vector_bits)
+        module = ModuleBuilder.for_target(name, target)
         define(module)
         return module.text()
 

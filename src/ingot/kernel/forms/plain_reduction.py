@@ -64,7 +64,7 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     own = schedule_loops(kernel, vectors)
     if isinstance(own.strategy, SquareTiles):
         return None
-    own = replace(own, waits=False)
+    own = replace(own, streams=False)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
         return form_of(kernel, own, for_every_size=True)
     if own.vector_axis is not None and _is_window(kernel.passes[0]):

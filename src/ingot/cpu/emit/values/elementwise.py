@@ -2,8 +2,8 @@
 """Elementwise ops on register values: one table row per opcode, any lane count.
 
 Semantics follow the StableHLO specification where LLVM leaves things undefined: division by zero,
-shifts out of range, conversions out of range. Float add and multiply may contract to fma.
-Transcendental functions come from `llvm.math`.
+shifts out of range, conversions out of range. Float add and multiply may contract to fma where the
+target says so (`TargetSpec.contracts`). Transcendental functions come from `llvm.math`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ingot.llvm.values import Value
 from ingot.support.diagnostics import UnsupportedError
 
 Row = Callable[["Op"], Value]
-CONTRACT = "contract"
 
 
 class Op:
@@ -85,7 +84,7 @@ def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
         if op.dtype is PRED:
             return getattr(op.f, pred_name)(op.x, op.y)
         if op.dtype.is_float:
-            return getattr(op.f, float_name)(op.x, op.y, CONTRACT)
+            return getattr(op.f, float_name)(op.x, op.y, op.f.owner.contraction)
         return getattr(op.f, int_name)(op.x, op.y)
 
     return row
