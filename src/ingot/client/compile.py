@@ -208,7 +208,7 @@ def default_context(switches: xla_flags.XlaFlags | None = None) -> PassContext:
     return PassContext(
         disabled=frozenset(disabled),
         fp=Fp.of(flags.FP.value()),
-        debug=1 if flags.DEBUG.value() >= 4 else 0,
+        debug=1 if flags.DEBUG.value() >= flags.CHECKS else 0,
         verify_each=flags.DEBUG.value() >= 1,
         pass_fuel=flags.PASS_FUEL.value(),
         rewrite_fuel=flags.REWRITE_FUEL.value(),

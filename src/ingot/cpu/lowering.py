@@ -16,16 +16,10 @@ from ingot.kernel.convolution.plain import plain_root
 from ingot.kernel.fft.build import build_fft_kernel
 from ingot.kernel.ir import Kernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.choices import merge_choices
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.inside import read_inside
-from ingot.kernel.loop.keep import keep_rows
-from ingot.kernel.loop.narrow_places import narrow_places
+from ingot.kernel.loop.pipeline import run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
-from ingot.kernel.loop.short_rows import join_short_rows
-from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.update import build_update_kernel
-from ingot.kernel.schedule.decide import grid_vector_axis
 from ingot.kernel.sort.sort import build_sort_kernel
 from ingot.kernel.sort.topk import build_topk_kernel
 from ingot.support.records import replace
@@ -51,9 +45,6 @@ def lower_fusion(fused: Computation) -> Kernel:
     prefixes = prefixes_of(fused.root)
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
-    kernel = join_short_rows(collapse(build_loop_kernel(fused)))
-    kernel = unroll_windows(kernel) if convolution is None else kernel
-    kernel = narrow_places(read_inside(merge_choices(unroll_short_rows(kernel))))
-    kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
+    kernel = run_kernel_passes(build_loop_kernel(fused), is_convolution=convolution is not None)
     plain = None if convolution is None else plain_root(fused)
     return kernel if plain is None else replace(kernel, convolution=plain)

@@ -204,6 +204,9 @@ DEBUG = Flag(
     "kernel; 3: each rewrite and fusion decision; 4: the programs between passes; 5: buffers, "
     "kernels and LLVM IR too.",
 )
+CHECKS = 4
+"""The value of DEBUG from which passes are checked."""
+
 NUM_THREADS = Flag(
     "num_threads",
     0,

@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.hlo.rewrite.pass_base import Step, passes_of
@@ -33,18 +34,22 @@ def check_order(step: Step, orders: tuple[Order, ...]) -> None:
         InternalError: INGOT0916 a pass stands before one that must precede it, or an order names
             a pass that `step` does not have: a constraint that nothing checks is none.
     """
-    names = [entry.name for entry in passes_of(step)]
+    check_names(step.name, [entry.name for entry in passes_of(step)], orders)
+
+
+def check_names(pipeline: str, names: Sequence[str], orders: tuple[Order, ...]) -> None:
+    """Check the names of a pipeline's passes, in the order in which they run; see `check_order`."""
     for order in orders:
         for name in (order.first, order.then):
             if name not in names:
                 raise InternalError(
-                    f"an order of {step.name} names {name}, which is no pass of it",
+                    f"an order of {pipeline} names {name}, which is no pass of it",
                     code="INGOT0916",
                     notes=(order.why,),
                 )
         if names.index(order.first) > names.index(order.then):
             raise InternalError(
-                f"{order.then} runs before {order.first} in {step.name}",
+                f"{order.then} runs before {order.first} in {pipeline}",
                 code="INGOT0916",
                 notes=(order.why,),
             )

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each kernel pass by itself: what it leaves is valid, and stores the same bits.
+
+Kernels are those of the fusions of whole programs, written here or by the fuzzer.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from tests.fuzz.targets.strategy_programs import LOADED, generate
+from tests.kernel.programs import REDUCERS
+
+import ingot
+from ingot.cpu.sites import scheduled_fusions
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse_hlo
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import evaluate as number
+from ingot.hlo.dtype import DType, Kind
+from ingot.kernel.evaluate import evaluate_kernel
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.pipeline import KERNEL_PASSES, kernel_stages
+from ingot.kernel.verifier import verify_kernel
+
+SIZES = {"n": 5, "m": 3}
+
+PROGRAMS = {
+    "elementwise over many axes": """x = f32[2,3,4,5] parameter(0)
+  y = f32[4,5] parameter(1)
+  b = f32[2,3,4,5] broadcast(y), dimensions={2,3}
+  ROOT r = f32[2,3,4,5] multiply(x, b)""",
+    "rows of three": """x = f32[128,3] parameter(0)
+  y = f32[3] parameter(1)
+  b = f32[128,3] broadcast(y), dimensions={1}
+  ROOT r = f32[128,3] add(x, b)""",
+    "softmax of short rows": """p = f32[80,6] parameter(0)
+  low = f32[] constant(-inf)
+  m = f32[80] reduce(p, low), dimensions={1}, to_apply=max
+  mb = f32[80,6] broadcast(m), dimensions={0}
+  s = f32[80,6] subtract(p, mb)
+  e = f32[80,6] exponential(s)
+  zero = f32[] constant(0)
+  t = f32[80] reduce(e, zero), dimensions={1}, to_apply=add
+  tb = f32[80,6] broadcast(t), dimensions={0}
+  ROOT d = f32[80,6] divide(e, tb)""",
+    "softmax": """p = f32[?n,64] parameter(0)
+  low = f32[] constant(-inf)
+  m = f32[?n] reduce(p, low), dimensions={1}, to_apply=max
+  mb = f32[?n,64] broadcast(m), dimensions={0}
+  s = f32[?n,64] subtract(p, mb)
+  e = f32[?n,64] exponential(s)
+  zero = f32[] constant(0)
+  t = f32[?n] reduce(e, zero), dimensions={1}, to_apply=add
+  tb = f32[?n,64] broadcast(t), dimensions={0}
+  ROOT d = f32[?n,64] divide(e, tb)""",
+    "window": """x = f32[3,40] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[3,40] reduce-window(x, zero), window={size=1x3 pad=0_0x1_1}, to_apply=add""",
+    "padded twice": """x = f32[4,9] parameter(0)
+  z = f32[] constant(2)
+  p = f32[6,12] pad(x, z), padding=1_1x2_1
+  ROOT r = f32[5,11] slice(p), slice={[0:5],[1:12]}""",
+    "concatenated": """x = f32[4,7] parameter(0)
+  y = f32[4,5] parameter(1)
+  n = f32[4,5] negate(y)
+  ROOT r = f32[4,12] concatenate(x, n), dimensions={1}""",
+    "concatenated sizes": """x = f32[?m,?n] parameter(0)
+  y = f32[?m,4] parameter(1)
+  n = f32[?m,4] negate(y)
+  ROOT r = f32[?m,?(n+4)] concatenate(x, n), dimensions={1}""",
+    "rolled": """x = f32[7,9] parameter(0)
+  a = f32[1,9] slice(x), slice={[6:7],[0:9]}
+  b = f32[6,9] slice(x), slice={[0:6],[0:9]}
+  ROOT r = f32[7,9] concatenate(a, b), dimensions={0}""",
+    "gathered": """x = f32[50,8] parameter(0)
+  i = s32[20,1] parameter(1)
+  g = f32[20,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1,8}
+  ROOT r = f32[20,8] negate(g)""",
+    "reversed and transposed": """x = f32[6,10] parameter(0)
+  t = f32[10,6] transpose(x), dimensions={1,0}
+  ROOT r = f32[10,6] reverse(t), dimensions={0}""",
+    "argmax": """x = f32[6,300] parameter(0)
+  i = s64[6,300] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  first = s64[] constant(0)
+  ROOT r = (f32[6], s64[6]) reduce(x, i, low, first), dimensions={1}, to_apply=argmax""",
+    "sum of nothing": """x = f32[4,0] parameter(0)
+  zero = f32[] constant(3)
+  ROOT r = f32[4] reduce(x, zero), dimensions={1}, to_apply=add""",
+}
+
+
+ARGMAX = """
+argmax { v = f32[] parameter(0)
+  p = s64[] parameter(1)
+  w = f32[] parameter(2)
+  q = s64[] parameter(3)
+  nan = pred[] compare(v, v), direction=NE
+  greater = pred[] compare(v, w), direction=GT
+  wins = pred[] or(greater, nan)
+  equal = pred[] compare(v, w), direction=EQ
+  sooner = pred[] compare(p, q), direction=LT
+  ties = pred[] and(equal, sooner)
+  first = pred[] or(wins, ties)
+  x = f32[] select(wins, v, w)
+  i = s64[] select(first, p, q)
+  ROOT t = (f32[], s64[]) tuple(x, i) }
+"""
+"""JAX's argmax."""
+
+
+def _text(body: str) -> str:
+    return f"HloModule m\n{REDUCERS}{ARGMAX}\nENTRY e {{ {body} }}"
+
+
+def _fusions(text: str) -> list[Computation]:
+    executable = ingot.compile(parse_hlo(text))
+    return list(dict.fromkeys(f.attributes.calls for f in scheduled_fusions(executable.module)))
+
+
+def _built(fused: Computation) -> LoopKernel | None:
+    """Return the loop kernel of a fused computation before the passes; None if it is another."""
+    from ingot.analysis.prefixes import prefixes_of
+    from ingot.cpu.lowering import UPDATES
+    from ingot.kernel.contraction.build import find_dot
+    from ingot.kernel.convolution.build import find_convolution
+
+    is_own = fused.root.opcode in (*UPDATES, "sort", "fft", "topk")
+    if is_own or find_dot(fused) or find_convolution(fused) or prefixes_of(fused.root):
+        return None
+    return build_loop_kernel(fused)
+
+
+def _array(choose: np.random.Generator, element: DType, size: int) -> np.ndarray:
+    if element.kind in (Kind.PRED, Kind.SIGNED, Kind.UNSIGNED):
+        most = 2 if element.kind is Kind.PRED else 20
+        return choose.integers(0, most, size).astype(element.numpy)
+    return (choose.standard_normal(size) * 2).astype(element.numpy)
+
+
+def _memory(kernel: LoopKernel, sizes: dict[str, int]) -> list[np.ndarray]:
+    choose = np.random.default_rng(0)
+    return [_array(choose, b.dtype, number(b.size, sizes)) for b in kernel.buffers]
+
+
+def _check(fused: Computation, sizes: dict[str, int]) -> list[str]:
+    """Check every pass on the kernel of a fusion; return the passes that changed it."""
+    kernel = _built(fused)
+    if kernel is None:
+        return []
+    verify_kernel(kernel)
+    memory = _memory(kernel, sizes)
+    wanted = [held.tobytes() for held in evaluate_kernel(kernel, memory, sizes)]
+    changed: list[str] = []
+    for name, made in kernel_stages(kernel):
+        found = [held.tobytes() for held in evaluate_kernel(made, memory, sizes)]
+        assert found == wanted, f"{name} changed what is stored"
+        changed.append(name)
+    return changed
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_passes_keep_what_programs_store(name: str) -> None:
+    fusions = _fusions(_text(PROGRAMS[name]))
+    assert fusions or name == "sum of nothing"
+    for fused in fusions:
+        _check(fused, SIZES)
+
+
+def test_every_pass_changes_some_program() -> None:
+    texts = map(_text, PROGRAMS.values())
+    changed = {name for text in texts for fused in _fusions(text) for name in _check(fused, SIZES)}
+    assert changed == {item.name for item in KERNEL_PASSES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_passes_keep_what_random_programs_store(seed: int) -> None:
+    data = generate(random.Random(seed)).removeprefix(LOADED).decode()
+    for fused in _fusions(data):
+        kernel = _built(fused)
+        small = kernel is not None and all(
+            isinstance(b.size, int) and b.size <= 1 << 16 for b in kernel.buffers
+        )
+        if small:
+            _check(fused, {})
+
+
+def test_a_kernel_stores_what_its_fusion_gives() -> None:
+    text = _text(PROGRAMS["softmax of short rows"])
+    module = parse_hlo(text)
+    (fused,) = _fusions(text)
+    kernel = _built(fused)
+    assert kernel is not None
+    memory = _memory(kernel, {})
+    (found,) = evaluate_kernel(kernel, memory)
+    wanted = evaluate(module, [memory[0].reshape(80, 6)])
+    np.testing.assert_allclose(found.reshape(80, 6), wanted, rtol=1e-5)
