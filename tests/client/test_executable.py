@@ -49,6 +49,7 @@ ENTRY e {
 STAGES = {
     "hlo_before": "ROOT %r",
     "hlo": "fusion(",
+    "kernel_passes": "built: loop kernel over",
     "kernel": "loop kernel over",
     "llvm": "define",
     "llvm_optimized": "target triple",

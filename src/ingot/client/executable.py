@@ -279,8 +279,8 @@ class Executable:
 
         Args:
             stage: one of `STAGES`: "hlo_before" and "hlo" (before and after the passes),
-                "kernel", "llvm" and "llvm_optimized" (kernels, then the host program), "assembly",
-                "buffers".
+                "kernel_passes" (kernels as built, then after each kernel pass), "kernel", "llvm"
+                and "llvm_optimized" (kernels, then the host program), "assembly", "buffers".
             operand_shapes: print HLO with the shape of each operand before its name.
 
         Raises:
@@ -304,6 +304,7 @@ class Executable:
         return {
             "hlo_before": lambda: hlo(self._before),
             "hlo": lambda: hlo(compiled.module),
+            "kernel_passes": compiled.kernels.history,
             "kernel": compiled.kernels.text,
             "llvm": lambda: "\n".join(
                 (*(text for text, _ in compiled.llvm_modules()), *self._steps())

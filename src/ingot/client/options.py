@@ -28,7 +28,14 @@ FpMode: TypeAlias = Literal["exact", "default", "fast"]
 """The floating-point licence; docs/switches.md says what each allows."""
 
 Stage: TypeAlias = Literal[
-    "hlo_before", "hlo", "kernel", "llvm", "llvm_optimized", "assembly", "buffers"
+    "hlo_before",
+    "hlo",
+    "kernel_passes",
+    "kernel",
+    "llvm",
+    "llvm_optimized",
+    "assembly",
+    "buffers",
 ]
 """A program on its way to machine code: what `Executable.as_text` and `ingot opt --stage` take."""
 

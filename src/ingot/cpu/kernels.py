@@ -27,7 +27,7 @@ from ingot.cpu.library import (
     shared_code,
     subroutine_part,
 )
-from ingot.cpu.lowering import lower_fusion
+from ingot.cpu.lowering import kernel_history, lower_fusion
 from ingot.cpu.vectors import Vectors, vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -203,6 +203,15 @@ class KernelSet:
         """Return the kernel IR of all kernels."""
         kernels = {name: kernel.kernel for name, kernel in self.compiled.items()} | self.inlined
         return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in kernels.items())
+
+    def history(self) -> str:
+        """Return the kernel IR of all kernels as built, then after each pass that changed it."""
+        firsts = {name: fusion for fusion, name in reversed(self.names.items())}
+        return "\n".join(
+            f"{name} {stage}: {kernel_text(kernel)}"
+            for name, fusion in firsts.items()
+            for stage, kernel in kernel_history(fusion.attributes.calls)
+        )
 
 
 def _lowered(fused: Computation) -> tuple[str, Kernel]:

@@ -8,6 +8,8 @@ nothing else, so that computations written alike are lowered once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from ingot.analysis.prefixes import prefixes_of
 from ingot.hlo.computation import Computation
 from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
@@ -17,34 +19,55 @@ from ingot.kernel.fft.build import build_fft_kernel
 from ingot.kernel.ir import Kernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.pipeline import run_kernel_passes
+from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.kernel.sort.sort import build_sort_kernel
 from ingot.kernel.sort.topk import build_topk_kernel
 from ingot.support.records import replace
 
-UPDATES = frozenset({"dynamic-update-slice", "scatter"})
-
 
 def lower_fusion(fused: Computation) -> Kernel:
-    """Return the kernel of a fused computation."""
-    if fused.root.opcode in UPDATES:
-        return build_update_kernel(fused)
-    if fused.root.opcode == "sort":
-        return build_sort_kernel(fused)
-    if fused.root.opcode == "fft":
-        return build_fft_kernel(fused)
-    if fused.root.opcode == "topk":
-        return build_topk_kernel(fused)
+    """Return the kernel of a fused computation, as the kernel passes leave it."""
+    own = _kernel_of_root(fused)
+    if own is not None:
+        return own
+    is_convolution = find_convolution(fused) is not None
+    kernel = run_kernel_passes(build_loop_kernel(fused), is_convolution=is_convolution)
+    plain = plain_root(fused) if is_convolution else None
+    return kernel if plain is None else replace(kernel, convolution=plain)
+
+
+def kernel_history(fused: Computation) -> Iterator[tuple[str, Kernel]]:
+    """Yield the kernel of a fused computation as built ("built"), then after each pass by its name.
+
+    Passes that changed nothing are left out.
+    """
+    own = _kernel_of_root(fused)
+    if own is not None:
+        yield "built", own
+        return
+    built = build_loop_kernel(fused)
+    yield "built", built
+    yield from kernel_stages(built, is_convolution=find_convolution(fused) is not None)
+
+
+def _kernel_of_root(fused: Computation) -> Kernel | None:
+    """Return the kernel of a computation whose root or product has a kind of its own."""
+    builders: dict[str, Callable[[Computation], Kernel]] = {
+        "dynamic-update-slice": build_update_kernel,
+        "scatter": build_update_kernel,
+        "sort": build_sort_kernel,
+        "fft": build_fft_kernel,
+        "topk": build_topk_kernel,
+    }
+    build = builders.get(fused.root.opcode)
+    if build is not None:
+        return build(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
     prefixes = prefixes_of(fused.root)
-    if prefixes is not None:
-        return collapse(build_scan_kernel(fused, prefixes))
-    kernel = run_kernel_passes(build_loop_kernel(fused), is_convolution=convolution is not None)
-    plain = None if convolution is None else plain_root(fused)
-    return kernel if plain is None else replace(kernel, convolution=plain)
+    return None if prefixes is None else collapse(build_scan_kernel(fused, prefixes))
