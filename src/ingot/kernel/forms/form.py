@@ -111,7 +111,7 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += ["waits"] * schedule.streams
     words += ["written"] * schedule.unrolls_passes
-    words += [f"far{number}" for number in sorted(schedule.large_buffers)]
+    words += [f"large{number}" for number in sorted(schedule.large_buffers)]
     words += _words(schedule.strategy)
     words += [f"places{schedule.gather_bits}"] * (schedule.gather_bits > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"

@@ -18,7 +18,6 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.short_rows import lanes_of_rows
-from ingot.kernel.schedule.far import far_buffers
 from ingot.kernel.schedule.gathers import (
     bits_of_gathers,
     bits_of_places,
@@ -36,6 +35,7 @@ from ingot.kernel.schedule.lane_counts import (
     results_of_register,
     widest_in_memory,
 )
+from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     InLanes,
@@ -141,7 +141,7 @@ def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         grain,
         chunks,
         strategy,
-        large_buffers=far_buffers(kernel),
+        large_buffers=large_buffers(kernel),
         gather_bits=gather_bits,
         streams=waits,
     )
@@ -181,7 +181,7 @@ def _along_grid(kernel: LoopKernel, axis: Axis, vectors: Vectors) -> LoopSchedul
         grain,
         chunks,
         strategy,
-        large_buffers=far_buffers(kernel),
+        large_buffers=large_buffers(kernel),
         gather_bits=gather_bits,
         streams=waits,
         is_chain=in_vectors and not cuts and is_chain(kernel, vectors),
@@ -207,7 +207,7 @@ def _staged(kernel: LoopKernel, axis: Axis, lanes: int, strategy: StagedUpdates)
         grain,
         chunks,
         strategy,
-        large_buffers=far_buffers(kernel),
+        large_buffers=large_buffers(kernel),
     )
 
 
@@ -222,7 +222,7 @@ def _tiled(kernel: LoopKernel, axis: Axis, strategy: SquareTiles) -> LoopSchedul
         units,
         *chunks_of(kernel, units, points),
         strategy,
-        large_buffers=far_buffers(kernel),
+        large_buffers=large_buffers(kernel),
     )
 
 

@@ -3,7 +3,7 @@
 
 Where lanes run along one grid axis and a load walks another one with stride one, each lane would
 fetch a cache line for one element. Instead lanes x lanes elements are read along the other axis,
-turned around in registers, and used row by row. Which loads that is, is decided here alone; the
+transposed in registers, and used row by row. Which loads that is, is decided here alone; the
 schedule asks whether there are any, the emitter which they are.
 """
 
@@ -25,7 +25,7 @@ SHORTEST_SIDE = 8
 """Smaller tiles are no better than lanes one by one."""
 
 MAX_TILED_LOADS = 4
-"""Loads that are turned around in one kernel; each has a tile on the stack."""
+"""Loads that are transposed in one kernel; each has a tile on the stack."""
 
 
 def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> list[Expr]:
@@ -70,13 +70,15 @@ def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | Non
     return SquareTiles(best, side, _may_overlap(kernel, found[best], (axis, best), side))
 
 
-def _may_overlap(kernel: LoopKernel, turned: list[Expr], axes: tuple[Axis, ...], side: int) -> bool:
+def _may_overlap(
+    kernel: LoopKernel, transposed: list[Expr], axes: tuple[Axis, ...], side: int
+) -> bool:
     """Whether tiles may be computed twice, and are needed to be."""
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
     is_plain = all(store.is_simple for item in kernel.passes for store in item.stores)
     is_static = all(isinstance(axis.extent, int) for axis in axes)
     is_whole = all(dim.known_multiple_of(axis.extent, side) for axis in axes)
-    return is_static and is_plain and not is_whole and len(loads) == len(turned)
+    return is_static and is_plain and not is_whole and len(loads) == len(transposed)
 
 
 def _is_short(axis: Axis, side: int) -> bool:

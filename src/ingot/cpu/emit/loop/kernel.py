@@ -103,7 +103,7 @@ def _emit_body(
     for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
-    emitter.far = schedule.large_buffers
+    emitter.large_buffers = schedule.large_buffers
     emitter.keeps_order = schedule.is_chain
     body = EMITTERS[type(schedule.strategy)](f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Square tiles of transposed loads: read along rows, turned around by library code, on the stack.
+"""Square tiles of transposed loads: read along rows, transposed by library code, on the stack.
 
 `kernel.schedule.tiles` says which loads. A unit is a block of both axes: whole tiles first, then
 the points that are left over, which read across as any other kernel would.

@@ -26,7 +26,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value, known_lanes, undef
 
-FAR_BITS = (32, 64)
+SCALAR_LOAD_BITS = (32, 64)
 """Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
 
 MOST_RUNS = 4
@@ -52,7 +52,7 @@ class AccessEmitter(IndexEmitter):
         """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
         super().__init__(f, sizes)
         self.buffers = dict(buffers)
-        self.far: frozenset[int] = frozenset()
+        self.large_buffers: frozenset[int] = frozenset()
 
     def spread(self, value: Value, lanes: int) -> Value:
         """Return a value with `lanes` lanes, splat if it is a scalar."""
@@ -164,8 +164,10 @@ class AccessEmitter(IndexEmitter):
             wide = f.insert(wide, f.load(memory, f.gep(base, index, memory)), lane)
         return wide
 
-    def _is_far(self, base: Value, memory: lt.Type) -> bool:
-        return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
+    def _loads_lane_by_lane(self, base: Value, memory: lt.Type) -> bool:
+        return memory.bits in SCALAR_LOAD_BITS and any(
+            self.buffers[n] is base for n in self.large_buffers
+        )
 
     def _picked(self, pointer: Value, memory: lt.Type, whole: Cover, mask: Value | None) -> Value:
         """Read whole vectors and pick the lanes' elements; what only masked lanes have is zero."""
@@ -212,7 +214,7 @@ class AccessEmitter(IndexEmitter):
         offsets: tuple[int, ...] | None,
         lanes: int,
     ) -> Value:
-        if mask is None and offsets is None and self._is_far(base, memory):
+        if mask is None and offsets is None and self._loads_lane_by_lane(base, memory):
             indices = self.spread_index(self.index(where, values), lanes)
             return self._one_by_one(base, indices, memory)
         pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)

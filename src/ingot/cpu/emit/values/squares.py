@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Squares of elements turned around in registers, as library code.
+"""Squares of elements transposed in registers, as library code.
 
 The one part of a transposing kernel that is much code, and the same for all of them: sixteen loads,
 sixty-four shuffles and sixteen stores, whatever is computed with the result. Called by

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers from far: tables that caches do not hold.
+"""Gathers from large buffers: tables that caches do not hold.
 
 Lanes that one instruction gathers wait for each other's misses, and no prefetcher follows them.
 Lanes read one by one miss side by side. In caches the one instruction is quicker.
@@ -10,16 +10,16 @@ from __future__ import annotations
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import Buffer, LoopKernel
 
-FAR_BYTES = 4 << 20
+LARGE_BYTES = 4 << 20
 """More than this misses caches and pages."""
 
 
-def far_buffers(kernel: LoopKernel) -> frozenset[int]:
+def large_buffers(kernel: LoopKernel) -> frozenset[int]:
     """Return the numbers of large buffers that are read at places which are values."""
     loads = (node for node in walk(kernel.exprs) if node.op == "load" and node.args)
     read = {load.payload.buffer for load in loads}
-    return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_far(each))
+    return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_large(each))
 
 
-def _is_far(buffer: Buffer) -> bool:
-    return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > FAR_BYTES
+def _is_large(buffer: Buffer) -> bool:
+    return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > LARGE_BYTES
