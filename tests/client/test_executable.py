@@ -105,6 +105,31 @@ def test_kernel_rows_count_bytes_and_operations(axpy: Executable) -> None:
     assert isinstance(row.flops, Dim)
 
 
+@pytest.mark.parametrize(
+    ("body", "strategy"),
+    [
+        ("x = f32[100] parameter(0)  ROOT r = f32[100] tanh(x)", "lanes"),
+        (
+            "x = f32[50,70] parameter(0)  t = f32[70,50] transpose(x), dimensions={1,0}"
+            "  ROOT r = f32[70,50] tanh(t)",
+            "square tiles",
+        ),
+        (
+            "x = f32[64,32] parameter(0)  y = f32[32,16] parameter(1)  ROOT r = f32[64,16]"
+            " dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "product",
+        ),
+        (
+            "x = c64[16] parameter(0)  ROOT r = c64[16] fft(x), fft_type=FFT, fft_length={16}",
+            "Fourier transform",
+        ),
+    ],
+)
+def test_kernel_rows_say_how_kernels_run(body: str, strategy: str) -> None:
+    executable = ingot.compile(f"HloModule m\n\nENTRY e {{ {body} }}")
+    assert executable.kernels[-1].strategy == strategy
+
+
 def test_kernel_rows_of_contractions_and_reductions() -> None:
     (row,) = ingot.compile(parse(DENSE)).kernels
     assert row.flops == 2 * 32 * 64 * 16 + 32 * 16

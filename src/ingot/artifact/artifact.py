@@ -27,6 +27,7 @@ class KernelInfo:
         lines: the user's file:line of each instruction that has one, without repeats.
         bytes_read, bytes_written: memory traffic per call in bytes.
         flops: arithmetic operations per call.
+        strategy: how it runs: "square tiles", "Winograd convolution", ...
     """
 
     name: str
@@ -38,6 +39,7 @@ class KernelInfo:
     bytes_read: int | Dim
     bytes_written: int | Dim
     flops: int | Dim
+    strategy: str
 
 
 @record

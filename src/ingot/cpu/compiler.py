@@ -192,4 +192,5 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
         cost.bytes_read,
         cost.bytes_written,
         cost.flops,
+        kernels.strategy(fusion),
     )

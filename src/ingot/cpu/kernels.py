@@ -182,6 +182,11 @@ class KernelSet:
         """Return the kernel of a fusion; it has machine code after `finish`."""
         return self.compiled[self.names[fusion]]
 
+    def strategy(self, fusion: Instruction) -> str:
+        """Return in words how the kernel of a fusion runs."""
+        name = self.names[fusion]
+        return "inside its loop" if name in self.inlined else self.compiled[name].emitted.strategy
+
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""
         found: dict[str, int] = {}

@@ -129,6 +129,7 @@ def _kernels(
             bytes_read=size_of(kernel.bytes_read),
             bytes_written=size_of(kernel.bytes_written),
             flops=size_of(kernel.flops),
+            strategy=kernel.strategy,
             feeds=feeds[number],
             live_bytes=live[number],
             seconds=times.get(kernel.fusion),

@@ -38,6 +38,7 @@ class KernelReport:
         op_name: what the framework calls it; may be empty.
         bytes_read, bytes_written: memory traffic of one call.
         flops: arithmetic operations of one call.
+        strategy: how it runs: "lanes", "square tiles", "product", ...
         feeds: the kernels that read what it writes.
         live_bytes: bytes of temporaries and results that are live while it runs.
         seconds: time of one call where the program was run for the report, else None.
@@ -56,6 +57,7 @@ class KernelReport:
     bytes_read: Size
     bytes_written: Size
     flops: Size
+    strategy: str
     feeds: tuple[int, ...]
     live_bytes: int
     seconds: float | None

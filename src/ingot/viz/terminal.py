@@ -95,7 +95,7 @@ def _kernel(kernel: KernelReport) -> Iterator[Line]:
         "",
         f"  #{kernel.number} {bytes_text(kernel.bytes_read)} read, "
         f"{bytes_text(kernel.bytes_written)} written, {count_text(kernel.flops)} flops"
-        f"{time}{feeds}: {opcodes_text(kernel)}",
+        f" ({kernel.strategy}){time}{feeds}: {opcodes_text(kernel)}",
     )
     if kernel.lines:
         yield "dim", f"     {', '.join(kernel.lines)}"

@@ -128,6 +128,7 @@ class DriverCall:
     """How one product or convolution runs in a driver.
 
     Attributes:
+        strategy: what the driver does, in words.
         code: the driver's module.
         phases: its functions.
         operands: buffer numbers of lhs and rhs.
@@ -137,6 +138,7 @@ class DriverCall:
         n_block: columns of the rows that an epilogue reads.
     """
 
+    strategy: str
     code: SharedCode
     phases: tuple[Phase, ...]
     operands: tuple[int, int]
@@ -180,4 +182,5 @@ class DriverCall:
             (epilogue, len(self.parts), *blocks),
             scratch_bytes=self.scratch_bytes,
             order=(*self.operands, result),
+            strategy=self.strategy,
         )

@@ -82,6 +82,7 @@ class EmittedKernel:
         behind: the fusion's buffers whose addresses the last slots hold, behind `symbols`.
         is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
+        strategy: how it runs, in words.
     """
 
     phases: tuple[Phase, ...]
@@ -93,6 +94,7 @@ class EmittedKernel:
     behind: tuple[int, ...] = ()
     is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
+    strategy: str = ""
 
     @property
     def slots(self) -> int:

@@ -31,6 +31,7 @@ def selection_kernel(target: TargetSpec, kernel: TopKKernel) -> LibraryKernel:
         len(kernel.buffers),
         schedule.parameters(kernel),
         areas * schedule.area * BYTES,
+        strategy="selection",
     )
     return LibraryKernel(emitted, (code,))
 

@@ -44,6 +44,7 @@ def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
         (*numbers, schedule.part, schedule.parts, area),
         schedule.areas * area * (2 * form.words),
         order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
+        strategy="sort by key",
     )
     return LibraryKernel(emitted, (code,))
 

@@ -174,6 +174,7 @@ class _Maker:
             (*offsets, *slots),
             scratch,
             tables=self.tables,
+            strategy="Fourier transform",
         )
         return LibraryKernel(emitted, tuple(self.parts.values()))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import ClassVar
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis
@@ -24,6 +25,8 @@ from ingot.support.records import record
 class InLanes:
     """Lanes run along the vector axis, or along each pass's last axis, as they lie."""
 
+    name: ClassVar[str] = "lanes"
+
 
 @record
 class Pieces:
@@ -32,6 +35,8 @@ class Pieces:
     Attributes:
         cuts: the axes and where they are cut (`kernel.schedule.pieces`), the vector axis last.
     """
+
+    name: ClassVar[str] = "pieces"
 
     cuts: tuple[Cut, ...]
 
@@ -54,6 +59,8 @@ class SquareTiles:
             is computed twice is read where nothing is written.
     """
 
+    name: ClassVar[str] = "square tiles"
+
     axis: Axis
     side: int
     overlaps: bool
@@ -72,6 +79,8 @@ class SplitReduction:
             the whole part.
     """
 
+    name: ClassVar[str] = "split reduction"
+
     length: int | Dim
     count: int | Dim
     rows: int = 0
@@ -89,6 +98,8 @@ class StagedUpdates:
         index_bits: bits of the integers that hold the indices.
     """
 
+    name: ClassVar[str] = "staged updates"
+
     count: int
     row: Axis | None
     recomputes: bool
@@ -103,12 +114,16 @@ class JoinedRows:
         axis: the grid axis whose points are rows (`kernel.schedule.row_folds`).
     """
 
+    name: ClassVar[str] = "joined rows"
+
     axis: Axis
 
 
 @record
 class GatheredRows:
     """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
+
+    name: ClassVar[str] = "gathered rows"
 
 
 @record
@@ -119,6 +134,8 @@ class TransposedRows:
         lanes: rows of a block (`kernel.schedule.transposed_rows`).
         width: elements that are read of each.
     """
+
+    name: ClassVar[str] = "transposed rows"
 
     lanes: int
     width: int

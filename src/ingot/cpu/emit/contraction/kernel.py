@@ -68,6 +68,7 @@ def emit_contraction_kernel(
         count,
         kernel.symbols,
         micro_kernels=tuple(unit.blocks.shared.values()),
+        strategy="contraction",
     )
 
 

@@ -61,6 +61,7 @@ def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | No
         if not plan.form.rows
     )
     return DriverCall(
+        "product",
         code,
         (*([packing] if plan.form.ahead else []), Phase(code.name, plan.blocks.chunks)),
         plan.operands,

@@ -77,6 +77,7 @@ def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -
     code = WinogradCode(plan.element, plan.lanes)
     micro = (micro_kernel(plan.element, plan.lanes, plan.value("rows")),)
     return DriverCall(
+        "Winograd convolution",
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
         (given.image, given.taps),

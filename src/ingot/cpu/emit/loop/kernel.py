@@ -69,6 +69,7 @@ def emit_loop_kernel(
         kernel.symbols,
         micro_kernels=body.shared,
         is_quick=is_quick or schedule.is_chain,
+        strategy=schedule.strategy.name,
     )
 
 

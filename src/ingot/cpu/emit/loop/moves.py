@@ -55,6 +55,7 @@ def call_of(moves: Moves, buffers: int) -> EmittedKernel:
         order=(0,),
         behind=tuple(range(buffers)),
         tables={name: table},
+        strategy="moves",
     )
 
 

@@ -47,10 +47,14 @@ def emit_split_kernel(
     parts = Phase(f"{symbol}_part", split.count)
     if fold is not None:
         phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
-        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick)
+        return EmittedKernel(
+            phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick, strategy=split.name
+        )
     _emit_rest(module, symbol, kernel, schedule, split, fma, is_quick=is_quick)
     phases = (parts, Phase(symbol, 1))
-    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
+    return EmittedKernel(
+        phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick, strategy=split.name
+    )
 
 
 @dataclass(frozen=True, slots=True)
