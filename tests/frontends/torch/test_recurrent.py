@@ -13,8 +13,11 @@ from ingot.support.flags import override_values
 @pytest.fixture(autouse=True)
 def _allowed():
     torch._dynamo.reset()
-    with torch._dynamo.config.patch(allow_rnn=True), override_values({"strict": True}):
+    # Set, not patched: a patch reads the value first, which PyTorch hides after some of its own.
+    torch._dynamo.config.allow_rnn = True
+    with override_values({"strict": True}):
         yield
+    torch._dynamo.config.allow_rnn = False
 
 
 def _step(run, layer, x):
