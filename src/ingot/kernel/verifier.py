@@ -6,7 +6,7 @@ A constraint has a label, which the error names.
 
 Example:
     >>> from ingot.hlo.dtype import F32
-    >>> from ingot.kernel.ir import Buffer
+    >>> from ingot.kernel.ir import Buffer, Pass
     >>> kernel = LoopKernel((Axis("@0", 4),), (Pass(()),), (Buffer(F32, 4, True),))
     >>> verify_kernel(kernel)
 """
