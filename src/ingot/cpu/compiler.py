@@ -85,7 +85,9 @@ def compile_module(
         UnsupportedError: an op or element type that the CPU backend cannot run.
         ResourceError: INGOT0403 what cannot be called comes to too many instructions.
     """
-    target = replace(target, contracts=context.fp >= Fp.CONTRACT)
+    contracts = context.fp >= Fp.CONTRACT
+    if target.contracts != contracts:
+        target = replace(target, contracts=contracts)
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):

@@ -128,6 +128,11 @@ def _axes(op: str, payload: Any) -> frozenset[str]:
     return frozenset()
 
 
+def varies(symbol: str) -> bool:
+    """Whether a symbol of an index is an axis or a run-time value, not a size."""
+    return symbol[0] in "@$"
+
+
 def axis_names(value: int | Dim) -> frozenset[str]:
     """Return the axis names inside an index."""
     return frozenset(name for name in symbols_of((value,)) if name.startswith("@"))

@@ -21,7 +21,7 @@ from functools import cached_property
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, varies, walk
 from ingot.support.records import record
 
 
@@ -370,4 +370,4 @@ def kernel_symbols(
             sizes.append(item.payload.index)
         elif item.op == "index":
             sizes.append(item.payload)
-    return tuple(sorted(name for name in symbols_of(sizes) if name[0] not in "@$"))
+    return tuple(sorted(name for name in symbols_of(sizes) if not varies(name)))

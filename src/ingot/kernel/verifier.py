@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED
 from ingot.hlo.opdef import find
-from ingot.kernel.expr import LEAVES, Expr, axis_names, walk
+from ingot.kernel.expr import LEAVES, Expr, axis_names, varies, walk
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Reduction, Store
 from ingot.support.diagnostics import InternalError
 
@@ -68,7 +68,7 @@ def _broken_axes(axes: tuple[Axis, ...], together: tuple[Axis, ...]) -> Broken:
     for axis in axes:
         if not axis.name.startswith("@"):
             yield "axis_name", f"the axis {axis.name} has the name of a size"
-        if any(_varies(name) for name in symbols_of((axis.extent,))):
+        if any(map(varies, symbols_of((axis.extent,)))):
             yield "axis_extent", f"the extent {axis.extent} of {axis.name} varies"
         if isinstance(axis.extent, int) and axis.extent < 0:
             yield "axis_extent", f"{axis.name} has the extent {axis.extent}"
@@ -193,7 +193,3 @@ def _broken_op(node: Expr) -> Broken:
 def _buffer(kernel: LoopKernel, number: int) -> Buffer | None:
     buffers = (*kernel.buffers, *kernel.kept)
     return buffers[number] if 0 <= number < len(buffers) else None
-
-
-def _varies(symbol: str) -> bool:
-    return symbol[0] in "@$"

@@ -73,6 +73,10 @@ ORDER = (
 check_names("kernel passes", [item.name for item in KERNEL_PASSES], ORDER)
 
 
+def _passes_for(is_convolution: bool) -> list[KernelPass]:
+    return [item for item in KERNEL_PASSES if item.of_convolutions or not is_convolution]
+
+
 def run_kernel_passes(kernel: LoopKernel, *, is_convolution: bool = False) -> LoopKernel:
     """Return a kernel as the passes leave it.
 
@@ -84,9 +88,7 @@ def run_kernel_passes(kernel: LoopKernel, *, is_convolution: bool = False) -> Lo
         InternalError: INGOT0932, a pass left an invalid kernel (with `INGOT_DEBUG=4`).
     """
     verifies = flags.DEBUG.value() >= flags.CHECKS
-    for item in KERNEL_PASSES:
-        if is_convolution and not item.of_convolutions:
-            continue
+    for item in _passes_for(is_convolution):
         kernel = item.run(kernel)
         if verifies:
             verify_kernel(kernel, item.name)
@@ -101,9 +103,7 @@ def kernel_stages(
     Raises:
         InternalError: INGOT0932, a pass left an invalid kernel.
     """
-    for item in KERNEL_PASSES:
-        if is_convolution and not item.of_convolutions:
-            continue
+    for item in _passes_for(is_convolution):
         made = item.run(kernel)
         if made is not kernel and made != kernel:
             verify_kernel(made, item.name)

@@ -85,15 +85,13 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
 def _transposed(kernel: LoopKernel, strategy: TransposedRows) -> LoopSchedule:
     axis, lanes = kernel.grid[-1], strategy.lanes
     block = lanes * UNIT_BLOCKS
-    units = dim.product(
-        ceil_div(item.extent, block) if item is axis else item.extent for item in kernel.grid
-    )
+    units, points = _units_of(kernel.grid, (axis,), block)
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),
         block,
         units,
-        *chunks_of(kernel, units, block_points(axis, block)),
+        *chunks_of(kernel, units, points),
         strategy,
     )
 
@@ -129,8 +127,7 @@ def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     if rows is not None:
         strategy, block = JoinedRows(rows), together
         lanes = (lanes_of_row(kernel.passes[0].axes[-1], lanes[0], together), *lanes[1:])
-    units, points = _units_of(kernel, kernel.grid, () if rows is None else (rows,), block)
-    grain, chunks = (units, 1) if kernel.serial else chunks_of(kernel, units, points)
+    units, points = _units_of(kernel.grid, () if rows is None else (rows,), block)
     if rows is None:
         strategy = split_of(kernel, units, points, 0) or strategy
     return LoopSchedule(
@@ -138,8 +135,7 @@ def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         lanes,
         block,
         units,
-        grain,
-        chunks,
+        *chunks_of(kernel, units, points),
         strategy,
         large_buffers=large_buffers(kernel),
         gather_bits=gather_bits,
@@ -162,13 +158,12 @@ def _along_grid(kernel: LoopKernel, axis: Axis, vectors: Vectors) -> LoopSchedul
     gather_bits = bits_of_places(kernel, axis, (lanes,) * len(kernel.passes))
     lanes = lanes_loaded(gather_bits, lanes)
     if staged:
-        return replace(_staged(kernel, axis, lanes, _updates(kernel, staged, row)), streams=waits)
+        return _staged(kernel, axis, lanes, _updates(kernel, staged, row), waits=waits)
     tiles = tiles_of(kernel, axis, vectors.bits) if lanes > 1 else None
     if tiles is not None:
         return _tiled(kernel, axis, tiles)
     block = _block(kernel, axis, lanes)
-    units, points = _units_of(kernel, kernel.grid, (axis,), block)
-    grain, chunks = (units, 1) if kernel.serial else chunks_of(kernel, units, points)
+    units, points = _units_of(kernel.grid, (axis,), block)
     in_turn = 0 if gather_bits else streamed_rows(kernel, axis, lanes)
     in_vectors = lanes > 1 and lanes.bit_count() == 1
     cuts = cut_axes(kernel, axis) if in_vectors else ()
@@ -178,8 +173,7 @@ def _along_grid(kernel: LoopKernel, axis: Axis, vectors: Vectors) -> LoopSchedul
         (lanes,) * len(kernel.passes),
         block,
         units,
-        grain,
-        chunks,
+        *chunks_of(kernel, units, points),
         strategy,
         large_buffers=large_buffers(kernel),
         gather_bits=gather_bits,
@@ -193,28 +187,29 @@ def _updates(kernel: LoopKernel, count: int, row: Axis | None) -> StagedUpdates:
     return StagedUpdates(count, row, recomputes, bits_of_updates(kernel))
 
 
-def _staged(kernel: LoopKernel, axis: Axis, lanes: int, strategy: StagedUpdates) -> LoopSchedule:
+def _staged(
+    kernel: LoopKernel, axis: Axis, lanes: int, strategy: StagedUpdates, *, waits: bool
+) -> LoopSchedule:
     """Return the schedule of updates along `axis` that are made one after the other."""
     block = _block(kernel, axis, max(lanes, strategy.count))
     grid = tuple(item for item in kernel.grid if item is not strategy.row)
-    units, points = _units_of(kernel, grid, (axis,), block)
-    grain, chunks = (units, 1) if kernel.serial else chunks_of(kernel, units, points)
+    units, points = _units_of(grid, (axis,), block)
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),
         block,
         units,
-        grain,
-        chunks,
+        *chunks_of(kernel, units, points),
         strategy,
         large_buffers=large_buffers(kernel),
+        streams=waits,
     )
 
 
 def _tiled(kernel: LoopKernel, axis: Axis, strategy: SquareTiles) -> LoopSchedule:
     side = strategy.side
     block = SIDE_TILES * side
-    units, points = _units_of(kernel, kernel.grid, (axis, strategy.axis), block)
+    units, points = _units_of(kernel.grid, (axis, strategy.axis), block)
     return LoopSchedule(
         axis,
         (side,) * len(kernel.passes),
@@ -237,7 +232,7 @@ def _block(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
 
 
 def _units_of(
-    kernel: LoopKernel, grid: tuple[Axis, ...], blocked: tuple[Axis, ...], block: int
+    grid: tuple[Axis, ...], blocked: tuple[Axis, ...], block: int
 ) -> tuple[int | Dim, int]:
     """Return the number of units, and the points of one, where some axes are in blocks."""
     units = dim.product(

@@ -22,7 +22,7 @@ import numpy as np
 from ingot.hlo.dim import Dim, exact_quotient, never_negative, symbols_of
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.collapse import CHOICES
@@ -182,7 +182,7 @@ def _changes(node: Expr, name: str) -> set[int | Dim]:
     """Return the positions at which a comparison differs from the one at the position before."""
     difference = _difference(node)
     symbols = frozenset[str]() if difference is None else symbols_of((difference,))
-    if difference is None or name not in symbols or any(map(_varies, symbols - {name})):
+    if difference is None or name not in symbols or any(map(varies, symbols - {name})):
         return set()
     factor = coefficient(difference, name)
     if not isinstance(factor, int):
@@ -202,11 +202,6 @@ def _changes(node: Expr, name: str) -> set[int | Dim]:
     # It changes its sign there or behind, as it falls or rises.
     is_behind = bool(over) or (given.direction in ("LE", "GT")) == (factor > 0)
     return {zero + 1 if is_behind else zero}
-
-
-def _varies(symbol: str) -> bool:
-    """Whether a symbol is an axis or a run-time value, not a size."""
-    return symbol[0] in "@$"
 
 
 def _difference(node: Expr) -> int | Dim | None:
@@ -299,7 +294,7 @@ def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int | D
     if rest is None:
         return None
     factors: list[tuple[str, int]] = []
-    for name in filter(_varies, symbols_of((rest,))):
+    for name in filter(varies, symbols_of((rest,))):
         factor = coefficient(rest, name)
         if not isinstance(factor, int):
             return None

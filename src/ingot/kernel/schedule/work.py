@@ -52,7 +52,12 @@ def share(kernel: LoopKernel) -> int:
 
 
 def chunks_of(kernel: LoopKernel, units: int | Dim, points: int) -> tuple[int | Dim, int | Dim]:
-    """Return units per chunk, and the number of chunks; a unit has so many points."""
+    """Return units per chunk, and the number of chunks; a unit has so many points.
+
+    Units that must run in order are one chunk.
+    """
+    if kernel.serial:
+        return units, 1
     grain = grain_of(units, unit_work(kernel) * points, share(kernel))
     return grain, ceil_div(units, dim.maximum(grain, 1))
 
