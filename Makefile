@@ -28,7 +28,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-ops bench-aot aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -47,6 +47,7 @@ help:
 	@echo "make bench-aot   programs compiled ahead of time beside the same compiled now; sizes of files"
 	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
+	@echo "make roofline    how near the kernels of make bench come to this machine's limit"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
@@ -146,6 +147,10 @@ bench-aot: $(BENCH)
 aot-sweep: $(DEV)
 	$(BIN)/python -m tests.aot.sweep aarch64 --count 300
 	$(BIN)/python -m tests.aot.sweep wasm --count 300
+
+# ROOFLINE_FLAGS="softmax --threads 2" measures some programs, or on more threads.
+roofline: $(BENCH)
+	$(BIN)/python -m benchmarks.roofline $(ROOFLINE_FLAGS)
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write

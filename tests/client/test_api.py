@@ -111,6 +111,7 @@ def test_costs_and_memory_have_the_names_and_numbers_of_jax() -> None:
     executable = ingot.compile(ALIASED)
     assert executable.cost_analysis() == {
         "flops": 8.0,
+        "transcendentals": 0.0,
         "bytes accessed": 64.0,
         "bytes accessed output": 32.0,
     }

@@ -12,9 +12,12 @@ import pytest
 import ingot
 from ingot.client.profile import Profile, Site
 from ingot.client.profile_table import table
-from ingot.client.roofline import Roofs, measured_roofs
+from ingot.client.roofline import measured_machine
+from ingot.llvm.machine_model import MachineModel
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.recording import Event, Recording
 from ingot.support.diagnostics import ResourceError
+from ingot.support.records import replace
 
 LOOP = """HloModule loop
 cond { t = (s32[], f32[64,64]) parameter(0)  i = s32[] get-tuple-element(t), index=0
@@ -68,6 +71,9 @@ def test_lines_get_the_time_of_their_kernels() -> None:
     assert "model.py:12" in str(profile)
 
 
+MODEL = replace(MachineModel.of(TargetSpec.host()), bytes_per_second=4e9, flops_per_second=10e9)
+
+
 def _site(name: str, flops: int, count: int, *lines: str) -> Site:
     return Site("m", name, "kernel", ("add", "add"), flops=flops, bytes=count, lines=lines)
 
@@ -77,8 +83,8 @@ def test_a_table_says_rates_and_shares() -> None:
     sites = [_site("slow", 3000, 6000, "a.py:1", "a.py:2"), _site("fast", 0, 0, "a.py:2")]
     events = [Event(program, 0, 0, 3000, 7, (0, 0)), Event(program, 1, 3000, 4000, 7, (0, 0))]
     profile = Profile(Recording(0, 5000, tuple(events), 3), tuple(zip(sites, events, strict=True)))
-    lines = table(profile, Roofs(bytes_per_second=4e9, flops_per_second=10e9)).splitlines()
-    words = " 75.0%      3 us      1      3 us       2        1   50%  kernel slow (add x2)"
+    lines = table(profile, MODEL).splitlines()
+    words = " 75.0%      3 us      1      3 us       2        1  memory   50%  kernel slow (add x2)"
     assert lines[1] == f"{words}  a.py:1 and 1 more"
     assert lines[2].split()[:7] == ["25.0%", "1", "us", "1", "1", "us", "kernel"]
     assert lines[5:7] == ["100.0%      4 us  a.py:2", " 75.0%      3 us  a.py:1"]
@@ -86,13 +92,13 @@ def test_a_table_says_rates_and_shares() -> None:
     assert "… and 1 more" in table(profile, limit=1)
 
 
-def test_roofs_are_measured_once_and_are_numbers_of_this_world() -> None:
-    roofs = measured_roofs()
-    assert roofs is measured_roofs()
-    assert 1e7 < roofs.bytes_per_second < 1e14
-    assert 1e7 < roofs.flops_per_second < 1e16
-    assert roofs.share(0, 0, 1.0) is None
-    assert roofs.share(int(roofs.bytes_per_second), 0, 2.0) == pytest.approx(0.5)
+def test_rates_are_measured_once_and_are_numbers_of_this_world() -> None:
+    model = measured_machine()
+    assert model is measured_machine()
+    assert 1e7 < model.bytes_per_second < 1e14
+    assert 1e7 < model.flops_per_second < 1e16
+    assert model.share(0, 0, 1.0) is None
+    assert model.share(int(model.bytes_per_second), 0, 2.0) == pytest.approx(0.5)
 
 
 def test_what_runs_inside_of_a_with_is_recorded() -> None:

@@ -130,6 +130,30 @@ def test_kernel_rows_say_how_kernels_run(body: str, strategy: str) -> None:
     assert executable.kernels[-1].strategy == strategy
 
 
+@pytest.mark.parametrize(
+    ("body", "bound"),
+    [
+        ("x = f32[10] parameter(0)  ROOT r = f32[10] negate(x)", "latency"),
+        ("x = f32[4194304] parameter(0)  ROOT r = f32[4194304] negate(x)", "memory"),
+        (
+            "x = f32[1024,1024] parameter(0)  ROOT r = f32[1024,1024] dot(x, x),"
+            " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "compute",
+        ),
+        ("x = f32[?n] parameter(0)  ROOT r = f32[?n] negate(x)", ""),
+    ],
+)
+def test_kernel_rows_say_what_limits_kernels(body: str, bound: str) -> None:
+    executable = ingot.compile(f"HloModule m\n\nENTRY e {{ {body} }}")
+    assert executable.kernels[-1].bound == bound
+
+
+def test_transcendentals_are_counted_by_themselves_too() -> None:
+    body = "x = f32[8] parameter(0)  y = f32[8] tanh(x)  ROOT r = f32[8] add(x, y)"
+    (row,) = ingot.compile(f"HloModule m\n\nENTRY e {{ {body} }}").kernels
+    assert (row.flops, row.transcendentals) == (16, 8)
+
+
 def test_kernel_rows_of_contractions_and_reductions() -> None:
     (row,) = ingot.compile(parse(DENSE)).kernels
     assert row.flops == 2 * 32 * 64 * 16 + 32 * 16

@@ -16,7 +16,7 @@ import pytest
 
 import ingot
 from ingot.__main__ import main
-from ingot.client.roofline import measured_roofs
+from ingot.client.roofline import measured_machine
 from ingot.support.observing import COMPILED_AGAIN, Observation
 from ingot.support.records import replace
 from ingot.viz.flame import Bar, execution_flame, flame_of
@@ -317,7 +317,7 @@ def test_timed_kernels_say_their_share_of_the_roofline() -> None:
     (kernel,) = report.programs[0].kernels
     assert kernel.seconds is not None
     assert kernel.roofline is not None
-    assert kernel.roofline == measured_roofs().share(3 * 4 * 256**2, 2 * 256**3, kernel.seconds)
+    assert kernel.roofline == measured_machine().share(3 * 4 * 256**2, 2 * 256**3, kernel.seconds)
     assert "of the roofline)" in str(report)
     assert "Roofline" in report.to_html()
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Costs of fused computations: floating-point operations and bytes to and from memory.
 
-Counts are of the program as written (a transcendental is one operation, a multiply-add two), the
-way XLA's `HloCostAnalysis` counts. With symbolic sizes they are expressions.
+Counts are of the program as written (a multiply-add is two operations, a transcendental one, which
+is also counted by itself), the way XLA's `HloCostAnalysis` counts. With symbolic sizes they are
+expressions.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ class Cost:
 
     Attributes:
         flops: arithmetic operations.
+        transcendentals: how many of these are exponentials, divisions and the like.
         bytes_read: bytes of operands, each once.
         bytes_written: bytes of results.
     """
 
     flops: int | Dim
+    transcendentals: int | Dim
     bytes_read: int | Dim
     bytes_written: int | Dim
 
@@ -37,8 +40,12 @@ class Cost:
 def fusion_cost(fused: Computation) -> Cost:
     """Return the cost of a fused computation."""
     flops: int | Dim = 0
+    transcendentals: int | Dim = 0
     for instruction in fused.instructions:
-        flops = flops + instruction_flops(instruction)
+        own = instruction_flops(instruction)
+        flops = flops + own
+        if instruction.has(Trait.EXPENSIVE):
+            transcendentals = transcendentals + own
     read: int | Dim = 0
     for parameter in fused.parameters:
         read = read + _bytes_read(parameter)
@@ -46,7 +53,7 @@ def fusion_cost(fused: Computation) -> Cost:
     written: int | Dim = 0
     for root in roots:
         written = written + _bytes_written(root)
-    return Cost(flops, read, written)
+    return Cost(flops, transcendentals, read, written)
 
 
 def instruction_flops(instruction: Instruction) -> int | Dim:

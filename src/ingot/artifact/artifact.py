@@ -27,6 +27,9 @@ class KernelInfo:
         lines: the user's file:line of each instruction that has one, without repeats.
         bytes_read, bytes_written: memory traffic per call in bytes.
         flops: arithmetic operations per call.
+        transcendentals: how many of these are exponentials, divisions and the like.
+        bound: what limits it by the model of the machine (`llvm.machine_model`): "memory",
+            "compute" or "latency"; empty where that depends on symbolic sizes.
         strategy: how it runs: "square tiles", "Winograd convolution", ...
     """
 
@@ -39,6 +42,8 @@ class KernelInfo:
     bytes_read: int | Dim
     bytes_written: int | Dim
     flops: int | Dim
+    transcendentals: int | Dim
+    bound: str
     strategy: str
 
 

@@ -69,15 +69,23 @@ def avals(shapes: Sequence[Shape]) -> tuple[Aval, ...]:
 def cost_analysis(kernels: Iterable[KernelInfo]) -> dict[str, Any]:
     """Return the costs of one execution of kernels, each once: loops are not multiplied out.
 
-    Returns `flops`, `bytes accessed`, `bytes accessed output`; a float, or an expression.
+    Returns `flops`, `transcendentals` (which are among them), `bytes accessed` and
+    `bytes accessed output`; a float, or an expression.
     """
     flops: Size = 0
+    transcendentals: Size = 0
     read: Size = 0
     written: Size = 0
     for row in kernels:
         flops, read = flops + row.flops, read + row.bytes_read
+        transcendentals = transcendentals + row.transcendentals
         written = written + row.bytes_written
-    costs = {"flops": flops, "bytes accessed": read + written, "bytes accessed output": written}
+    costs = {
+        "flops": flops,
+        "transcendentals": transcendentals,
+        "bytes accessed": read + written,
+        "bytes accessed output": written,
+    }
     return {name: float(cost) if isinstance(cost, int) else cost for name, cost in costs.items()}
 
 

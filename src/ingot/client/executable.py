@@ -190,8 +190,9 @@ class Executable:
     def cost_analysis(self) -> dict[str, Any]:
         """Return what one execution costs, by XLA's names; each kernel is counted once.
 
-        `flops` (operations), `bytes accessed` and `bytes accessed output` (bytes) are floats, or
-        expressions (`Dim`) of a program with symbolic sizes.
+        `flops` (operations), `transcendentals` (which are among them), `bytes accessed` and
+        `bytes accessed output` (bytes) are floats, or expressions (`Dim`) of a program with
+        symbolic sizes.
         """
         return analyses.cost_analysis(self.kernels)
 

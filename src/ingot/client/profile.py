@@ -84,7 +84,7 @@ class Site:
         opcodes: what is inside; of a call its target.
         op_name: what the front end calls it.
         source: the user's file:line, or nothing.
-        flops, bytes: work of one call, 0 if it is not known.
+        flops, transcendentals, bytes: work of one call, 0 if it is not known.
         lines: the user's file:line of everything inside, without repeats.
         hlo: the instruction as HLO text.
     """
@@ -96,6 +96,7 @@ class Site:
     op_name: str = ""
     source: str = ""
     flops: int = 0
+    transcendentals: int = 0
     bytes: int = 0
     lines: tuple[str, ...] = ()
     hlo: str = ""
@@ -242,12 +243,14 @@ def site_rows(executable: Executable) -> list[Site]:
     kernels = executable.kernels
     found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]
     for number, kernel in enumerate(kernels):
-        traffic = (kernel.bytes_read, kernel.bytes_written)
+        sizes = (kernel.flops, kernel.transcendentals, kernel.bytes_read, kernel.bytes_written)
+        flops, transcendentals, read, written = (s if isinstance(s, int) else 0 for s in sizes)
         found[number] = replace(
             found[number],
             opcodes=kernel.opcodes,
-            flops=kernel.flops if isinstance(kernel.flops, int) else 0,
-            bytes=sum(size for size in traffic if isinstance(size, int)),
+            flops=flops,
+            transcendentals=transcendentals,
+            bytes=read + written,
             lines=kernel.lines,
         )
     return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ingot.client.roofline import Roofs
+from ingot.llvm.machine_model import MachineModel
 from ingot.support.text import format_seconds
 
 if TYPE_CHECKING:
@@ -16,21 +16,21 @@ _OPCODES = 6
 """So many different opcodes of a kernel are named."""
 
 
-def table(profile: Profile, roofs: Roofs | None = None, limit: int | None = None) -> str:
+def table(profile: Profile, model: MachineModel | None = None, limit: int | None = None) -> str:
     """Return the rows of a profile as text.
 
     Args:
         profile: what ran.
-        roofs: what the machine can do, for a column with the share of it.
+        model: what the machine can do, for columns of what limits a kernel, and the share of it.
         limit: how many kernels, and how many lines, are shown at most.
     """
     rows = profile.rows()
     # A loop's time is that of what runs in it.
     total = sum(row.total for row in rows if row.site.kind != "loop") or 1.0
     head = [f"{'share':>6} {'total':>9} {'calls':>6} {'shortest':>9} {'GB/s':>7} {'GFLOP/s':>8}"]
-    head += [f" {'roof':>5}"] if roofs is not None else []
+    head += [f" {'bound':>7} {'roof':>5}"] if model is not None else []
     lines = ["".join([*head, "  what"])]
-    lines += [_row(row, total, roofs) for row in rows[:limit]]
+    lines += [_row(row, total, model) for row in rows[:limit]]
     if limit is not None and len(rows) > limit:
         lines.append(f"… and {len(rows) - limit} more")
     places = list(profile.seconds_by_line().items())
@@ -45,7 +45,7 @@ def table(profile: Profile, roofs: Roofs | None = None, limit: int | None = None
     return "\n".join(lines)
 
 
-def _row(row: Row, total: float, roofs: Roofs | None) -> str:
+def _row(row: Row, total: float, model: MachineModel | None) -> str:
     site = row.site
     share = f"{100 * row.total / total:5.1f}%" if site.kind != "loop" else ""
     words = [
@@ -53,8 +53,10 @@ def _row(row: Row, total: float, roofs: Roofs | None) -> str:
         f"{format_seconds(row.shortest):>9}",
         f"{_rate(site.bytes, row.shortest):>7} {_rate(site.flops, row.shortest):>8}",
     ]
-    if roofs is not None:
-        part = roofs.share(site.bytes, site.flops, row.shortest)
+    if model is not None:
+        part = model.share(site.bytes, site.flops, row.shortest, site.transcendentals)
+        bound = model.bound(site.bytes, site.flops, site.transcendentals)
+        words.append(f"{'' if part is None else bound:>7}")
         words.append(f"{'' if part is None else f'{100 * part:4.0f}%':>5}")
     where = site.lines or ((site.source,) if site.source else ())
     at = f"  {where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}" if where else ""

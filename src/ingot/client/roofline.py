@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do at most, measured once per process: bytes and operations per second.
+"""What this machine can do at most, measured once per process: its model with measured rates.
 
 The roofs are those of Ingot's own code on all its threads: an elementwise op on an array that no
-cache holds, and a product of matrices of f32. A kernel's share of the roofline is the time that its
-bytes or its operations take at these rates, whichever is longer, divided by the time that it took.
-A kernel whose data lies in a cache may come over 100 %.
-
-Source: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009.
+cache holds, a product of matrices of f32, and a call of next to nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from ingot.client.compile import compile
-from ingot.support.records import record
+from ingot.llvm.machine_model import MachineModel
+from ingot.llvm.target import TargetSpec
+from ingot.support.records import replace
 
 _COPIED = 1 << 24
 """Elements of the array that is copied: 64 MiB read and as much written."""
@@ -26,29 +24,9 @@ _SIDE = 1024
 _RUNS = 9
 
 
-@record
-class Roofs:
-    """What a machine can do: bytes and f32 operations, each per second."""
-
-    bytes_per_second: float
-    flops_per_second: float
-
-    def share(self, count: int, flops: int, seconds: float) -> float | None:
-        """Return the share of the roofline that work in so many seconds is, None if unknown.
-
-        Args:
-            count: bytes that were read and written.
-            flops: operations.
-            seconds: how long it took.
-        """
-        if not seconds or not (count or flops):
-            return None
-        return max(count / self.bytes_per_second, flops / self.flops_per_second) / seconds
-
-
 @cache
-def measured_roofs() -> Roofs:
-    """Return what this machine can do with the threads of the process; takes about a second."""
+def measured_machine() -> MachineModel:
+    """Return this machine's model, with rates of the process's threads; takes about a second."""
     copy = compile(
         f"HloModule copied ENTRY e {{ x = f32[{_COPIED}] parameter(0) "
         f"ROOT y = f32[{_COPIED}] negate(x) }}"
@@ -58,9 +36,17 @@ def measured_roofs() -> Roofs:
         f"ROOT y = f32[{_SIDE},{_SIDE}] dot(x, x), "
         "lhs_contracting_dims={1}, rhs_contracting_dims={0} }"
     )
+    nothing = compile(
+        "HloModule nothing ENTRY e { x = f32[1] parameter(0) ROOT y = f32[1] negate(x) }"
+    )
     copied = _shortest(copy, np.ones(_COPIED, np.float32))
     multiplied = _shortest(product, np.ones((_SIDE, _SIDE), np.float32))
-    return Roofs(8 * _COPIED / copied, 2 * _SIDE**3 / multiplied)
+    return replace(
+        MachineModel.of(TargetSpec.host()),
+        bytes_per_second=8 * _COPIED / copied,
+        flops_per_second=2 * _SIDE**3 / multiplied,
+        call_seconds=_shortest(nothing, np.ones(1, np.float32)),
+    )
 
 
 def _shortest(program: Any, argument: np.ndarray[Any, Any]) -> float:

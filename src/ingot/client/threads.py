@@ -15,13 +15,12 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.native import MAX_THREADS, SPIN, native_runtime
 from ingot.runtime.program import Program
 from ingot.runtime.records import POOL, RUNTIME
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
-
-_LINE_BYTES = 64
 
 
 def pool_of(threads: int) -> int:
@@ -33,8 +32,8 @@ def pool_of(threads: int) -> int:
 def _pool(threads: int) -> tuple[int, object]:
     """Return the address of a pool, and what holds its memory."""
     size = ctypes.sizeof(POOL.structure)
-    memory = ctypes.create_string_buffer(size + _LINE_BYTES)
-    address = -(-ctypes.addressof(memory) // _LINE_BYTES) * _LINE_BYTES
+    memory = ctypes.create_string_buffer(size + LINE_BYTES)
+    address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
     POOL.write(address, "num_threads", threads)
     POOL.write(address, "spin", SPIN)
     return address, memory

@@ -7,7 +7,7 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
-from ingot.analysis.cost import fusion_cost
+from ingot.analysis.cost import Cost, fusion_cost
 from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.cpu.host import HostProgram
@@ -30,6 +30,7 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.structure import fact
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_object
+from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
@@ -194,5 +195,17 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
         cost.bytes_read,
         cost.bytes_written,
         cost.flops,
+        cost.transcendentals,
+        _bound(cost, kernels.target),
         kernels.strategy(fusion),
     )
+
+
+def _bound(cost: Cost, target: TargetSpec) -> str:
+    """Return what limits a kernel; nothing where its sizes are not known."""
+    moved, flops, transcendentals = (
+        cost.bytes_read + cost.bytes_written, cost.flops, cost.transcendentals,
+    )  # fmt: skip
+    if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
+        return MachineModel.of(target).bound(moved, flops, transcendentals)
+    return ""

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.layout import CACHE_LINE
 from ingot.runtime.records import ALLOCATOR, BLOCK, BLOCK_HEADER_BYTES, NUM_SIZE_CLASSES
 from ingot.runtime.sync import discard, emit_lock, emit_unlock
 
@@ -104,7 +104,7 @@ def _is_mapped(f: FunctionBuilder, capacity: Value) -> Value:
 
 def _mapped_bytes(f: FunctionBuilder, capacity: Value) -> Value:
     """Return the bytes to map for a block: its header, room for its colour, whole pages."""
-    more = BLOCK_HEADER_BYTES + _COLOURS * CACHE_LINE
+    more = BLOCK_HEADER_BYTES + _COLOURS * LINE_BYTES
     return _round_up(f, f.add(capacity, f.const(I64, more)), _PAGE)
 
 
@@ -137,14 +137,14 @@ def _emit_system_allocate(module: ModuleBuilder) -> FunctionRef:
     def small() -> list[Value]:
         aligned_alloc = module.declare("aligned_alloc", PTR, [I64, I64])
         total = f.add(capacity, f.const(I64, BLOCK_HEADER_BYTES))
-        block = f.call(aligned_alloc, [f.const(I64, CACHE_LINE), total])
+        block = f.call(aligned_alloc, [f.const(I64, LINE_BYTES), total])
         return [block, f.const(I64, 0)]
 
     def mapped() -> list[Value]:
         scattered = f.mul(number, f.const(I64, _COLOUR_STEP))
         colour = f.and_(scattered, f.const(I64, _COLOURS - 1))
         block = f.call(map_pages, [_mapped_bytes(f, capacity)])
-        return [block, f.mul(colour, f.const(I64, CACHE_LINE))]
+        return [block, f.mul(colour, f.const(I64, LINE_BYTES))]
 
     base, offset = f.if_(_is_mapped(f, capacity), mapped, small)
     f.if_(f.icmp("eq", base, zero(PTR)), lambda: f.ret(base), likely=False)

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import I8, I32, I64, PTR, Type
 from ingot.llvm.values import Value
-
-CACHE_LINE = 64
 
 _IR_TYPES: dict[str, Type] = {"ptr": PTR, "i64": I64, "i32": I32, "i8": I8}
 _C_TYPES: dict[str, Any] = {
@@ -67,7 +66,7 @@ class Record:
         offset, widest = 0, 8
         for field in fields:
             c_type = _C_TYPES[field.kind]
-            align = CACHE_LINE if field.own_line else ctypes.sizeof(c_type)
+            align = LINE_BYTES if field.own_line else ctypes.sizeof(c_type)
             widest = max(widest, align)
             offset = _pad(members, offset, align)
             self._offsets[field.name] = offset
@@ -123,7 +122,7 @@ class Record:
         for field in self._fields.values():
             place = f" /* at {self._offsets[field.name]}{'; ' if field.note else ''}{field.note} */"
             array = f"[{field.count}]" if field.count > 1 else ""
-            aligned = f" __attribute__((aligned({CACHE_LINE})))" if field.own_line else ""
+            aligned = f" __attribute__((aligned({LINE_BYTES})))" if field.own_line else ""
             lines.append(f"  {_C_NAMES[field.kind]} {field.name}{array}{aligned};{place}")
         return "\n".join([*lines, f"}} {self.name}; /* {self.size} bytes */"])
 

@@ -14,7 +14,7 @@ import click
 from ingot.client.compile import compile
 from ingot.client.profile import Profile, Profiler
 from ingot.client.profile_table import table
-from ingot.client.roofline import measured_roofs
+from ingot.client.roofline import measured_machine
 from ingot.hlo.device_groups import grid_of
 from ingot.tools.options import ModuleOptions, module_options, switch
 from ingot.tools.platforms import flat
@@ -56,7 +56,7 @@ def command(
         raise click.UsageError("only a Python program takes arguments")
     else:
         profile = of_module(file, given, runs)
-    click.echo(table(profile, measured_roofs() if roofline else None, limit))
+    click.echo(table(profile, measured_machine() if roofline else None, limit))
     if output is not None:
         profile.save(output)
         click.echo(f"wrote {output}: open it at ui.perfetto.dev, or at chrome://tracing")

@@ -16,7 +16,7 @@ from ingot.analysis.liveness import analyze_liveness
 from ingot.artifact.artifact import KernelInfo
 from ingot.client.executable import Executable
 from ingot.client.profile import Profile
-from ingot.client.roofline import measured_roofs
+from ingot.client.roofline import measured_machine
 from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.cpu.sites import sites
 from ingot.hlo.dim import Dim
@@ -130,6 +130,7 @@ def _kernels(
             bytes_written=size_of(kernel.bytes_written),
             flops=size_of(kernel.flops),
             strategy=kernel.strategy,
+            bound=kernel.bound,
             feeds=feeds[number],
             live_bytes=live[number],
             seconds=times.get(kernel.fusion),
@@ -144,9 +145,11 @@ def _kernels(
 
 def _roofline(kernel: KernelInfo, seconds: float | None) -> float | None:
     """Return the share of the roofline that a kernel reached; None where it was not timed."""
-    sizes = (kernel.bytes_read, kernel.bytes_written, kernel.flops)
-    read, written, flops = (size if isinstance(size, int) else 0 for size in sizes)
-    return None if seconds is None else measured_roofs().share(read + written, flops, seconds)
+    if seconds is None:
+        return None
+    sizes = (kernel.bytes_read, kernel.bytes_written, kernel.flops, kernel.transcendentals)
+    read, written, flops, transcendentals = (s if isinstance(s, int) else 0 for s in sizes)
+    return measured_machine().share(read + written, flops, seconds, transcendentals)
 
 
 def size_of(size: int | Dim) -> Size:

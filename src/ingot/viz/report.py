@@ -39,6 +39,7 @@ class KernelReport:
         bytes_read, bytes_written: memory traffic of one call.
         flops: arithmetic operations of one call.
         strategy: how it runs: "lanes", "square tiles", "product", ...
+        bound: what limits it by the model of the machine: "memory", "compute", "latency", or empty.
         feeds: the kernels that read what it writes.
         live_bytes: bytes of temporaries and results that are live while it runs.
         seconds: time of one call where the program was run for the report, else None.
@@ -58,6 +59,7 @@ class KernelReport:
     bytes_written: Size
     flops: Size
     strategy: str
+    bound: str
     feeds: tuple[int, ...]
     live_bytes: int
     seconds: float | None

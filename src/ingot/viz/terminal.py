@@ -90,12 +90,13 @@ def _kernel(kernel: KernelReport) -> Iterator[Line]:
     time = "" if kernel.seconds is None else f", {format_seconds(kernel.seconds)}"
     if kernel.roofline is not None:
         time += f" ({kernel.roofline:.0%} of the roofline)"
+    how = f"{kernel.strategy}, {kernel.bound}-bound" if kernel.bound else kernel.strategy
     feeds = f", feeds {', '.join(f'#{n}' for n in kernel.feeds)}" if kernel.feeds else ""
     yield (
         "",
         f"  #{kernel.number} {bytes_text(kernel.bytes_read)} read, "
         f"{bytes_text(kernel.bytes_written)} written, {count_text(kernel.flops)} flops"
-        f" ({kernel.strategy}){time}{feeds}: {opcodes_text(kernel)}",
+        f" ({how}){time}{feeds}: {opcodes_text(kernel)}",
     )
     if kernel.lines:
         yield "dim", f"     {', '.join(kernel.lines)}"

@@ -23,9 +23,10 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import SortKernel
 from ingot.kernel.sort.sort import KeyedForm, keyed_form, schedule_sort
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 
-LINE, WORD_BYTES = 64, 8
+WORD_BYTES = 8
 
 
 def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
@@ -35,7 +36,7 @@ def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
         return None
     code = _code(target, form)
     schedule = schedule_sort(kernel)
-    area = dim.floordiv(kernel.length * WORD_BYTES + (LINE - 1), LINE) * LINE
+    area = dim.floordiv(kernel.length * WORD_BYTES + (LINE_BYTES - 1), LINE_BYTES) * LINE_BYTES
     first_result = len(kernel.buffers) - len(kernel.operands)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
     emitted = EmittedKernel(

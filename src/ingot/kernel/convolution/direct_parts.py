@@ -19,6 +19,7 @@ from ingot.analysis.convolution_phases import has_phases, phases_of
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.ir import PlainConvolution
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import replace
 
 DIMENSIONS = 3
@@ -43,8 +44,6 @@ FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
 
 CROWDED_ROW = 4096
 """Results whose elements lie a multiple of so many bytes apart share one set of the L1 cache."""
-
-LINE_BYTES = 64
 
 PARAMETERS = (
     *("size_0", "size_1", "size_2", "channels", "features"),

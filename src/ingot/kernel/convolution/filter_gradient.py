@@ -26,6 +26,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
+from ingot.llvm.machine_model import LINE_BYTES
 
 DIMENSIONS = 3
 MIN_CHANNELS, MIN_TAPS = 8, 4
@@ -42,8 +43,6 @@ COPY_BYTES = 512 * 1024
 """Bytes of the copied rows: they stay in the L2 cache."""
 
 FEW_UNITS = 4
-LINE_BYTES = 64
-
 PARAMETERS = (
     *("size_0", "size_1", "size_2", "low_0", "low_1", "low_2", "channels", "features"),
     *("images", "gradient_0", "gradient_1", "gradient_2", "result_1", "result_2"),

@@ -31,6 +31,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
+from ingot.llvm.machine_model import LINE_BYTES
 
 PLANES = 16
 MIN_FEATURES = 32
@@ -59,8 +60,6 @@ MIN_BLOCK = 64
 MAX_CHUNKS = 16
 SCRATCH_BYTES = 48 << 20
 """Scratch of all chunks together, if that leaves FEW_UNITS of them."""
-
-LINE_BYTES = 64
 
 PARAMETERS = (
     *("height", "width", "channels", "features", "result_height", "result_width"),

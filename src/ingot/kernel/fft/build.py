@@ -21,6 +21,7 @@ from ingot.hlo.dtype import C64, C128, F32, F64
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.ir import FftKernel
 from ingot.kernel.loop.build import buffers_of
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record, replace
 
 _COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
@@ -40,8 +41,8 @@ FOLD_BLOCK = 4096
 FINE = 1024
 """Roots of a fold stage are products of one of so many, and of one of a table of coarse ones."""
 
-PAGE_PART, LINE = 2048, 64
-"""Rows whose size in bytes is a multiple of the first are kept a cache line further apart."""
+PAGE_PART = 2048
+"""Rows whose size in bytes is a multiple of this are kept a cache line further apart."""
 
 Area = Literal["operand", "result", "first", "second"]
 """Memory that a stage reads or writes; the last two are scratch."""
@@ -181,7 +182,7 @@ class _Planner:
         """
         if len(self.others) != 1 or (inner * self.kernel.element.bytes) % PAGE_PART:
             return "result", inner
-        pitch = inner + LINE // self.kernel.element.bytes
+        pitch = inner + LINE_BYTES // self.kernel.element.bytes
         self.second = self.rows * pitch
         return "second", pitch
 

@@ -22,6 +22,7 @@ from typing import Literal
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.fft.build import Place, Stage
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
 
 LARGEST_PRIME = 31
@@ -310,10 +311,7 @@ class _Planner:
             self._add("move", "tile", "rows", count=length)
 
 
-LINE = 64
-
-
 def tile_bytes(stage: Stage, lanes: int, scalar_bytes: int) -> int:
     """Return the bytes of a tile of a stage: whole cache lines."""
     size = tile_elements(stage) * 2 * scalar_bytes * lanes
-    return -(-size // LINE) * LINE
+    return -(-size // LINE_BYTES) * LINE_BYTES

@@ -19,13 +19,13 @@ from ingot.hlo.call_layouts import logical_dims, physical_dims
 from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_LINE = 64
 
 
 def evaluator_of(link: Callable[[CallSite], LinkedCall]) -> Callable[..., tuple[Array, ...]]:
@@ -102,8 +102,8 @@ def _address(array: Array | None) -> int | None:
 def aligned(dims: tuple[int, ...], dtype: Any) -> Array:
     """Return uninitialized memory as runtimes give it: 64-byte aligned, never null."""
     size = int(np.prod(dims, dtype=np.int64)) * np.dtype(dtype).itemsize
-    block = np.zeros(size + _LINE, np.uint8)
-    start = -block.ctypes.data % _LINE
+    block = np.zeros(size + LINE_BYTES, np.uint8)
+    start = -block.ctypes.data % LINE_BYTES
     return block[start : start + size].view(dtype).reshape(dims)
 
 

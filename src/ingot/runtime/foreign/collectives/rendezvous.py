@@ -18,7 +18,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.runtime.layout import CACHE_LINE, Field, Record
+from ingot.llvm.machine_model import LINE_BYTES
+from ingot.runtime.layout import Field, Record
 from ingot.runtime.records import RUNTIME
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 
@@ -52,10 +53,10 @@ class Rendezvous:
         devices = num_replicas * num_partitions
         boxes = RENDEZVOUS.offset("boxes")
         self._memory: Any = ctypes.create_string_buffer(
-            boxes + devices * devices * BOX.size + CACHE_LINE
+            boxes + devices * devices * BOX.size + LINE_BYTES
         )
         start = ctypes.addressof(self._memory)
-        self.address = start + -start % CACHE_LINE
+        self.address = start + -start % LINE_BYTES
         self.num_replicas = num_replicas
         self.num_partitions = num_partitions
         RENDEZVOUS.write(self.address, "devices", devices)

@@ -19,6 +19,7 @@ from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value
 from ingot.runtime.foreign.attributes import Attribute
@@ -30,7 +31,6 @@ from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import InternalError
 
-_LINE = 64
 _MOST = (1 << 31) - 1  # LAPACK's integers can say.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
 _WORK_OF_A_CHUNK = 100_000
@@ -235,7 +235,7 @@ class Adapter:
             sizes[name] = self.arrays[like].bytes(f, self.batch_rank)
         for name, size in sizes.items():
             offsets[name] = total
-            total = f.imul(f.iceildiv(f.iadd(f.iadd(total, size), 1), _LINE), _LINE)
+            total = f.imul(f.iceildiv(f.iadd(f.iadd(total, size), 1), LINE_BYTES), LINE_BYTES)
         if not sizes:
             return f.zero(PTR)
         allocate = RUNTIME.load(f, self.runtime, "allocate")

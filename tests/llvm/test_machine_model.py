@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of machines: what they say of registers and caches, and what limits work."""
+
+import pytest
+
+from ingot.llvm import machine_model
+from ingot.llvm.machine_model import TRANSCENDENTAL_FLOPS, MachineModel
+from ingot.llvm.target import TargetSpec
+
+MODEL = MachineModel(
+    vector_bits=256,
+    vector_registers=16,
+    l1_bytes=1 << 15,
+    l2_bytes=1 << 19,
+    l3_bytes=1 << 25,
+    cores=1,
+    bytes_per_second=1e9,
+    flops_per_second=1e10,
+    call_seconds=1e-6,
+)
+
+
+@pytest.mark.parametrize(
+    ("work", "bound"),
+    [
+        ((0, 0), "latency"),
+        ((999, 9_999), "latency"),
+        ((2_000, 10_001), "memory"),
+        ((2_000, 30_000), "compute"),
+        ((2_000, 2_000, 2_000), "compute"),
+    ],
+)
+def test_the_longest_time_is_the_bound(work: tuple[int, ...], bound: str) -> None:
+    assert MODEL.bound(*work) == bound
+
+
+def test_a_share_is_the_shortest_time_over_the_one_it_took() -> None:
+    assert MODEL.share(1_000_000, 0, 0.002) == pytest.approx(0.5)
+    assert MODEL.share(1_000_000, 20_000_000, 0.002) == pytest.approx(1.0)
+    operations = TRANSCENDENTAL_FLOPS * 1_000_000
+    assert MODEL.share(0, 1_000_000, 1.0, 1_000_000) == pytest.approx(operations / 1e10)
+    assert MODEL.share(0, 0, 1.0) is None
+    assert MODEL.share(1, 1, 0.0) is None
+
+
+def test_wider_vectors_compute_more() -> None:
+    plain, avx2, avx512 = (
+        MachineModel.of(TargetSpec.at_level(level)) for level in ("plain", "avx2", "avx512")
+    )
+    assert plain.flops_per_second < avx2.flops_per_second < avx512.flops_per_second
+    assert (plain.vector_bits, avx2.vector_registers, avx512.vector_registers) == (128, 16, 32)
+    assert plain.bytes_per_second == avx512.bytes_per_second
+
+
+def test_caches_are_those_of_this_machine_or_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: machine_model.Path
+) -> None:
+    for number, (level, kind, size) in enumerate(
+        [
+            ("1", "Data", "48K"),
+            ("1", "Instruction", "64K"),
+            ("2", "Unified", "2048K"),
+            ("3", "", ""),
+        ]
+    ):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in (("level", level), ("type", kind), ("size", size)):
+            (folder / name).write_text(f"{text}\n", encoding="ascii")
+    (tmp_path / "index9").mkdir()
+    monkeypatch.setattr(machine_model, "_CACHES", tmp_path)
+    target = TargetSpec("x86_64-unknown-linux-gnu", "x86-64", "+sse3")
+    model = MachineModel.of(target)
+    assert (model.l1_bytes, model.l2_bytes, model.l3_bytes) == (48 << 10, 2048 << 10, 8 << 20)
+    foreign = MachineModel.of(TargetSpec("aarch64-unknown-linux-gnu", "generic", ""))
+    assert (foreign.l1_bytes, foreign.cores) == (32 << 10, 1)
