@@ -52,6 +52,7 @@ def test_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "shortest",
         "GB/s",
         "GFLOP/s",
+        "bound",
         "roof",
         "what",
     ]
