@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ingot.cpu.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter, combine
+from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
+from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
 from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Combiner, Pass, Reduction

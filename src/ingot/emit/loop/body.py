@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from ingot.cpu.emit.loop.copies import copy_runs, is_copied
-from ingot.cpu.emit.loop.folds import Folding
-from ingot.cpu.emit.loop.places import Block, PlacesAhead
-from ingot.cpu.emit.loop.scan import scan_lanes
-from ingot.cpu.emit.loop.units import UnitEmitter
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.squares import SquareTranspose
-from ingot.cpu.emit.values.values import ValueEmitter, angles_of
+from ingot.emit.loop.copies import copy_runs, is_copied
+from ingot.emit.loop.folds import Folding
+from ingot.emit.loop.places import Block, PlacesAhead
+from ingot.emit.loop.scan import scan_lanes
+from ingot.emit.loop.units import UnitEmitter
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import SquareTranspose
+from ingot.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.expr import make, walk
