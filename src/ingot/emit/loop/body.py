@@ -248,7 +248,17 @@ class LoopEmitter(UnitEmitter):
             self.emitter.close_scope()
             return results
 
-        return self._for_each(low, high, values, scalar)
+        return self._innermost(low, high, values, scalar)
+
+    def _innermost(
+        self,
+        low: IndexValue,
+        high: IndexValue,
+        values: list[Value],
+        body: Callable[[IndexValue, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Run `body` at each position of a pass's last axis that this unit visits: all of them."""
+        return self._for_each(low, high, values, body)
 
     def _for_each(
         self,

@@ -116,10 +116,14 @@ class Folding:
             tuple(_of_rows(f, part, rows, width, range(start, start + half)) for part in parts)
             for start in (0, half)
         )
+        return self.met(low, high)
+
+    def met(self, one: tuple[Value, ...], other: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the accumulators of two parts of the elements that stand anywhere."""
         place = place_fold(self.item, self.reduction)
         if place is None:
-            return self.merged(low, high)
-        return combine(self.emitter, place.join, (*low, *high))
+            return self.merged(one, other)
+        return combine(self.emitter, place.join, (*one, *other))
 
     def finished(self, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return what accumulators come to, with the initial values."""

@@ -75,7 +75,7 @@ def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) 
     elif expr.op in MATH:
         value = MATH[expr.op](f, *args, fma=fma)
     else:
-        raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
+        raise UnsupportedError(f"there is no code for {expr.op}", code="INGOT0321")
     return value if expr.op in EXACT else round_result(f, value, expr.dtype, fma)
 
 

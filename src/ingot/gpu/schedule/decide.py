@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which strategy runs a kernel: the first of a literal table that takes it.
+
+Invariant: every kernel is taken, by the last that fits it; the reasons of those before are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.in_order import match_in_order
+from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable, Threads
+from ingot.gpu.schedule.threads import match_threads
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
+from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.records import replace
+
+Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
+
+STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (InOrder.name, match_in_order),
+    (Threads.name, match_threads),
+)
+"""In priority order: the name of a strategy, and what returns its schedule or says why not."""
+
+
+def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
+    """Return how a kernel runs on a machine.
+
+    Raises:
+        UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
+    """
+    if not isinstance(kernel, LoopKernel):
+        raise UnsupportedError(
+            f"the GPU backend has no code for {_kind_of(kernel)}",
+            code="INGOT0322",
+            hint="compile this part for the CPU",
+        )
+    refused: list[tuple[str, str]] = []
+    for name, match in STRATEGIES:
+        found = match(kernel, machine)
+        if not isinstance(found, str):
+            return replace(found, refused=tuple(refused))
+        refused.append((name, found))
+    raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
+
+
+def _kind_of(kernel: Kernel) -> str:
+    if isinstance(kernel, SortKernel):
+        return "sort"
+    if isinstance(kernel, ContractionKernel):
+        return "dot"
+    return "fft" if isinstance(kernel, FftKernel) else "topk"
