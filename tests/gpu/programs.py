@@ -30,6 +30,10 @@ COMPUTATIONS = (
         if (op == "and") == (type == "pred")
     )
     + """
+greater_f32 { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = pred[] compare(a, b), direction=GT
+  ROOT r = f32[] select(c, a, b) }
 argmax { v = f32[] parameter(0)
   p = s32[] parameter(1)
   w = f32[] parameter(2)

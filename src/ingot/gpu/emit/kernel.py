@@ -6,13 +6,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingot.gpu.emit.function import SharedMemory, open_function
+from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Strategy, Threads
+from ingot.gpu.schedule.strategies import (
+    BlockRows,
+    Columns,
+    GpuSchedule,
+    InOrder,
+    Strategy,
+    Threads,
+    WarpRows,
+)
 from ingot.llvm.builder import ModuleBuilder
 
 EMITTERS: Mapping[type[Strategy], type[ThreadEmitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
+    WarpRows: WarpRowsEmitter,
+    BlockRows: BlockRowsEmitter,
+    Columns: ColumnsEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

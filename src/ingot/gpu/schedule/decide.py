@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable, Threads
+from ingot.gpu.schedule.strategies import (
+    BlockRows,
+    Columns,
+    GpuSchedule,
+    InOrder,
+    Schedulable,
+    Threads,
+    WarpRows,
+)
 from ingot.gpu.schedule.threads import match_threads
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
 from ingot.support.diagnostics import InternalError, UnsupportedError
@@ -20,6 +29,9 @@ Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
     (InOrder.name, match_in_order),
+    (WarpRows.name, match_warp_rows),
+    (BlockRows.name, match_block_rows),
+    (Columns.name, match_columns),
     (Threads.name, match_threads),
 )
 """In priority order: the name of a strategy, and what returns its schedule or says why not."""
