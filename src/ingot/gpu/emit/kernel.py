@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ingot.gpu.emit.function import SharedMemory, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
+from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
@@ -15,6 +16,7 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     Strategy,
     Threads,
+    TransposeTiles,
     WarpRows,
 )
 from ingot.llvm.builder import ModuleBuilder
@@ -25,6 +27,7 @@ EMITTERS: Mapping[type[Strategy], type[ThreadEmitter]] = {
     WarpRows: WarpRowsEmitter,
     BlockRows: BlockRowsEmitter,
     Columns: ColumnsEmitter,
+    TransposeTiles: TransposeEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

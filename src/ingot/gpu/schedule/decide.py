@@ -18,9 +18,11 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     Schedulable,
     Threads,
+    TransposeTiles,
     WarpRows,
 )
 from ingot.gpu.schedule.threads import match_threads
+from ingot.gpu.schedule.transposes import match_transposes
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
 from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import replace
@@ -32,6 +34,7 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
     (WarpRows.name, match_warp_rows),
     (BlockRows.name, match_block_rows),
     (Columns.name, match_columns),
+    (TransposeTiles.name, match_transposes),
     (Threads.name, match_threads),
 )
 """In priority order: the name of a strategy, and what returns its schedule or says why not."""
