@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ingot.gpu.emit.contractions import ContractionEmitter
 from ingot.gpu.emit.function import SharedMemory, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
@@ -16,18 +17,20 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     Strategy,
     Threads,
+    TiledContraction,
     TransposeTiles,
     WarpRows,
 )
 from ingot.llvm.builder import ModuleBuilder
 
-EMITTERS: Mapping[type[Strategy], type[ThreadEmitter]] = {
+EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
     WarpRows: WarpRowsEmitter,
     BlockRows: BlockRowsEmitter,
     Columns: ColumnsEmitter,
     TransposeTiles: TransposeEmitter,
+    TiledContraction: ContractionEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

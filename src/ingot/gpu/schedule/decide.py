@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.contractions import match_contraction
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.strategies import (
@@ -18,6 +19,7 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     Schedulable,
     Threads,
+    TiledContraction,
     TransposeTiles,
     WarpRows,
 )
@@ -30,6 +32,7 @@ from ingot.support.records import replace
 Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (TiledContraction.name, match_contraction),
     (InOrder.name, match_in_order),
     (WarpRows.name, match_warp_rows),
     (BlockRows.name, match_block_rows),
@@ -46,7 +49,7 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
     Raises:
         UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
     """
-    if not isinstance(kernel, LoopKernel):
+    if not isinstance(kernel, LoopKernel | ContractionKernel):
         raise UnsupportedError(
             f"the GPU backend has no code for {_kind_of(kernel)}",
             code="INGOT0322",
@@ -64,6 +67,4 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
 def _kind_of(kernel: Kernel) -> str:
     if isinstance(kernel, SortKernel):
         return "sort"
-    if isinstance(kernel, ContractionKernel):
-        return "dot"
     return "fft" if isinstance(kernel, FftKernel) else "topk"
