@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.gpu.kernels import EPILOGUE, MATMUL
 from tests.gpu.programs import check
 
 TILED = "tiled contraction"
-
-MATMUL = """a = {type}[{m},{k}] parameter(0)
-  b = {type}[{k},{n}] parameter(1)
-  ROOT d = {type}[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 16, 64), (67, 35, 129), (1, 200, 3), (5, 0, 7)])
@@ -33,18 +30,7 @@ def test_symbolic_sizes(n: int) -> None:
 
 
 def test_what_is_fused_before_and_after() -> None:
-    body = """a = f32[3,40,21] parameter(0)
-      b = f32[3,50,21] parameter(1)
-      c = f32[50] parameter(2)
-      r = f32[3,40,50] parameter(3)
-      e = f32[3,40,21] negate(a)
-      d = f32[3,40,50] dot(e, b), lhs_batch_dims={0}, rhs_batch_dims={0},
-        lhs_contracting_dims={2}, rhs_contracting_dims={2}
-      w = f32[3,40,50] broadcast(c), dimensions={2}
-      s = f32[3,40,50] add(d, w)
-      m = f32[3,40,50] multiply(s, r)
-      ROOT t = f32[3,40,50] tanh(m)"""
-    check(body, TILED, tolerance=1e-4)
+    check(EPILOGUE, TILED, tolerance=1e-4)
 
 
 def test_convolution() -> None:

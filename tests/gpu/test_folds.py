@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.gpu.kernels import REDUCTION, SOFTMAX
 from tests.gpu.programs import SEEDS, arguments, check, compare, program
 from tests.gpu.simt import Emulation, StuckError
 
@@ -12,21 +13,6 @@ from ingot.evaluator import evaluate
 from ingot.gpu.compiler import GpuKernel, compile_kernel
 
 WARP, BLOCK, COLUMNS = "a warp per row", "a block per row", "columns"
-
-SOFTMAX = """p = f32[{rows},{length}] parameter(0)
-  low = f32[] constant(-inf)
-  m = f32[{rows}] reduce(p, low), dimensions={{1}}, to_apply=maximum_f32
-  mb = f32[{rows},{length}] broadcast(m), dimensions={{0}}
-  s = f32[{rows},{length}] subtract(p, mb)
-  e = f32[{rows},{length}] exponential(s)
-  zero = f32[] constant(0)
-  t = f32[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=add_f32
-  tb = f32[{rows},{length}] broadcast(t), dimensions={{0}}
-  ROOT d = f32[{rows},{length}] divide(e, tb)"""
-
-SUM = """x = {type}[{dims}] parameter(0)
-  init = {type}[] parameter(1)
-  ROOT r = {type}[{left}] reduce(x, init), dimensions={{{over}}}, to_apply={op}_{type}"""
 
 
 @pytest.mark.parametrize(("rows", "length", "strategy"), [
@@ -40,7 +26,7 @@ def test_softmax(rows: int | str, length: int | str, strategy: str) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 31, 257])
 def test_sum_of_a_row_of_any_length(n: int) -> None:
-    body = SUM.format(type="f32", dims="3,?n", left="3", over="1", op="add")
+    body = REDUCTION.format(type="f32", dims="3,?n", left="3", over="1", op="add")
     check(body, BLOCK, {"n": n}, tolerance=1e-4)
 
 
@@ -51,13 +37,15 @@ def test_sum_of_a_row_of_any_length(n: int) -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("length", [53, 1103])
 def test_element_types(element: str, op: str, tolerance: float, length: int) -> None:
-    body = SUM.format(type=element, dims=f"3,{length}", left="3", over="1", op=op)
+    body = REDUCTION.format(type=element, dims=f"3,{length}", left="3", over="1", op=op)
     check(body, WARP if length < 1024 else BLOCK, tolerance=tolerance)
 
 
 def test_sum_of_everything() -> None:
     check(
-        SUM.format(type="f32", dims="17,211", left="", over="0,1", op="add"), BLOCK, tolerance=1e-4
+        REDUCTION.format(type="f32", dims="17,211", left="", over="0,1", op="add"),
+        BLOCK,
+        tolerance=1e-4,
     )
 
 
@@ -72,13 +60,13 @@ def test_argmax() -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(97, 32), (97, 33), (331, 1), (64, 150)])
 def test_sum_of_columns(rows: int, columns: int) -> None:
-    body = SUM.format(type="f32", dims=f"{rows},{columns}", left=columns, over="0", op="add")
+    body = REDUCTION.format(type="f32", dims=f"{rows},{columns}", left=columns, over="0", op="add")
     check(body, COLUMNS if columns > 1 else WARP, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("n", [0, 1, 40])
 def test_columns_of_symbolic_sizes(n: int) -> None:
-    body = SUM.format(type="s32", dims="3,?n,?n", left="3,?n", over="1", op="add")
+    body = REDUCTION.format(type="s32", dims="3,?n,?n", left="3,?n", over="1", op="add")
     check(body, COLUMNS, {"n": n})
 
 
@@ -93,7 +81,7 @@ def test_softmax_of_columns() -> None:
 
 
 def test_folds_in_order_have_a_thread_each() -> None:
-    body = SUM.format(type="f32", dims="3,100", left="3", over="1", op="greater")
+    body = REDUCTION.format(type="f32", dims="3,100", left="3", over="1", op="greater")
     kernel = check(body, "a thread per point")
     assert dict(kernel.refused)[WARP] == "its folds take their elements in order"
 

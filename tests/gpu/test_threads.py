@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.gpu.kernels import CUMULATIVE_SUM, ELEMENTWISE, GATHER, SCATTER
 from tests.gpu.programs import check
 
 THREADS, IN_ORDER = "a thread per point", "in order"
@@ -11,12 +12,7 @@ THREADS, IN_ORDER = "a thread per point", "in order"
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
 def test_elementwise_with_broadcast_and_math(rows: int) -> None:
-    body = f"""x = f32[{rows},37] parameter(0)
-      y = f32[37] parameter(1)
-      b = f32[{rows},37] broadcast(y), dimensions={{1}}
-      s = f32[{rows},37] add(x, b)
-      ROOT r = f32[{rows},37] tanh(s)"""
-    check(body, THREADS, tolerance=1e-6)
+    check(ELEMENTWISE.format(rows=rows), THREADS, tolerance=1e-6)
 
 
 @pytest.mark.parametrize("element", ["f32", "f64", "bf16", "f16", "s32", "s64", "s8"])
@@ -62,20 +58,12 @@ def test_reverse_and_concatenate() -> None:
 
 
 def test_gather_of_rows() -> None:
-    body = """x = f32[50,8] parameter(0)
-      i = s32[23,1] parameter(1)
-      g = f32[23,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
-        index_vector_dim=1, slice_sizes={1,8}
-      ROOT r = f32[23,8] negate(g)"""
-    check(body, THREADS, below=60)
+    check(GATHER, THREADS, below=60)
 
 
 @pytest.mark.parametrize("length", [1, 31, 40])
 def test_cumulative_sum(length: int) -> None:
-    body = f"""x = f32[3,{length}] parameter(0)
-      zero = f32[] constant(0)
-      ROOT r = f32[3,{length}] reduce-window(x, zero),
-        window={{size=1x{length} pad=0_0x{length - 1}_0}}, to_apply=add_f32"""
+    body = CUMULATIVE_SUM.format(length=length, before=length - 1)
     check(body, THREADS, tolerance=1e-5)
 
 
@@ -85,13 +73,6 @@ def test_window_of_a_pooling() -> None:
       ROOT r = f32[2,9,9,3] reduce-window(x, low), window={size=1x3x3x1 pad=0_0x1_1x1_1x0_0},
         to_apply=maximum_f32"""
     check(body, THREADS)
-
-
-SCATTER = """x = {type}[{n}] parameter(0)
-  i = s32[{count},1] parameter(1)
-  u = {type}[{count}] parameter(2)
-  ROOT r = {type}[{n}] scatter(x, i, u), update_window_dims={{}}, inserted_window_dims={{0}},
-    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={op}_{type}"""
 
 
 @pytest.mark.parametrize("element", ["f32", "s32", "bf16"])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.gpu.kernels import TRANSPOSE
 from tests.gpu.programs import check
 
 TILES = "transposed tiles"
@@ -12,9 +13,7 @@ TILES = "transposed tiles"
 @pytest.mark.parametrize("element", ["f32", "f64", "bf16", "s8", "pred"])
 @pytest.mark.parametrize(("rows", "columns"), [(32, 64), (37, 41), (16, 131)])
 def test_transpose(element: str, rows: int, columns: int) -> None:
-    body = f"""x = {element}[{rows},{columns}] parameter(0)
-      ROOT t = {element}[{columns},{rows}] transpose(x), dimensions={{1,0}}"""
-    kernel = check(body, TILES)
+    kernel = check(TRANSPOSE.format(type=element, rows=rows, columns=columns), TILES)
     assert kernel.blocks == -(-rows // 32) * -(-columns // 32)
 
 
@@ -34,9 +33,7 @@ def test_transpose_in_batches() -> None:
 
 
 def test_short_axes_have_no_tiles() -> None:
-    body = """x = f32[3,200] parameter(0)
-      ROOT t = f32[200,3] transpose(x), dimensions={1,0}"""
-    kernel = check(body, "a thread per point")
+    kernel = check(TRANSPOSE.format(type="f32", rows=3, columns=200), "a thread per point")
     assert dict(kernel.refused)[TILES] in (
         "it has no long axis that stores are dense along", "no load is dense along another axis"
     )  # fmt: skip
