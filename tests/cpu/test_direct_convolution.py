@@ -12,13 +12,13 @@ from tests.support.against_evaluator import agrees_on_normal_numbers
 
 import ingot
 from ingot.analysis.convolution_phases import runs_whole
-from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.direct import Direct, direct_convolution
 from ingot.kernel.ir import ContractionKernel, LoopKernel
+from ingot.kernel.lowering import lower_fusion
 from ingot.kernel.schedule.decide import Vectors
 
 W = WindowDimension

@@ -10,13 +10,13 @@ import pytest
 from tests.support.against_evaluator import agrees_on_normal_numbers
 
 import ingot
-from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.filter_gradient import FilterGradient, filter_gradient
 from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.lowering import lower_fusion
 from ingot.kernel.schedule.decide import Vectors
 
 W = WindowDimension

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.emit.values.indices import IndexEmitter, Lanes
+from ingot.emit.values.indices import IndexEmitter, Lanes
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim, floordiv, mod

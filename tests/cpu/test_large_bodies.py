@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.emit.loop.body import LARGE_BODY
+from ingot.emit.loop.body import LARGE_BODY
 from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype
 

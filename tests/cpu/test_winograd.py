@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.winograd import Winograd, winograd
 from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.lowering import lower_fusion
 from ingot.kernel.schedule.decide import Vectors
 
 Padding = tuple[tuple[int, int], tuple[int, int]]

@@ -36,10 +36,10 @@ from ingot.hlo.rewrite.pass_base import Firing, PassTiming
 
 KINDS = ("rules", "passes", "strategies", "templates", "functions")
 ROOT = Path(ingot.__file__).parent
-FOLDERS = ("kernel", "cpu", "passes", "llvm/math")
+FOLDERS = ("kernel", "emit", "cpu", "passes", "llvm/math")
 """Where strategies, templates and passes are written."""
 
-_EMITTERS = ("cpu/emit/", "cpu/library/", "llvm/math/")
+_EMITTERS = ("cpu/emit/", "cpu/library/", "emit/", "llvm/math/")
 _MATH = "llvm.math"
 
 

@@ -14,7 +14,6 @@ from tests.fuzz.targets.strategy_programs import LOADED, generate
 from tests.kernel.programs import REDUCERS
 
 import ingot
-from ingot.cpu.lowering import kernel_history
 from ingot.cpu.sites import scheduled_fusions
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
@@ -24,6 +23,7 @@ from ingot.hlo.dtype import DType, Kind
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES
+from ingot.kernel.lowering import kernel_history
 from ingot.kernel.verifier import verify_kernel
 
 SIZES = {"n": 5, "m": 3}

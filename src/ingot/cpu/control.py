@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from ingot.artifact.polling import Poller
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
-from ingot.cpu.emit.values.indices import IndexEmitter
 from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sizes import require_bound
 from ingot.cpu.vectors import vectors_of
+from ingot.emit.values.indices import IndexEmitter
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED

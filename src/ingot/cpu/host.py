@@ -20,11 +20,11 @@ from ingot.artifact.abi import CANCELLED, FRAME_FIELDS, ProgramInfo, runtime_off
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.sizes import SizeEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sites import sites
 from ingot.cpu.sizes import SizePlan
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.sizes import SizeEmitter
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import call_site, foreign_calls

@@ -27,7 +27,6 @@ from ingot.cpu.library import (
     shared_code,
     subroutine_part,
 )
-from ingot.cpu.lowering import kernel_history, lower_fusion
 from ingot.cpu.vectors import Vectors, vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -41,6 +40,7 @@ from ingot.kernel.ir import (
     LoopKernel,
     SortKernel,
 )
+from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.builder import ModuleBuilder

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.artifact.abi import ProgramInfo
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.sizes import CheckedSizes
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.sizes import CheckedSizes
 from ingot.hlo.dim import Dim, bound
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module

@@ -13,9 +13,9 @@ from collections.abc import Container, Iterable, Sequence
 from ingot.analysis.size_demands import Demand, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.sizes import SizeEmitter
 from ingot.cpu.size_limits import SizeLimit, emit_limits
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.sizes import SizeEmitter
 from ingot.hlo.assertions import assertion_text, assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import foreign_calls

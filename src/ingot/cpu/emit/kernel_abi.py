@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder

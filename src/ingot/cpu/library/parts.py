@@ -18,7 +18,7 @@ from ingot.support.forking import defers_fork
 from ingot.support.recent import RecentTable
 from ingot.support.records import record
 
-SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")
+SOURCES = ("support", "llvm", "hlo", "kernel", "emit", "cpu")
 """The packages that make the library's code."""
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.values.squares import SquareTranspose
 from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import Shared
 from ingot.cpu.vectors import vectors_of
+from ingot.emit.values.squares import SquareTranspose
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32

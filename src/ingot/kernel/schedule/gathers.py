@@ -6,7 +6,7 @@ other. But to get single places out of a vector costs as much as the loads do, b
 and, just after they were stored, by way of memory. So along long axes a block of places is stored
 first: when loads ask for them they have reached the cache.
 
-`schedule` asks which integers hold the places; `cpu.emit.loop.places` computes them.
+`schedule` asks which integers hold the places; `emit.loop.places` computes them.
 
 Invariant: a place ahead is one that some point of the loop reads, so nothing new is read.
 """

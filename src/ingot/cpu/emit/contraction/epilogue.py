@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.kernel_abi import bind_env
-from ingot.cpu.emit.values.indices import Lanes
+from ingot.emit.values.indices import Lanes
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import walk

@@ -19,8 +19,8 @@ from ingot.cpu.emit.contraction.packing import Packer, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
 from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.schedule import (
     DOTS,

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
-from ingot.cpu.emit.values.conversions import convert
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.squares import transpose
-from ingot.cpu.emit.values.types import register_type
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.conversions import convert
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import transpose
+from ingot.emit.values.types import register_type
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.cpu.emit.contraction.packing import Packer, Span
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt

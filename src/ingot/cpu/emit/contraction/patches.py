@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.packing import Packer, Span, lane_mask
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue
 from ingot.kernel.contraction.schedule import is_plain, stride
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches

@@ -15,8 +15,8 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.packing import Packer, Span, cell_type
 from ingot.cpu.emit.contraction.product_parts import MICRO_KERNELS, Piece, micro_kernel
 from ingot.cpu.emit.drivers import open_driver
-from ingot.cpu.emit.values.types import memory_type
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.types import memory_type
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import PARAMETERS, Form

@@ -17,8 +17,8 @@ from ingot.cpu.emit.contraction.packing import Packer, Span
 from ingot.cpu.emit.contraction.product import emit_units
 from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import part_type
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import part_type
 from ingot.kernel.contraction.product_form import Form
 from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.expr import Expr

@@ -14,8 +14,8 @@ from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.kernel_abi import SharedCode
-from ingot.cpu.emit.values.indices import IndexValue
 from ingot.cpu.vectors import vectors_of
+from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
 from ingot.kernel.contraction.register_block import VECTORS

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
 from ingot.cpu.emit.fft.sides import Tile
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue
 from ingot.llvm.values import Value
 
 

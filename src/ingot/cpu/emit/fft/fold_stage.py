@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
 from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector

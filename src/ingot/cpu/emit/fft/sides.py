@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.loop.body import LoopEmitter
-from ingot.cpu.emit.loop.places import load_places, store_places
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.places import load_places, store_places
+from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather, gathers
 from ingot.llvm import types as lt

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.loop.body import LoopEmitter
-from ingot.cpu.emit.loop.copies import only_copies
 from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
 from ingot.cpu.emit.loop.pieces import PieceEmitter
 from ingot.cpu.emit.loop.rows import JoinedRowsEmitter
@@ -19,9 +17,11 @@ from ingot.cpu.emit.loop.split import emit_split_kernel
 from ingot.cpu.emit.loop.staged import StagedEmitter
 from ingot.cpu.emit.loop.tile import TiledLoopEmitter
 from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import memory_type
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.copies import only_copies
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import memory_type
+from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.loop.body import LoopEmitter
-from ingot.cpu.emit.loop.copies import copy_runs, is_copied
-from ingot.cpu.emit.values.indices import IndexValue
+from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.copies import copy_runs, is_copied
+from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.short_rows import lanes_of_rows

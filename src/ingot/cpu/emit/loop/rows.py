@@ -7,9 +7,9 @@ once, until one lane of each is left: a vector of results, with which the later 
 
 from __future__ import annotations
 
-from ingot.cpu.emit.loop.body import LoopEmitter, divides
-from ingot.cpu.emit.loop.folds import Folding
-from ingot.cpu.emit.values.indices import Lanes
+from ingot.emit.loop.body import LoopEmitter, divides
+from ingot.emit.loop.folds import Folding
+from ingot.emit.values.indices import Lanes
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import JoinedRows
 from ingot.llvm import types as lt

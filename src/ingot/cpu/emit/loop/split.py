@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
-from ingot.cpu.emit.loop.body import LoopEmitter
-from ingot.cpu.emit.loop.folds import Folding, held_types
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.folds import Folding, held_types
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.cpu.emit.loop.body import LoopEmitter, divides
-from ingot.cpu.emit.loop.places import places_of
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.types import memory_type, narrow, widen
-from ingot.cpu.emit.values.values import combine
+from ingot.emit.loop.body import LoopEmitter, divides
+from ingot.emit.loop.places import places_of
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.types import memory_type, narrow, widen
+from ingot.emit.values.values import combine
 from ingot.kernel.ir import Axis, Store
 from ingot.kernel.schedule.loop_schedule import StagedUpdates
 from ingot.llvm import types as lt

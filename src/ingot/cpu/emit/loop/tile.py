@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.loop.body import LoopEmitter, divides
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.squares import SquareTranspose
-from ingot.cpu.emit.values.types import memory_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.loop.body import LoopEmitter, divides
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import SquareTranspose
+from ingot.emit.values.types import memory_type, widen
+from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.loop.body import LoopEmitter
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.squares import transpose
-from ingot.cpu.emit.values.types import memory_type, widen
+from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import transpose
+from ingot.emit.values.types import memory_type, widen
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import TransposedRows

@@ -16,9 +16,9 @@ from ingot.cpu.emit.sort.sort_phases import (
     emit_whole_rows,
     phases_of,
 )
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import memory_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter, combine
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import memory_type, widen
+from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.cpu.emit.sort.sort_phases import Numbers, RowSorter, emit_parts_of_rows, emit_whole_rows
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import memory_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter, combine
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import memory_type, widen
+from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import PRED
 from ingot.kernel.ir import Combiner
 from ingot.kernel.sort.sort import KEYED_PARAMETERS, KeyedForm

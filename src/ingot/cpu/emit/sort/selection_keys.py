@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.values.types import memory_type
+from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import Phase, scratch_of
 from ingot.cpu.emit.sort.merge_sort import MergeSorter, merged_times
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.sort.sort import LEVELS, SortSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder

@@ -18,8 +18,8 @@ from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.sort.best import LANES, WORST, keep_best
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.cpu.emit.sort.selection_keys import Keys
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import DType
 from ingot.kernel.sort.topk import BLOCK, PARAMETERS
 from ingot.llvm import types as lt

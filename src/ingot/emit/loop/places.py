@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.cpu.emit.values.conversions import convert
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import memory_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.conversions import convert
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import memory_type, widen
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32
 from ingot.kernel.expr import Expr, walk

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from ingot.cpu.emit.values.indices import IndexEmitter, IndexValue
-from ingot.cpu.emit.values.types import memory_type
+from ingot.emit.values.indices import IndexEmitter, IndexValue
+from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import axis_names

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ingot.cpu.emit.values.accesses import AccessEmitter
-from ingot.cpu.emit.values.elementwise import emit_op
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import (
+from ingot.emit.values.accesses import AccessEmitter
+from ingot.emit.values.elementwise import emit_op
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import (
     is_minifloat,
     narrow,
     register_type,

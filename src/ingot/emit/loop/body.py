@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from ingot.cpu.emit.loop.copies import copy_runs, is_copied
-from ingot.cpu.emit.loop.folds import Folding
-from ingot.cpu.emit.loop.places import Block, PlacesAhead
-from ingot.cpu.emit.loop.scan import scan_lanes
-from ingot.cpu.emit.loop.units import UnitEmitter
-from ingot.cpu.emit.values.indices import IndexValue, Lanes
-from ingot.cpu.emit.values.squares import SquareTranspose
-from ingot.cpu.emit.values.values import ValueEmitter, angles_of
+from ingot.emit.loop.copies import copy_runs, is_copied
+from ingot.emit.loop.folds import Folding
+from ingot.emit.loop.places import Block, PlacesAhead
+from ingot.emit.loop.scan import scan_lanes
+from ingot.emit.loop.units import UnitEmitter
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import SquareTranspose
+from ingot.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.expr import make, walk
@@ -248,7 +248,17 @@ class LoopEmitter(UnitEmitter):
             self.emitter.close_scope()
             return results
 
-        return self._for_each(low, high, values, scalar)
+        return self._innermost(low, high, values, scalar)
+
+    def _innermost(
+        self,
+        low: IndexValue,
+        high: IndexValue,
+        values: list[Value],
+        body: Callable[[IndexValue, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Run `body` at each position of a pass's last axis that this unit visits: all of them."""
+        return self._for_each(low, high, values, body)
 
     def _for_each(
         self,

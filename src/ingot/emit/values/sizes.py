@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingot.cpu.emit.values.indices import IndexEmitter, IndexValue
+from ingot.emit.values.indices import IndexEmitter, IndexValue
 from ingot.hlo.dim import Atom, Dim, never_negative
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder

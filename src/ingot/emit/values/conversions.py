@@ -8,7 +8,7 @@ rounded once; integers narrower than a byte go through s8 or u8.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.values.types import (
+from ingot.emit.values.types import (
     is_minifloat,
     is_narrow,
     is_sub_byte,

@@ -26,7 +26,7 @@ def memory_type(element: DType) -> Type:
     """Return the LLVM type of one element in memory.
 
     Raises:
-        UnsupportedError: the CPU backend has no code for the type.
+        UnsupportedError: there is no code for the type.
     """
     if element is PRED:
         return lt.I8
@@ -41,7 +41,7 @@ def memory_type(element: DType) -> Type:
     if element in _COMPLEX:
         return _COMPLEX[element]
     raise UnsupportedError(
-        f"the CPU backend has no code for element type {element}",
+        f"there is no code for element type {element}",
         code="INGOT0320",
         hint="convert to f32, f64, bf16, f16, c64, c128, pred or an integer of 8 to 64 bits first",
     )

@@ -13,8 +13,8 @@ Source: Hillis and Steele, Data parallel algorithms (1986), within a register.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.values.types import register_type
-from ingot.cpu.emit.values.values import ValueEmitter, combine
+from ingot.emit.values.types import register_type
+from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Reduction
 from ingot.llvm.values import Value

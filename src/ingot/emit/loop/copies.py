@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.types import memory_type
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import memory_type
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient

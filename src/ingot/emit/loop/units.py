@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo import dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule

@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ingot.cpu.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
-from ingot.cpu.emit.values.values import ValueEmitter, combine
+from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
+from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
 from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Combiner, Pass, Reduction
@@ -116,10 +116,14 @@ class Folding:
             tuple(_of_rows(f, part, rows, width, range(start, start + half)) for part in parts)
             for start in (0, half)
         )
+        return self.met(low, high)
+
+    def met(self, one: tuple[Value, ...], other: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the accumulators of two parts of the elements that stand anywhere."""
         place = place_fold(self.item, self.reduction)
         if place is None:
-            return self.merged(low, high)
-        return combine(self.emitter, place.join, (*low, *high))
+            return self.merged(one, other)
+        return combine(self.emitter, place.join, (*one, *other))
 
     def finished(self, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return what accumulators come to, with the initial values."""

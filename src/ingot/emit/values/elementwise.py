@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.cpu.emit.values import division
-from ingot.cpu.emit.values.conversions import bitcast_convert, convert
-from ingot.cpu.emit.values.types import complex_of, complex_part, round_result
+from ingot.emit.values import division
+from ingot.emit.values.conversions import bitcast_convert, convert
+from ingot.emit.values.types import complex_of, complex_part, round_result
 from ingot.hlo.dtype import F16, PRED, DType
 from ingot.kernel.expr import EXACT, Expr
 from ingot.llvm import types as lt
@@ -75,7 +75,7 @@ def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) 
     elif expr.op in MATH:
         value = MATH[expr.op](f, *args, fma=fma)
     else:
-        raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
+        raise UnsupportedError(f"there is no code for {expr.op}", code="INGOT0321")
     return value if expr.op in EXACT else round_result(f, value, expr.dtype, fma)
 
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From kernel IR to PTX: `compile_kernel`, and `kernels_of` for all fusions of a module.
+
+Each kernel is a module of its own. How it is launched is in the record that comes back; nothing
+here does it. Invariant: equal kernels and machines give equal text.
+"""
+
+from __future__ import annotations
+
+from ingot.gpu.emit.kernel import emit_kernel
+from ingot.gpu.machine import GpuMachine, machine_of
+from ingot.gpu.schedule.decide import schedule_kernel
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.ir import Kernel
+from ingot.kernel.lowering import lower_fusion
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import assembly
+from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record, replace
+
+
+@record
+class GpuKernel:
+    """A compiled kernel and how it is launched.
+
+    Attributes:
+        symbol: its name in the PTX.
+        ptx: the PTX, which a driver loads.
+        llvm_ir: the LLVM IR that it was made of.
+        blocks: blocks of the grid, along x.
+        threads: threads of a block, along x.
+        sizes: names of the symbolic sizes that follow the buffers in the parameters, as i64.
+        shared_bytes: static shared memory of a block.
+        strategy: how it runs, in words.
+        refused: strategies that come before it, and why each did not take the kernel.
+    """
+
+    symbol: str
+    ptx: str
+    llvm_ir: str
+    blocks: int | Dim
+    threads: int
+    sizes: tuple[str, ...]
+    shared_bytes: int
+    strategy: str
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def head(self) -> str:
+        """One line for people: strategy and launch."""
+        shared = f", {self.shared_bytes} bytes of shared memory" if self.shared_bytes else ""
+        return f"{self.symbol}: {self.strategy}, {self.blocks} x {self.threads} threads{shared}"
+
+
+def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKernel:
+    """Return the PTX of a kernel.
+
+    Args:
+        kernel: as the kernel passes leave it.
+        machine: what it is compiled for (default: sm_90).
+
+    Raises:
+        UnsupportedError: INGOT0322, there is no code for kernels of this kind; INGOT0320 or
+            INGOT0321, none for an element type or op.
+    """
+    machine = machine or machine_of()
+    schedule = schedule_kernel(kernel, machine)
+    symbol = f"k_{fingerprint(kernel)}"
+    module = ModuleBuilder.for_target(symbol, machine.target)
+    # Nothing is masked in lanes here, so registers have no width to keep to.
+    module.vector_bits = 0
+    shared = emit_kernel(module, symbol, schedule)
+    text = module.text()
+    return GpuKernel(
+        symbol,
+        assembly(text, machine.target),
+        text,
+        schedule.blocks,
+        schedule.threads,
+        schedule.kernel.symbols,
+        shared,
+        schedule.strategy.name,
+        schedule.refused,
+    )
+
+
+def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instruction, GpuKernel]:
+    """Return the kernel of every fusion of an optimized module, in the module's order.
+
+    Raises:
+        UnsupportedError: as `compile_kernel`; the message names the fusion.
+    """
+    fusions = [
+        instruction
+        for computation in module.post_order()
+        for instruction in computation.instructions
+        if instruction.opcode == "fusion"
+    ]
+    return {fusion: _kernel_of(fusion, machine) for fusion in fusions}
+
+
+def _kernel_of(fusion: Instruction, machine: GpuMachine | None) -> GpuKernel:
+    try:
+        return compile_kernel(lower_fusion(fusion.attributes.calls), machine)
+    except UnsupportedError as error:
+        found = error.diagnostic
+        raise UnsupportedError(
+            replace(found, instruction=found.instruction or repr(fusion))
+        ) from error

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPU kernels as LLVM functions: the schedule's strategy says who emits the body (`EMITTERS`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.gpu.emit.contractions import ContractionEmitter
+from ingot.gpu.emit.function import SharedMemory, open_function
+from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
+from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
+from ingot.gpu.emit.transposes import TransposeEmitter
+from ingot.gpu.schedule.strategies import (
+    BlockRows,
+    Columns,
+    GpuSchedule,
+    InOrder,
+    Strategy,
+    Threads,
+    TiledContraction,
+    TransposeTiles,
+    WarpRows,
+)
+from ingot.llvm.builder import ModuleBuilder
+
+EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
+    Threads: ThreadEmitter,
+    InOrder: InOrderEmitter,
+    WarpRows: WarpRowsEmitter,
+    BlockRows: BlockRowsEmitter,
+    Columns: ColumnsEmitter,
+    TransposeTiles: TransposeEmitter,
+    TiledContraction: ContractionEmitter,
+}
+"""Who emits the work of a thread, by the strategy."""
+
+
+def emit_kernel(module: ModuleBuilder, symbol: str, schedule: GpuSchedule) -> int:
+    """Emit a kernel into `module`; return the bytes of shared memory that it has."""
+    f, values = open_function(module, symbol, schedule)
+    shared = SharedMemory(module, symbol)
+    EMITTERS[type(schedule.strategy)](f, values, shared, schedule).emit()
+    f.ret()
+    return shared.bytes

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a GPU has: the numbers that schedules are decided by.
+
+Invariant: plain values; equal machines and equal kernels give equal code. Nothing here asks a
+device: code is compiled for a compute capability by its name.
+
+Source: NVIDIA's CUDA C++ Programming Guide, Compute Capabilities.
+
+Example:
+    >>> machine_of("sm_90").warp
+    32
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.target import TargetSpec
+from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
+
+
+@record
+class GpuMachine:
+    """One compute capability.
+
+    Attributes:
+        name: as LLVM and ptxas call it ("sm_90").
+        ptx: the PTX version that is emitted, times ten.
+        shared_bytes: shared memory that a block may declare.
+        warp: threads that run together.
+        threads: threads of a block, in strategies that need no other number.
+    """
+
+    name: str
+    ptx: int
+    shared_bytes: int = 48 << 10
+    warp: int = 32
+    threads: int = 256
+
+    @property
+    def target(self) -> TargetSpec:
+        """What LLVM compiles for."""
+        return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}")
+
+
+DEFAULT = "sm_90"
+
+MACHINES = {
+    name: GpuMachine(name, ptx)
+    for name, ptx in (("sm_75", 63), ("sm_80", 70), ("sm_86", 71), ("sm_89", 78), (DEFAULT, 80))
+}
+"""Each with the oldest PTX version that knows it: drivers take any that is not newer than they."""
+
+
+def machine_of(name: str = DEFAULT) -> GpuMachine:
+    """Return the machine of a compute capability.
+
+    Raises:
+        UnsupportedError: INGOT0323, there is none of this name.
+    """
+    found = MACHINES.get(name)
+    if found is None:
+        raise UnsupportedError(
+            f"there is no GPU '{name}'", code="INGOT0323", hint=f"use one of {', '.join(MACHINES)}"
+        )
+    return found

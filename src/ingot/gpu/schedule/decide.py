@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which strategy runs a kernel: the first of a literal table that takes it.
+
+Invariant: every kernel is taken, by the last that fits it; the reasons of those before are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.contractions import match_contraction
+from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
+from ingot.gpu.schedule.in_order import match_in_order
+from ingot.gpu.schedule.strategies import (
+    BlockRows,
+    Columns,
+    GpuSchedule,
+    InOrder,
+    Schedulable,
+    Threads,
+    TiledContraction,
+    TransposeTiles,
+    WarpRows,
+)
+from ingot.gpu.schedule.threads import match_threads
+from ingot.gpu.schedule.transposes import match_transposes
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
+from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.records import replace
+
+Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
+
+STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (TiledContraction.name, match_contraction),
+    (InOrder.name, match_in_order),
+    (WarpRows.name, match_warp_rows),
+    (BlockRows.name, match_block_rows),
+    (Columns.name, match_columns),
+    (TransposeTiles.name, match_transposes),
+    (Threads.name, match_threads),
+)
+"""In priority order: the name of a strategy, and what returns its schedule or says why not."""
+
+
+def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
+    """Return how a kernel runs on a machine.
+
+    Raises:
+        UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
+    """
+    if not isinstance(kernel, LoopKernel | ContractionKernel):
+        raise UnsupportedError(
+            f"the GPU backend has no code for {_kind_of(kernel)}",
+            code="INGOT0322",
+            hint="compile this part for the CPU",
+        )
+    refused: list[tuple[str, str]] = []
+    for name, match in STRATEGIES:
+        found = match(kernel, machine)
+        if not isinstance(found, str):
+            return replace(found, refused=tuple(refused))
+        refused.append((name, found))
+    raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
+
+
+def _kind_of(kernel: Kernel) -> str:
+    if isinstance(kernel, SortKernel):
+        return "sort"
+    return "fft" if isinstance(kernel, FftKernel) else "topk"

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds that several threads share: which may, and whether along rows or along columns.
+
+A fold is shared by threads that take its elements in turn, each from the identity, and are joined
+at the end. So it must be of one op with an identity, or find the place of an extreme. Lanes of a
+warp are neighbours in memory: along the pass's own axis (rows) or along an axis of the grid
+(columns), whichever the CPU's lanes would run along (`kernel.schedule.vector_axis`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.strategies import (
+    BlockRows,
+    Columns,
+    GpuSchedule,
+    Schedulable,
+    Strategy,
+    WarpRows,
+)
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.schedule.lane_folds import starts_from_identity
+from ingot.kernel.schedule.vector_axis import grid_vector_axis
+from ingot.kernel.schedule.work import ceil_div
+
+LEAST_ROW = 32
+"""Elements of a fold that are worth a warp; fewer are folded by one thread."""
+
+MOST_OF_WARP = 1024
+"""Elements of a row that a warp folds; of more, a block."""
+
+COLUMN_PARTS = 8
+"""Warps of a block that share the rows of a column reduction."""
+
+EXCHANGE_BYTES = 8 << 10
+"""Shared memory that is left for the exchange between warps."""
+
+
+def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a warp per grid point, or why not."""
+    length = _row_length(kernel, machine)
+    if isinstance(length, str):
+        return length
+    assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    if isinstance(length, Dim):
+        return "the length of its rows is not known"
+    if length > MOST_OF_WARP:
+        return f"a row has {length} elements, more than {MOST_OF_WARP}"
+    rows = machine.threads // machine.warp
+    if kernel.kept and _kept_bytes(kernel) * rows > machine.shared_bytes - EXCHANGE_BYTES:
+        return "the rows that it keeps do not fit shared memory"
+    return _rows(kernel, WarpRows(), ceil_div(kernel.grid_size, rows), machine)
+
+
+def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per grid point, or why not."""
+    length = _row_length(kernel, machine)
+    if isinstance(length, str):
+        return length
+    assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    return _rows(kernel, BlockRows(), kernel.grid_size, machine)
+
+
+def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per 32 columns, or why not."""
+    length = _shared_length(kernel)
+    if isinstance(length, str):
+        return length
+    assert isinstance(kernel, LoopKernel), "only its folds have a length"
+    axis = grid_vector_axis(kernel)
+    if axis is None:
+        return "its loads are dense along rows"
+    if kernel.kept:
+        return "it keeps rows"
+    others = dim.product(other.extent for other in kernel.grid if other is not axis)
+    blocks = others * ceil_div(axis.extent, machine.warp)
+    return GpuSchedule(kernel, Columns(axis), blocks, COLUMN_PARTS * machine.warp)
+
+
+def _rows(
+    kernel: LoopKernel, strategy: Strategy, blocks: int | Dim, machine: GpuMachine
+) -> GpuSchedule:
+    return GpuSchedule(kernel, strategy, blocks, machine.threads)
+
+
+def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:
+    """Return the elements of the longest row, or why threads do not share rows."""
+    length = _shared_length(kernel)
+    if isinstance(length, str):
+        return length
+    assert isinstance(kernel, LoopKernel), "only its folds have a length"
+    if grid_vector_axis(kernel) is not None:
+        return "its loads are dense along the grid"
+    if _kept_bytes(kernel) > machine.shared_bytes - EXCHANGE_BYTES:
+        return "the rows that it keeps do not fit shared memory"
+    return length
+
+
+def _kept_bytes(kernel: LoopKernel) -> int:
+    sizes = [buffer.size for buffer in kernel.kept]
+    return sum(
+        math.ceil(buffer.dtype.bits / 8) * size
+        for buffer, size in zip(kernel.kept, sizes, strict=True)
+        if isinstance(size, int)
+    )
+
+
+def _shared_length(kernel: Schedulable) -> int | Dim | str:
+    """Return the elements of the longest fold that threads may share, or why they may not."""
+    if not isinstance(kernel, LoopKernel):
+        return "it is a contraction"
+    if kernel.serial:
+        return "its points must run in order"
+    inner = [item for item in kernel.passes if item.axes]
+    if not any(item.reductions for item in inner):
+        return "it has no folds along axes"
+    if not all(map(_may_share, inner)):
+        return "its folds take their elements in order"
+    lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) < len(lengths):
+        return next(length for length in lengths if isinstance(length, Dim))
+    longest = max(known)
+    return longest if longest >= LEAST_ROW else f"a fold has {longest} elements, less than a warp"
+
+
+def _may_share(item: Pass) -> bool:
+    """Whether threads may take the elements of a pass in turn."""
+    return not item.is_running and all(
+        starts_from_identity(fold) or place_fold(item, fold) is not None for fold in item.reductions
+    )

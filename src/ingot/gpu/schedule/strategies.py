@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies of the GPU: what each says of the threads of a block, in fields of its own.
+
+A strategy is decided by its `match` function (`decide`) and spelled out by its emitter
+(`gpu.emit.kernel`). Invariant: plain data; equal schedules are equal code.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import Axis, ContractionKernel, LoopKernel
+from ingot.support.records import record
+
+
+@record
+class Threads:
+    """A thread for each grid point, which runs all passes, folds and scans in order."""
+
+    name: ClassVar[str] = "a thread per point"
+
+
+@record
+class InOrder:
+    """Updates in the order of the grid, in parallel where they cannot meet.
+
+    Attributes:
+        apart: grid axes whose points write different elements: each thread has a point of these,
+            and visits the points of the others in order.
+    """
+
+    name: ClassVar[str] = "in order"
+
+    apart: tuple[Axis, ...]
+
+
+@record
+class WarpRows:
+    """A warp folds each grid point: its lanes run along the last axis of each pass."""
+
+    name: ClassVar[str] = "a warp per row"
+
+
+@record
+class BlockRows:
+    """A block folds each grid point: its threads run along the last axis of each pass."""
+
+    name: ClassVar[str] = "a block per row"
+
+
+@record
+class Columns:
+    """The lanes of a warp are neighbours on a grid axis; the warps of a block share the rows.
+
+    Attributes:
+        axis: the grid axis.
+    """
+
+    name: ClassVar[str] = "columns"
+
+    axis: Axis
+
+
+@record
+class TransposeTiles:
+    """Loads across the axis of the stores go through padded tiles in shared memory.
+
+    Attributes:
+        along: the grid axis that stores walk with stride one.
+        across: the grid axis that the transposed loads walk with stride one.
+    """
+
+    name: ClassVar[str] = "transposed tiles"
+
+    along: Axis
+    across: Axis
+
+
+@record
+class TiledContraction:
+    """A block computes a tile of the product, from tiles of both operands in shared memory.
+
+    Attributes:
+        lhs_along_k: whether neighbouring threads read neighbours along k of the lhs, else along m.
+        rhs_along_k: likewise for the rhs, else along n.
+    """
+
+    name: ClassVar[str] = "tiled contraction"
+
+    lhs_along_k: bool
+    rhs_along_k: bool
+
+
+Strategy = Threads | InOrder | WarpRows | BlockRows | Columns | TransposeTiles | TiledContraction
+
+Schedulable = LoopKernel | ContractionKernel
+"""The kernels that strategies run."""
+
+
+@record
+class GpuSchedule:
+    """How a kernel runs on a GPU.
+
+    Attributes:
+        kernel: as it is emitted; a strategy may have rewritten it.
+        strategy: what the threads of a block do.
+        blocks: blocks of the grid.
+        threads: threads of a block.
+        refused: strategies that stand before in the table, and why each did not take the kernel.
+    """
+
+    kernel: Schedulable
+    strategy: Strategy
+    blocks: int | Dim
+    threads: int
+    refused: tuple[tuple[str, str], ...] = ()

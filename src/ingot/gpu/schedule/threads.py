@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When each grid point has a thread of its own: whenever points are independent."""
+
+from __future__ import annotations
+
+from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, Threads
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.work import ceil_div
+
+
+def match_threads(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a thread per point, or why not."""
+    if not isinstance(kernel, LoopKernel):
+        return "it is a contraction"
+    if kernel.serial:
+        return "its points must run in order"
+    blocks = ceil_div(kernel.grid_size, machine.threads)
+    return GpuSchedule(kernel, Threads(), blocks, machine.threads)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One kernel of each strategy, and those that issue 15 names: for ptxas, and for devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SOFTMAX = """p = f32[{rows},{length}] parameter(0)
+  low = f32[] constant(-inf)
+  m = f32[{rows}] reduce(p, low), dimensions={{1}}, to_apply=maximum_f32
+  mb = f32[{rows},{length}] broadcast(m), dimensions={{0}}
+  s = f32[{rows},{length}] subtract(p, mb)
+  e = f32[{rows},{length}] exponential(s)
+  zero = f32[] constant(0)
+  t = f32[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=add_f32
+  tb = f32[{rows},{length}] broadcast(t), dimensions={{0}}
+  ROOT d = f32[{rows},{length}] divide(e, tb)"""
+
+REDUCTION = """x = {type}[{dims}] parameter(0)
+  init = {type}[] parameter(1)
+  ROOT r = {type}[{left}] reduce(x, init), dimensions={{{over}}}, to_apply={op}_{type}"""
+
+MATMUL = """a = {type}[{m},{k}] parameter(0)
+  b = {type}[{k},{n}] parameter(1)
+  ROOT d = {type}[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
+
+SCATTER = """x = {type}[{n}] parameter(0)
+  i = s32[{count},1] parameter(1)
+  u = {type}[{count}] parameter(2)
+  ROOT r = {type}[{n}] scatter(x, i, u), update_window_dims={{}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={op}_{type}"""
+
+CUMULATIVE_SUM = """x = f32[3,{length}] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[3,{length}] reduce-window(x, zero),
+    window={{size=1x{length} pad=0_0x{before}_0}}, to_apply=add_f32"""
+
+GATHER = """x = f32[50,8] parameter(0)
+  i = s32[23,1] parameter(1)
+  g = f32[23,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1,8}
+  ROOT r = f32[23,8] negate(g)"""
+
+ELEMENTWISE = """x = f32[{rows},37] parameter(0)
+  y = f32[37] parameter(1)
+  b = f32[{rows},37] broadcast(y), dimensions={{1}}
+  s = f32[{rows},37] add(x, b)
+  ROOT r = f32[{rows},37] tanh(s)"""
+
+TRANSPOSE = """x = {type}[{rows},{columns}] parameter(0)
+  ROOT t = {type}[{columns},{rows}] transpose(x), dimensions={{1,0}}"""
+
+EPILOGUE = """a = f32[3,40,21] parameter(0)
+  b = f32[3,50,21] parameter(1)
+  c = f32[50] parameter(2)
+  r = f32[3,40,50] parameter(3)
+  e = f32[3,40,21] negate(a)
+  d = f32[3,40,50] dot(e, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+    lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  w = f32[3,40,50] broadcast(c), dimensions={2}
+  s = f32[3,40,50] add(d, w)
+  m = f32[3,40,50] multiply(s, r)
+  ROOT t = f32[3,40,50] tanh(m)"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel: the body of its program, and how near its results are to the evaluator's."""
+
+    body: str
+    tolerance: float = 0.0
+
+
+KERNELS = {
+    "elementwise": Case(ELEMENTWISE.format(rows=64), 1e-6),
+    "softmax of a warp": Case(SOFTMAX.format(rows=13, length=67), 1e-5),
+    "softmax of a block": Case(SOFTMAX.format(rows=3, length=1500), 1e-5),
+    "column sum": Case(REDUCTION.format(type="f32", dims="97,33", left=33, over=0, op="add"), 1e-4),
+    "transpose": Case(TRANSPOSE.format(type="f32", rows=37, columns=41)),
+    "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
+    "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),
+    "gather": Case(GATHER),
+    "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
+    "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
+    "matmul with an epilogue": Case(EPILOGUE, 1e-4),
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ptxas takes the PTX of every strategy, on every machine, and spills no register.
+
+Needs the wheel `nvidia-cuda-nvcc` (the dev extra), no GPU.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.gpu.kernels import KERNELS
+from tests.gpu.programs import program
+from tests.gpu.ptxas import assemble, find_ptxas
+
+from ingot.gpu.compiler import compile_kernel
+from ingot.gpu.machine import DEFAULT, MACHINES, machine_of
+from ingot.gpu.schedule.decide import STRATEGIES
+
+needs_ptxas = pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed: pip install nvidia-cuda-nvcc"
+)
+
+MOST_REGISTERS = 128
+"""So that two blocks of 256 threads fit a multiprocessor."""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_kernel_spills(name: str) -> None:
+    kernel = compile_kernel(program(KERNELS[name].body).kernel)
+    found = assemble(kernel.ptx)
+    assert (found.spilled_bytes, found.stack_bytes) == (0, 0)
+    assert found.registers <= MOST_REGISTERS
+
+
+@needs_ptxas
+@pytest.mark.parametrize("machine", [name for name in MACHINES if name != DEFAULT])
+def test_every_machine(machine: str) -> None:
+    body = KERNELS["softmax of a block"].body
+    kernel = compile_kernel(program(body).kernel, machine_of(machine))
+    assert assemble(kernel.ptx, machine).spilled_bytes == 0
+
+
+def test_every_strategy_has_a_kernel_here() -> None:
+    found = {compile_kernel(program(item.body).kernel).strategy for item in KERNELS.values()}
+    assert found == {name for name, _ in STRATEGIES}
