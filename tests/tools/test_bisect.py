@@ -13,9 +13,15 @@ import ingot.tools.bisect as bisect
 from ingot.__main__ import main
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
+from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline
+from ingot.kernel.expr import Expr, make
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.loop import pipeline
+from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass
 from ingot.passes.simplify.dead_code import DeadCodeElimination
-from ingot.tools.platforms import PLATFORMS
+from ingot.support.records import replace
+from ingot.tools.platforms import PLATFORMS, Program, cpu_program
 
 MODULE = """HloModule example
 ENTRY main {
@@ -83,9 +89,47 @@ def test_machine_code_may_be_to_blame(
     module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = PLATFORMS["evaluator"]
-    monkeypatch.setitem(
-        PLATFORMS, "cpu", lambda given: lambda values: [one + 1 for one in run(given)(values)]
-    )
+
+    def wrong(given: Module, context: PassContext) -> Program:
+        return lambda values: [one + 1 for one in run(given)(values)]
+
+    monkeypatch.setattr(bisect, "cpu_program", wrong)
+    assert main(["bisect", module]) == 1
+    assert "the machine code does not" in capsys.readouterr().out
+
+
+def _negated(kernel: LoopKernel) -> LoopKernel:
+    passes = [
+        replace(item, stores=tuple(replace(s, value=_minus(s.value)) for s in item.stores))
+        for item in kernel.passes
+    ]
+    return replace(kernel, passes=tuple(passes))
+
+
+def _minus(value: Expr) -> Expr:
+    return make("negate", value.dtype, (value,), NO_ATTRIBUTES)
+
+
+def test_a_kernel_pass_may_be_to_blame(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = KERNEL_PASSES
+    wrong = KernelPass("negate-stores", _negated)
+    monkeypatch.setattr(pipeline, "KERNEL_PASSES", (first, wrong, *others))
+    assert main(["bisect", module]) == 1
+    printed = capsys.readouterr().out
+    assert "kernel pass 2, negate-stores, changes what a kernel means" in printed
+    assert "output 0 differs in" in printed
+
+
+def test_without_kernel_passes_machine_code_may_still_be_to_blame(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(given: Module, context: PassContext) -> Program:
+        real = cpu_program(given, context)
+        return lambda values: [one + 1 for one in real(values)]
+
+    monkeypatch.setattr(bisect, "cpu_program", wrong)
     assert main(["bisect", module]) == 1
     assert "the machine code does not" in capsys.readouterr().out
 

@@ -355,6 +355,27 @@ def test_opt_prints_what_each_pass_changed(
     assert "fusion (cpu) ***" in capsys.readouterr().out
 
 
+def test_opt_prints_what_each_kernel_pass_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kept = tmp_path / "sum.hlo", tmp_path / "after.txt"
+    path.write_text(
+        "HloModule m\nENTRY e {\n  x = f32[4,8,16] parameter(0)\n"
+        "  ROOT r = f32[4,8,16] negate(x)\n}\n"
+    )
+    flags = ["opt", str(path), "--print-changed", "-o", str(kept)]
+    assert main([*flags, "--stage=kernel"]) == 0
+    printed = capsys.readouterr().out
+    assert "collapse-axes (kernel k_" in printed
+    assert "\n-    b1[128*@0+16*@1+@2] = v1\n+    b1[@0] = v1\n" in printed
+    assert main([*flags, "--stage=hlo"]) == 0
+    assert "collapse-axes" not in capsys.readouterr().out
+    monkeypatch.setenv("XLA_FLAGS", "--xla_disable_hlo_passes=collapse-axes")
+    assert main([*flags, "--stage=kernel"]) == 0
+    assert "collapse-axes" not in capsys.readouterr().out
+    assert "b1[128*@0+16*@1+@2] = v1" in kept.read_text()
+
+
 def test_opt_dumps_what_its_passes_do(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

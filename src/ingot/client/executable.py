@@ -305,7 +305,9 @@ class Executable:
         return {
             "hlo_before": lambda: hlo(self._before),
             "hlo": lambda: hlo(compiled.module),
-            "kernel_passes": compiled.kernels.history,
+            "kernel_passes": lambda: "\n".join(
+                f"{name} {stage}: {text}" for name, stage, text in compiled.kernels.history()
+            ),
             "kernel": compiled.kernels.text,
             "llvm": lambda: "\n".join(
                 (*(text for text, _ in compiled.llvm_modules()), *self._steps())

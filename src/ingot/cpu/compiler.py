@@ -92,7 +92,7 @@ def compile_module(
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):
-        kernels = emit_kernels(module, target)
+        kernels = emit_kernels(module, target, context)
     with timer.phase("buffers"):
         assignment = assign_buffers(module, scratch_bytes(kernels))
         if context.debug:
@@ -102,9 +102,9 @@ def compile_module(
     return program
 
 
-def emit_kernels(module: Module, target: TargetSpec) -> KernelSet:
+def emit_kernels(module: Module, target: TargetSpec, context: PassContext) -> KernelSet:
     """Emit the kernel of every scheduled fusion and begin to compile them."""
-    kernels = KernelSet(target)
+    kernels = KernelSet(target, context)
     repeated = loop_computations(module)
     for fusion in scheduled_fusions(module):
         kernels.add(fusion, in_loop=fusion.computation in repeated)

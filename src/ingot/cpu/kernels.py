@@ -9,7 +9,7 @@ the library (`ingot.cpu.library`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
@@ -30,6 +30,7 @@ from ingot.cpu.library import (
 from ingot.cpu.vectors import Vectors, vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import fact
 from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.expr import walk
@@ -73,9 +74,15 @@ Job = tuple[Code, Callable[[], bytes]]
 
 @dataclass(slots=True)
 class KernelSet:
-    """The kernels of one program, by fusion instruction."""
+    """The kernels of one program, by fusion instruction.
+
+    Attributes:
+        target: what code is made for.
+        context: which kernel passes run, and their record.
+    """
 
     target: TargetSpec
+    context: PassContext = field(default_factory=PassContext)
     names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
     pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
@@ -85,7 +92,7 @@ class KernelSet:
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
-        name, kernel = fact(_lowered, fusion.attributes.calls)
+        name, kernel = fact(self._lowered, fusion.attributes.calls)
         self.names[fusion] = name
         if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel
@@ -209,23 +216,23 @@ class KernelSet:
         kernels = {name: kernel.kernel for name, kernel in self.compiled.items()} | self.inlined
         return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in kernels.items())
 
-    def history(self) -> str:
-        """Return the kernel IR of all kernels as built, then after each pass that changed it."""
+    def history(self) -> Iterator[tuple[str, str, str]]:
+        """Yield name, stage and kernel IR of all kernels, as built and after each pass.
+
+        The stage is "built", or the pass; passes that changed nothing are left out.
+        """
         firsts = {name: fusion for fusion, name in reversed(self.names.items())}
-        return "\n".join(
-            f"{name} {stage}: {kernel_text(kernel)}"
-            for name, fusion in firsts.items()
-            for stage, kernel in kernel_history(fusion.attributes.calls)
-        )
+        for name, fusion in firsts.items():
+            for stage, kernel in kernel_history(fusion.attributes.calls, self.context):
+                yield name, stage, kernel_text(kernel)
 
-
-def _lowered(fused: Computation) -> tuple[str, Kernel]:
-    """Return the kernel of a fused computation and the name that equal kernels share."""
-    try:
-        kernel = lower_fusion(fused)
-    except UnsupportedError as error:
-        raise placed(error, fused) from error
-    return f"k_{fingerprint(kernel)}", kernel
+    def _lowered(self, fused: Computation) -> tuple[str, Kernel]:
+        """Return the kernel of a fused computation and the name that equal kernels share."""
+        try:
+            kernel = lower_fusion(fused, self.context)
+        except UnsupportedError as error:
+            raise placed(error, fused) from error
+        return f"k_{fingerprint(kernel)}", kernel
 
 
 def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:

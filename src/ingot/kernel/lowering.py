@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from ingot.analysis.prefixes import prefixes_of
 from ingot.hlo.computation import Computation
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
 from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.convolution.plain import plain_root
@@ -26,30 +27,41 @@ from ingot.kernel.sort.sort import build_sort_kernel
 from ingot.kernel.sort.topk import build_topk_kernel
 from ingot.support.records import replace
 
+BUILT = "built"
+"""The stage of a kernel that no kernel pass has seen."""
 
-def lower_fusion(fused: Computation) -> Kernel:
-    """Return the kernel of a fused computation, as the kernel passes leave it."""
+
+def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kernel:
+    """Return the kernel of a fused computation, as the kernel passes leave it.
+
+    Args:
+        fused: the computation.
+        context: which kernel passes run, and their record; default: all of them.
+    """
     own = _kernel_of_root(fused)
     if own is not None:
         return own
     is_convolution = find_convolution(fused) is not None
-    kernel = run_kernel_passes(build_loop_kernel(fused), is_convolution=is_convolution)
+    kernel = run_kernel_passes(build_loop_kernel(fused), context, is_convolution=is_convolution)
     plain = plain_root(fused) if is_convolution else None
     return kernel if plain is None else replace(kernel, convolution=plain)
 
 
-def kernel_history(fused: Computation) -> Iterator[tuple[str, Kernel]]:
-    """Yield the kernel of a fused computation as built ("built"), then after each pass by its name.
+def kernel_history(
+    fused: Computation, context: PassContext | None = None
+) -> Iterator[tuple[str, Kernel]]:
+    """Yield the kernel of a fused computation as built (`BUILT`), then after each pass by its name.
 
     Passes that changed nothing are left out.
     """
     own = _kernel_of_root(fused)
     if own is not None:
-        yield "built", own
+        yield BUILT, own
         return
     built = build_loop_kernel(fused)
-    yield "built", built
-    yield from kernel_stages(built, is_convolution=find_convolution(fused) is not None)
+    yield BUILT, built
+    is_convolution = find_convolution(fused) is not None
+    yield from kernel_stages(built, context, is_convolution=is_convolution)
 
 
 def _kernel_of_root(fused: Computation) -> Kernel | None:

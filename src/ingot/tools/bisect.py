@@ -4,13 +4,15 @@
 The evaluator says what the module means as it was written. The passes of the pipeline run on copies
 of it, more and fewer of them, and the evaluator runs each copy: the first after which the result
 differs is to blame, and in it the first rule that fired. When no pass is, the machine code is held
-against the evaluator, so the answer may also be that code generation differs, or that nothing does.
+against the evaluator, and the kernel passes are let run one by one: the answer may be one of these,
+or that code generation differs, or that nothing does.
 
 Exit status 0: all agree; 1: something differs, which is named.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import click
@@ -20,11 +22,13 @@ from ingot.cpu.pipeline import PIPELINE
 from ingot.evaluator import Value
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.bisect import Culprit, find_culprit
+from ingot.hlo.rewrite.bisect import Culprit, find_culprit, first_bad
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.kernel.loop.pipeline import PIPELINE_NAME
 from ingot.support.diagnostics import IngotError
 from ingot.tools.comparing import Bounds, compare
 from ingot.tools.options import ModuleOptions, module_options
-from ingot.tools.platforms import PLATFORMS
+from ingot.tools.platforms import PLATFORMS, cpu_program
 
 
 @click.command(name="bisect")
@@ -52,10 +56,17 @@ class Trial:
         self._wanted: list[Array] = PLATFORMS["evaluator"](module)(values)
         self.found = ""
 
-    def is_bad(self, module: Module, platform: str = "evaluator") -> bool:
-        """Whether a module computes something else, or cannot be run."""
+    def is_bad(self, module: Module) -> bool:
+        """Whether a module means something else, or cannot be run."""
+        return self._differs(lambda: PLATFORMS["evaluator"](module)(self._values))
+
+    def is_badly_compiled(self, module: Module, context: PassContext) -> bool:
+        """Whether the machine code of a module computes something else, or cannot be made."""
+        return self._differs(lambda: cpu_program(module, context)(self._values))
+
+    def _differs(self, run: Callable[[], list[Array]]) -> bool:
         try:
-            outputs = PLATFORMS[platform](module)(self._values)
+            outputs = run()
         except IngotError as error:
             self.found = f"it cannot be run: {error.diagnostic.message}"
             return True
@@ -76,9 +87,29 @@ def find(module: Module, trial: Trial) -> str:
         return f"a pass fails:\n{error.diagnostic.render()}"
     if culprit is not None:
         return f"{_name(culprit)}\n  {trial.found}"
-    if trial.is_bad(module, "cpu"):
-        return f"every pass keeps what it means; the machine code does not\n  {trial.found}"
+    whole = default_context()
+    if trial.is_badly_compiled(module, whole):
+        return f"{_blame(module, trial, whole)}\n  {trial.found}"
     return ""
+
+
+def _blame(module: Module, trial: Trial, whole: PassContext) -> str:
+    """Return what makes the machine code wrong; `whole` has the record of all passes."""
+    first = next((n for n, row in enumerate(whole.timings) if row.pipeline == PIPELINE_NAME), None)
+    if first is None:
+        return "every pass keeps what it means; the machine code does not"
+
+    def is_bad(count: int) -> bool:
+        context = default_context()
+        context.pass_fuel = first + count
+        return trial.is_badly_compiled(module, context)
+
+    count = first_bad(len(whole.timings) - first, is_bad)
+    if count == 0:
+        return "every pass keeps what it means; the machine code does not"
+    name = whole.timings[first + count - 1].name
+    is_bad(count)
+    return f"kernel pass {count}, {name}, changes what a kernel means"
 
 
 def _name(culprit: Culprit) -> str:

@@ -37,6 +37,8 @@ XLA_STAGES: dict[str, Stage] = {
     "buffer-assignment": "buffers",
 }
 """What XLA's hlo-opt calls a stage -> our name of the nearest one."""
+HLO_STAGES = ("hlo_before", "hlo", "fusions", "rewrites")
+"""Stages that kernel passes have no part in."""
 SEPARATOR = "// -----"
 
 LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
@@ -91,8 +93,8 @@ def command(
     if emit_proto and split_input_file:
         context.fail("--emit-proto and --split-input-file exclude each other")
     modules = _modules(file, input_format or "", split_input_file)
-    see = Changes().see if print_changed else None
-    texts = [_text(module, passes, stage or "hlo", not no_metadata, see) for module in modules]
+    changes = Changes() if print_changed else None
+    texts = [_text(module, passes, stage or "hlo", not no_metadata, changes) for module in modules]
     if emit_proto:
         loading.write_bytes(dump(parse(texts[0]), "hlo_proto"), output)
     else:
@@ -109,15 +111,22 @@ def _modules(file: str, input_format: str, split: bool) -> list[Module]:
     return [loading.load_text(part, file, input_format) for part in parts if part.strip()]
 
 
-def _text(module: Module, passes: str, stage: str, with_metadata: bool, see: See | None) -> str:
+def _text(
+    module: Module, passes: str, stage: str, with_metadata: bool, changes: Changes | None
+) -> str:
     """Return what was asked for of one module."""
     if passes:
-        run_some(module, passes, see)
+        run_some(module, passes, None if changes is None else changes.see)
         text = print_module(module)
-    elif see is None:
+    elif changes is None:
         text = at_stage(compile(module), stage)
     else:
-        text = at_stage(compile(module, context=seeing(see, default_context())), stage)
+        executable = compile(module, context=seeing(changes.see, default_context()))
+        if stage not in HLO_STAGES:
+            staged = isinstance(executable, StagedExecutable)
+            for part in executable.executables if staged else (executable,):
+                changes.see_kernels(part)
+        text = at_stage(executable, stage)
     return text if with_metadata else print_module(parse(text), with_metadata=False)
 
 

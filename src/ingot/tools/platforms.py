@@ -22,6 +22,7 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.support.diagnostics import UnsupportedError
 
 Rows = Sequence[Sequence[Value]]
@@ -39,8 +40,9 @@ def _flat_rows(rows: Rows) -> list[list[Array]]:
     return [[leaf for value in row for leaf in flat(value)] for row in rows]
 
 
-def _cpu(module: Module) -> Program:
-    executable = compile(module)
+def cpu_program(module: Module, context: PassContext | None = None) -> Program:
+    """Return a module as native code; `context` has the options of the passes."""
+    executable = compile(module, context=context)
     if grid_of(module).devices > 1:
         return lambda rows: flat(tuple(executable.execute_replicated(_flat_rows(rows))))
     return lambda rows: flat(executable(*_flat_rows(rows)[0]))
@@ -139,7 +141,7 @@ def _spread(jax: Any, rows: list[list[Array]], devices: Sequence[Any]) -> list[A
 
 
 PLATFORMS: dict[str, Callable[[Module], Program]] = {
-    "cpu": _cpu,
+    "cpu": cpu_program,
     "evaluator": _evaluator,
     "xla": _xla,
 }

@@ -42,7 +42,7 @@ def find_culprit(
     def bad_with_passes(count: int) -> bool:
         return is_bad(_trial(module, step, context, passes=count)[0])
 
-    number = _first(len(whole[1].timings), bad_with_passes)
+    number = first_bad(len(whole[1].timings), bad_with_passes)
     before = len(_trial(module, step, context, passes=number - 1)[1].log)
     records = _trial(module, step, context, passes=number)[1]
     name = records.timings[-1].name if records.timings else ""
@@ -52,7 +52,7 @@ def find_culprit(
     def bad_with_rewrites(count: int) -> bool:
         return is_bad(_trial(module, step, context, passes=number, rewrites=count)[0])
 
-    rewrite = _first(len(records.log), bad_with_rewrites)
+    rewrite = first_bad(len(records.log), bad_with_rewrites)
     return Culprit(name, number, records.log[rewrite - 1] if rewrite else None)
 
 
@@ -79,7 +79,7 @@ def _trial(
     return copy, trial
 
 
-def _first(count: int, is_bad: Callable[[int], bool]) -> int:
+def first_bad(count: int, is_bad: Callable[[int], bool]) -> int:
     """Return the least amount of fuel in [0, count] that is bad; `count` is known to be."""
     low, high = 0, count
     while low < high:

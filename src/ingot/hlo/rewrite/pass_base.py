@@ -119,9 +119,14 @@ class PassContext:
     )
     remarks: list[object] = field(default_factory=list[object])
 
-    def may_run(self, step: Pass) -> bool:
-        """Whether a pass may run now; takes one unit of pass fuel if so."""
-        left_out = step.name in self.disabled and not step.lowers
+    def may_run(self, name: str, *, lowers: bool = False) -> bool:
+        """Whether a pass may run now; takes one unit of pass fuel if so.
+
+        Args:
+            name: of the pass.
+            lowers: whether it runs though it is disabled: no program can do without it.
+        """
+        left_out = name in self.disabled and not lowers
         if left_out or self.pass_fuel == 0:
             return False
         if self.pass_fuel is not None:

@@ -104,7 +104,9 @@ class _Runner:
     def _pass(self, step: Pass, pipeline: str) -> bool:
         context = self._context
         settled = self._settled.get(type(step))
-        if (settled is not None and settled == step) or not context.may_run(step):
+        if settled is not None and settled == step:
+            return False
+        if not context.may_run(step.name, lowers=step.lowers):
             return False
         missing = step.requires - context.properties
         if missing:

@@ -4,6 +4,9 @@
 `build` makes a kernel as the program says; these rewrite it, kernel to kernel, before it is
 scheduled. Each keeps what the kernel stores to the bit. `ORDER` has the reasons for the order.
 
+They are passes like those of HLO: the same `PassContext` says which of them run (disabled names,
+fuel), and has a row of each that ran, as the pipeline "kernel".
+
 Example:
     >>> [item.name for item in KERNEL_PASSES][:2]
     ['collapse-axes', 'join-short-rows']
@@ -11,9 +14,11 @@ Example:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from ingot.hlo.rewrite.ordering import Order, check_names
+from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.choices import merge_choices
 from ingot.kernel.loop.collapse import collapse
@@ -24,8 +29,7 @@ from ingot.kernel.loop.short_rows import join_short_rows
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
-from ingot.support import flags
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 
 @record
@@ -70,6 +74,9 @@ ORDER = (
     Order("unroll-short-rows", "keep-rows", "what is unrolled has no rows to keep"),
 )
 
+PIPELINE_NAME = "kernel"
+"""What records of passes call the pipeline of kernel passes."""
+
 check_names("kernel passes", [item.name for item in KERNEL_PASSES], ORDER)
 
 
@@ -77,35 +84,50 @@ def _passes_for(is_convolution: bool) -> list[KernelPass]:
     return [item for item in KERNEL_PASSES if item.of_convolutions or not is_convolution]
 
 
-def run_kernel_passes(kernel: LoopKernel, *, is_convolution: bool = False) -> LoopKernel:
+def run_kernel_passes(
+    kernel: LoopKernel, context: PassContext | None = None, *, is_convolution: bool = False
+) -> LoopKernel:
     """Return a kernel as the passes leave it.
 
     Args:
         kernel: as it was built.
+        context: which passes run, and the record of those that did; default: all of them.
         is_convolution: whether its reduction is a convolution's.
 
     Raises:
         InternalError: INGOT0932, a pass left an invalid kernel (with `INGOT_DEBUG=4`).
     """
-    verifies = flags.DEBUG.value() >= flags.CHECKS
-    for item in _passes_for(is_convolution):
-        kernel = item.run(kernel)
-        if verifies:
-            verify_kernel(kernel, item.name)
-    return kernel
+    made = kernel
+    for _, made in _stages(kernel, context or PassContext(), is_convolution):  # noqa: B007
+        pass
+    return made
 
 
 def kernel_stages(
-    kernel: LoopKernel, *, is_convolution: bool = False
+    kernel: LoopKernel, context: PassContext | None = None, *, is_convolution: bool = False
 ) -> Iterator[tuple[str, LoopKernel]]:
     """Yield the kernel after each pass that changed it, by the pass's name; verified.
 
     Raises:
         InternalError: INGOT0932, a pass left an invalid kernel.
     """
+    checked = replace(context or PassContext(), debug=1, timings=[])
+    yield from _stages(kernel, checked, is_convolution)
+
+
+def _stages(
+    kernel: LoopKernel, context: PassContext, is_convolution: bool
+) -> Iterator[tuple[str, LoopKernel]]:
     for item in _passes_for(is_convolution):
+        if not context.may_run(item.name):
+            continue
+        start = time.perf_counter_ns()
         made = item.run(kernel)
-        if made is not kernel and made != kernel:
+        spent = time.perf_counter_ns() - start
+        changed = made is not kernel and made != kernel
+        context.timings.append(PassTiming(PIPELINE_NAME, item.name, spent, changed))
+        if context.debug:
             verify_kernel(made, item.name)
-            yield item.name, made
-        kernel = made
+        if changed:
+            kernel = made
+            yield item.name, kernel
