@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From kernel IR to PTX: `compile_kernel`, and `kernels_of` for all fusions of a module.
 
-Each kernel is a module of its own. How it is launched is in the record that comes back; nothing
-here does it. Invariant: equal kernels and machines give equal text.
+`text_of` prints them. Each kernel is a module of its own. How it is launched is in the record that
+comes back; nothing here does it. Invariant: equal kernels and machines give equal text.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKern
 
 
 def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instruction, GpuKernel]:
-    """Return the kernel of every fusion of an optimized module, in the module's order.
+    """Return the kernel of every fusion of an optimized module, callees before callers.
 
     Raises:
         UnsupportedError: as `compile_kernel`; the message names the fusion.
@@ -96,10 +96,30 @@ def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instru
     fusions = [
         instruction
         for computation in module.post_order()
-        for instruction in computation.instructions
+        for instruction in computation.post_order()
         if instruction.opcode == "fusion"
     ]
     return {fusion: _kernel_of(fusion, machine) for fusion in fusions}
+
+
+STAGES = ("gpu_llvm", "ptx")
+"""What `text_of` gives."""
+
+
+def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> str:
+    """Return the kernels of an optimized module as LLVM IR ("gpu_llvm") or as PTX ("ptx").
+
+    Above each stands a comment that says how it is launched; equal kernels stand there once.
+
+    Raises:
+        UnsupportedError: as `kernels_of`.
+    """
+    comment = "//" if stage == "ptx" else ";"
+    distinct = {kernel.symbol: kernel for kernel in kernels_of(module, machine).values()}
+    return "\n".join(
+        f"{comment} {kernel.head}\n{kernel.ptx if stage == 'ptx' else kernel.llvm_ir}"
+        for kernel in distinct.values()
+    )
 
 
 def _kernel_of(fusion: Instruction, machine: GpuMachine | None) -> GpuKernel:

@@ -18,9 +18,11 @@ from ingot.client.compile import compile, default_context
 from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
 from ingot.client.options import STAGES, Stage
-from ingot.client.staged import StagedExecutable
+from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
+from ingot.gpu.compiler import STAGES as GPU_STAGES
+from ingot.gpu.compiler import text_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
@@ -49,7 +51,9 @@ LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 @click.argument("file", required=False)
 @click.option("--passes", default="", metavar="A,B{OPTION=VALUE}", help="Passes, in order.")
 @switch("--list-passes", "List every pass with its options.")
-@click.option("--stage", type=click.Choice([*STAGES, *LOGS, *XLA_STAGES]), help="Stage to print.")
+@click.option(
+    "--stage", type=click.Choice([*STAGES, *GPU_STAGES, *LOGS, *XLA_STAGES]), help="Stage to print."
+)
 @switch("--list-stages", "List the stages.")
 @click.option("--platform", type=click.Choice(["cpu"]), default="cpu", help="Compile for this.")
 @click.option("--input-format", "--format", type=click.Choice(loading.INPUT_FORMATS),
@@ -80,7 +84,7 @@ def command(
         show_passes()
         return 0
     if list_stages:
-        click.echo("\n".join([*STAGES, *LOGS]))
+        click.echo("\n".join([*STAGES, *GPU_STAGES, *LOGS]))
         return 0
     if file is None:
         context.fail("give the FILE of a module; - is standard input")
@@ -152,7 +156,16 @@ def run_some(module: Module, passes: str, see: See | None = None) -> None:
 
 
 def at_stage(executable: Executable | StagedExecutable, stage: str) -> str:
-    """Return the text of a stage."""
+    """Return the text of a stage.
+
+    Raises:
+        UnsupportedError: a stage of GPU code, and there is none for one of the kernels.
+    """
+    if stage in GPU_STAGES:
+        if isinstance(executable, StagedExecutable):
+            hint = "give its arrays sizes that do not depend on data"
+            raise stages_refused(executable.source, "on a GPU", hint)
+        return text_of(executable.module, stage)
     if stage in LOGS:
         return "".join(f"{line}\n" for line in getattr(executable, LOGS[stage]))
     return executable.as_text(cast("Stage", stage))

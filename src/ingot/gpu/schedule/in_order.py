@@ -93,13 +93,13 @@ def _has_axes(kernel: LoopKernel) -> bool:
     return any(item.axes or item.reductions for item in kernel.passes)
 
 
-def owned(kernel: LoopKernel) -> LoopKernel:
+def owned(kernel: LoopKernel, owners: int = OWNERS) -> LoopKernel:
     """Return the kernel with an innermost axis of owners, each of which makes its own updates."""
     owner = ex.index(Dim.symbol(OWNER))
 
     def masked(store: Store) -> Store:
-        whose = ex.index(dim.mod(store.index, OWNERS), store.values)
+        whose = ex.index(dim.mod(store.index, owners), store.values)
         return replace(store, mask=ex.conjunction(store.mask, compare("EQ", whose, owner)))
 
     passes = tuple(replace(item, stores=tuple(map(masked, item.stores))) for item in kernel.passes)
-    return replace(kernel, grid=(*kernel.grid, Axis(OWNER, OWNERS)), passes=passes)
+    return replace(kernel, grid=(*kernel.grid, Axis(OWNER, owners)), passes=passes)
