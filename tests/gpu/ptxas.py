@@ -42,7 +42,8 @@ def assemble(ptx: str, machine: str = DEFAULT) -> Assembled:
         command = [ptxas, "-v", f"-arch={machine}", str(file), "-o", str(Path(folder, "kernel"))]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    stores, loads = map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", done.stderr))
+    # Functions that a kernel calls have lines of their own.
+    spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", done.stderr)))
     (registers,) = map(int, re.findall(r"Used (\d+) registers", done.stderr))
-    (stack,) = map(int, re.findall(r"(\d+) bytes stack frame", done.stderr))
-    return Assembled(registers, stores + loads, stack)
+    stack = max(map(int, re.findall(r"(\d+) bytes stack frame", done.stderr)))
+    return Assembled(registers, spilled, stack)

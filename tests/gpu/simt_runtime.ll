@@ -199,3 +199,26 @@ done:
 stuck:
   ret i32 1
 }
+
+; What x86 calls for a conversion of f64 to f16: to f32 with ties and what lies between kept odd, so
+; that the second rounding is the only one.
+define half @__truncdfhf2(double %x) {
+  %near = fptrunc double %x to float
+  %back = fpext float %near to double
+  %is_inexact = fcmp one double %back, %x
+  %bits = bitcast float %near to i32
+  %last = and i32 %bits, 1
+  %is_even = icmp eq i32 %last, 0
+  %far = call double @llvm.fabs.f64(double %back)
+  %want = call double @llvm.fabs.f64(double %x)
+  %is_beyond = fcmp ogt double %far, %want
+  %below = sub i32 %bits, 1
+  %above = or i32 %bits, 1
+  %odd = select i1 %is_beyond, i32 %below, i32 %above
+  %moves = and i1 %is_inexact, %is_even
+  %kept = select i1 %moves, i32 %odd, i32 %bits
+  %single = bitcast i32 %kept to float
+  %result = fptrunc float %single to half
+  ret half %result
+}
+declare double @llvm.fabs.f64(double)

@@ -82,6 +82,14 @@ def test_what_is_not_there_is_refused_by_name(body: str, word: str) -> None:
     assert "fusion" in (caught.value.diagnostic.instruction or "")
 
 
+def test_a_custom_call_is_refused_by_name() -> None:
+    body = """x = f32[4,4] parameter(0)
+      c = f32[4,4] cholesky(x), lower=true
+      ROOT r = f32[4,4] negate(c)"""
+    with pytest.raises(UnsupportedError, match=r"INGOT0322.*the custom call 'lapack_\w+'"):
+        kernels_of(_optimized(body))
+
+
 def test_an_unknown_machine_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"INGOT0323.*sm_12"):
         machine_of("sm_12")

@@ -127,3 +127,22 @@ def test_a_barrier_that_some_threads_miss_is_an_error() -> None:
     kernel = GpuKernel("divergent", "", DIVERGENT, 1, 32, (), 0, "", ())
     with pytest.raises(StuckError):
         Emulation(kernel, 1).run([np.zeros(1, np.float32)], {}, 0)
+
+
+def test_folds_that_do_not_fit_shared_memory_are_a_threads_own() -> None:
+    count = 26
+    sums = [
+        f"s{n} = f64[40] reduce(x{n}, z), dimensions={{0}}, to_apply=add_f64" for n in range(count)
+    ]
+    body = "\n".join(
+        [
+            *(f"x{n} = f64[64,40] parameter({n})" for n in range(count)),
+            "z = f64[] constant(0)",
+            *sums,
+            f"ROOT r = ({', '.join(['f64[40]'] * count)}) "
+            f"tuple({', '.join(f's{n}' for n in range(count))})",
+        ]
+    )
+    kernel = check(body, "a thread per point", tolerance=1e-12, seeds=(0,))
+    assert dict(kernel.refused)[COLUMNS] == "its folds do not fit shared memory"
+    assert kernel.shared_bytes == 0

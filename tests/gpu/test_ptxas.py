@@ -40,6 +40,15 @@ def test_every_machine(machine: str) -> None:
     assert assemble(kernel.ptx, machine).spilled_bytes == 0
 
 
+@needs_ptxas
+def test_sine_has_a_stack_frame_and_spills_nothing() -> None:
+    # Large angles are reduced with a table that each thread indexes on its stack.
+    body = "x = f32[1000] parameter(0)  ROOT r = f32[1000] sine(x)"
+    found = assemble(compile_kernel(program(body).kernel).ptx)
+    assert found.spilled_bytes == 0
+    assert 0 < found.stack_bytes <= 256
+
+
 def test_every_strategy_has_a_kernel_here() -> None:
     found = {compile_kernel(program(item.body).kernel).strategy for item in KERNELS.values()}
     assert found == {name for name, _ in STRATEGIES}

@@ -24,6 +24,14 @@ def test_element_types(element: str) -> None:
     check(body, THREADS)
 
 
+@pytest.mark.parametrize("element", ["f16", "bf16", "f64"])
+def test_math_of_other_types(element: str) -> None:
+    body = f"""x = {element}[37] parameter(0)
+      s = {element}[37] sine(x)
+      ROOT r = {element}[37] atanh(s)"""
+    check(body, THREADS, tolerance={"f16": 2e-3, "bf16": 2e-2, "f64": 1e-12}[element])
+
+
 def test_predicates() -> None:
     body = """x = f32[65] parameter(0)
       p = pred[65] parameter(1)

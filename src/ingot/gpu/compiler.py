@@ -10,6 +10,7 @@ from __future__ import annotations
 from ingot.gpu.emit.kernel import emit_kernel
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
+from ingot.hlo.custom_calls import call_site, foreign_calls
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -18,7 +19,7 @@ from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import record, replace
 
 
@@ -73,6 +74,11 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKern
     # Nothing is masked in lanes here, so registers have no width to keep to.
     module.vector_bits = 0
     shared = emit_kernel(module, symbol, schedule)
+    if shared > machine.shared_bytes:
+        raise InternalError(
+            f"a block of {schedule.strategy.name} takes {shared} bytes of shared memory, more than "
+            f"the {machine.shared_bytes} of {machine.name}"
+        )
     text = module.text()
     return GpuKernel(
         symbol,
@@ -91,8 +97,15 @@ def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instru
     """Return the kernel of every fusion of an optimized module, callees before callers.
 
     Raises:
-        UnsupportedError: as `compile_kernel`; the message names the fusion.
+        UnsupportedError: as `compile_kernel`, the message names the fusion; or INGOT0322, the
+            module has a foreign call.
     """
+    for call in foreign_calls(module):
+        raise UnsupportedError(
+            f"there is no GPU code for the custom call '{call_site(call).target}'",
+            code="INGOT0322",
+            instruction=repr(call),
+        )
     fusions = [
         instruction
         for computation in module.post_order()

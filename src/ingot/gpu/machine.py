@@ -42,6 +42,15 @@ class GpuMachine:
         return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}")
 
 
+SHARED_ALIGNMENT = 16
+"""Bytes: arrays in shared memory begin at multiples of it."""
+
+
+def array_bytes(item: int, count: int) -> int:
+    """Return the bytes of an array in shared memory, of `count` items of `item` bytes."""
+    return -(-item * count // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
+
 DEFAULT = "sm_90"
 
 MACHINES = {

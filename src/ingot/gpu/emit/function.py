@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.emit.values.values import ValueEmitter
+from ingot.gpu.machine import SHARED_ALIGNMENT, array_bytes
 from ingot.gpu.schedule.strategies import GpuSchedule
 from ingot.kernel.ir import Store
 from ingot.llvm import types as lt
@@ -21,8 +22,6 @@ from ingot.llvm.values import Value
 
 GLOBAL, SHARED = lt.pointer(1), lt.pointer(3)
 """Addresses of global memory, and of a block's shared memory."""
-
-SHARED_ALIGNMENT = 16
 
 
 class ThreadValues(ValueEmitter):
@@ -75,8 +74,7 @@ class SharedMemory:
         )
         name = f"{self.symbol}_shared{self._count}"
         self._count += 1
-        size = -(-count * type.bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
-        self.bytes += size
+        self.bytes += array_bytes(type.bytes, count)
         return self.module.global_text(name, text, SHARED)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ingot.gpu.machine import GpuMachine
+from ingot.gpu.machine import GpuMachine, array_bytes
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
@@ -37,9 +37,6 @@ MOST_OF_WARP = 1024
 COLUMN_PARTS = 8
 """Warps of a block that share the rows of a column reduction."""
 
-EXCHANGE_BYTES = 8 << 10
-"""Shared memory that is left for the exchange between warps."""
-
 
 def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
     """Return a warp per grid point, or why not."""
@@ -52,7 +49,7 @@ def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | s
     if length > MOST_OF_WARP:
         return f"a row has {length} elements, more than {MOST_OF_WARP}"
     rows = machine.threads // machine.warp
-    if kernel.kept and _kept_bytes(kernel) * rows > machine.shared_bytes - EXCHANGE_BYTES:
+    if _kept_bytes(kernel) * rows > machine.shared_bytes:
         return "the rows that it keeps do not fit shared memory"
     return _rows(kernel, WarpRows(), ceil_div(kernel.grid_size, rows), machine)
 
@@ -63,6 +60,9 @@ def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    exchanged = _exchanged_bytes(kernel, machine.threads // machine.warp)
+    if _kept_bytes(kernel) + exchanged > machine.shared_bytes:
+        return "the rows that it keeps and its folds do not fit shared memory"
     return _rows(kernel, BlockRows(), kernel.grid_size, machine)
 
 
@@ -77,9 +77,12 @@ def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str
         return "its loads are dense along rows"
     if kernel.kept:
         return "it keeps rows"
+    threads = COLUMN_PARTS * machine.warp
+    if _exchanged_bytes(kernel, threads) > machine.shared_bytes:
+        return "its folds do not fit shared memory"
     others = dim.product(other.extent for other in kernel.grid if other is not axis)
     blocks = others * ceil_div(axis.extent, machine.warp)
-    return GpuSchedule(kernel, Columns(axis), blocks, COLUMN_PARTS * machine.warp)
+    return GpuSchedule(kernel, Columns(axis), blocks, threads)
 
 
 def _rows(
@@ -96,18 +99,22 @@ def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:
     assert isinstance(kernel, LoopKernel), "only its folds have a length"
     if grid_vector_axis(kernel) is not None:
         return "its loads are dense along the grid"
-    if _kept_bytes(kernel) > machine.shared_bytes - EXCHANGE_BYTES:
-        return "the rows that it keeps do not fit shared memory"
     return length
 
 
 def _kept_bytes(kernel: LoopKernel) -> int:
-    sizes = [buffer.size for buffer in kernel.kept]
     return sum(
-        math.ceil(buffer.dtype.bits / 8) * size
-        for buffer, size in zip(kernel.kept, sizes, strict=True)
-        if isinstance(size, int)
+        array_bytes(math.ceil(buffer.dtype.bits / 8), buffer.size)
+        for buffer in kernel.kept
+        if isinstance(buffer.size, int)
     )
+
+
+def _exchanged_bytes(kernel: LoopKernel, slots: int) -> int:
+    """Return the shared memory of exchanges in which each accumulator has so many slots."""
+    folds = [fold for item in kernel.passes if item.axes for fold in item.reductions]
+    parts = [init.dtype for fold in folds for init in fold.inits]
+    return sum(array_bytes(math.ceil(element.bits / 8), slots) for element in parts)
 
 
 def _shared_length(kernel: Schedulable) -> int | Dim | str:
