@@ -67,6 +67,7 @@ REASONS = {
     "kernel/schedule/pieces.py": {"_known": "true and false"},
     "llvm/jit.py": {"_layouts": OF_TARGET},
     "llvm/linking.py": {"_library_address": "a row for each of LIBRARY_SYMBOLS"},
+    "llvm/machine_model.py": {"_model_of": OF_TARGET},
     "llvm/machines.py": {"_machines": "as many as compiled at once, for each CPU and level"},
     "llvm/math/called.py": {"subroutine": "functions, element types and widths of registers"},
     "llvm/math/trigonometric.py": {"large_reduction": "element types"},
