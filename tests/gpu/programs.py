@@ -104,19 +104,26 @@ def check(
     kernel = compile_kernel(given.kernel)
     assert kernel.strategy == strategy, kernel.refused
     inputs = arguments(given, sizes, below)
-    wanted = evaluate(given.module, inputs)
-    wanted = list(wanted) if isinstance(wanted, tuple) else [wanted]
+    wanted = wanted_of(given, inputs)
     emulation = Emulation(kernel, len(given.kernel.buffers))
     for seed in seeds:
-        found = emulation.run(_memory(given, inputs, wanted), sizes, seed)
+        found = emulation.run(memory_of(given, inputs, wanted), sizes, seed)
         for one, other in zip(found[len(inputs) :], wanted, strict=True):
-            compare(one, np.asarray(other), tolerance)
+            check_result(one, np.asarray(other), tolerance)
         for one, other in zip(found, inputs, strict=False):
             assert one.tobytes() == other.tobytes(), "an operand was changed"
     return kernel
 
 
-def _memory(given: Program, inputs: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
+def wanted_of(given: Program, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Return what the evaluator gives for each result."""
+    found = evaluate(given.module, inputs)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def memory_of(
+    given: Program, inputs: list[np.ndarray], wanted: list[np.ndarray]
+) -> list[np.ndarray]:
     """Return the buffers before a run: results of updates hold what is updated."""
     root = given.module.entry.root
     updated = root.opcode in ("scatter", "dynamic-update-slice")
@@ -129,7 +136,7 @@ def _memory(given: Program, inputs: list[np.ndarray], wanted: list[np.ndarray]) 
     return [*inputs, *held]
 
 
-def compare(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
+def check_result(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
     """Compare results: to the bit without a tolerance, relative to their size with one."""
     assert found.dtype == wanted.dtype
     assert found.shape == wanted.shape

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.gpu.kernels import GATHER, KERNELS, SCATTER
-from tests.gpu.programs import COMPUTATIONS, compare, program
+from tests.gpu.programs import COMPUTATIONS, check_result, program
 from tests.gpu.simt import Emulation
 
 import ingot
@@ -144,7 +144,7 @@ def test_a_transpose_without_its_barrier_is_caught() -> None:
     x = np.random.default_rng(0).standard_normal((37, 41)).astype(np.float32)
     *_, found = broken.run([x, np.zeros((41, 37), np.float32)], {}, 0)
     with pytest.raises(AssertionError):
-        compare(found, x.T, 0)
+        check_result(found, x.T, 0)
 
 
 def test_opt_prints_both_stages(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.gpu.kernels import REDUCTION, SOFTMAX
-from tests.gpu.programs import SEEDS, arguments, check, compare, program
+from tests.gpu.programs import SEEDS, arguments, check, check_result, program
 from tests.gpu.simt import Emulation, StuckError
 
 from ingot.evaluator import evaluate
@@ -101,7 +101,7 @@ def test_a_barrier_left_out_is_caught(line: int) -> None:
     for seed in SEEDS:
         try:
             *_, found = emulation.run([*inputs, np.zeros_like(wanted)], {}, seed)
-            compare(found, np.asarray(wanted), 1e-5)
+            check_result(found, np.asarray(wanted), 1e-5)
         except (AssertionError, StuckError):
             wrong += 1
     assert wrong == len(SEEDS)
