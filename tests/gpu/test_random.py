@@ -28,6 +28,7 @@ def kernels(seed: int) -> list[LoopKernel]:
     """Return the small loop kernels of a random program."""
     data = generate(random.Random(seed)).removeprefix(LOADED).decode()
     executable = ingot.compile(parse_hlo(data))
+    assert isinstance(executable, ingot.Executable)
     fusions = scheduled_fusions(executable.module)
     found = [lower_fusion(one) for one in dict.fromkeys(f.attributes.calls for f in fusions)]
     return [
