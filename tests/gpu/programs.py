@@ -118,7 +118,7 @@ def check(
 def wanted_of(given: Program, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Return what the evaluator gives for each result."""
     found = evaluate(given.module, inputs)
-    return list(found) if isinstance(found, tuple) else [found]
+    return [np.asarray(one) for one in (found if isinstance(found, tuple) else [found])]
 
 
 def memory_of(

@@ -115,15 +115,40 @@ out:
   ret void
 }
 
-define i32 @simt.shfl.sync.bfly.i32(i32 %mask, i32 %value, i32 %bits, i32 %clamp) noinline {
+; What another thread of the warp has given.
+define i32 @shuffled(i32 %mask, i32 %value, i32 %other) noinline {
   %thread = load i32, ptr @current
   %mine = getelementptr [1024 x i32], ptr @lane_values, i32 0, i32 %thread
   store i32 %value, ptr %mine
   call void @simt.bar.warp.sync(i32 %mask)
-  %other = xor i32 %thread, %bits
   %theirs = getelementptr [1024 x i32], ptr @lane_values, i32 0, i32 %other
   %found = load i32, ptr %theirs
   call void @simt.bar.warp.sync(i32 %mask)
+  ret i32 %found
+}
+
+define i32 @simt.shfl.sync.bfly.i32(i32 %mask, i32 %value, i32 %bits, i32 %clamp) noinline {
+  %thread = load i32, ptr @current
+  %other = xor i32 %thread, %bits
+  %found = call i32 @shuffled(i32 %mask, i32 %value, i32 %other)
+  ret i32 %found
+}
+
+define i32 @simt.shfl.sync.idx.i32(i32 %mask, i32 %value, i32 %lane, i32 %clamp) noinline {
+  %thread = load i32, ptr @current
+  %warp = and i32 %thread, -32
+  %other = or i32 %warp, %lane
+  %found = call i32 @shuffled(i32 %mask, i32 %value, i32 %other)
+  ret i32 %found
+}
+
+define i32 @simt.shfl.sync.up.i32(i32 %mask, i32 %value, i32 %count, i32 %clamp) noinline {
+  %thread = load i32, ptr @current
+  %lane = and i32 %thread, 31
+  %is_inside = icmp uge i32 %lane, %count
+  %before = sub i32 %thread, %count
+  %other = select i1 %is_inside, i32 %before, i32 %thread
+  %found = call i32 @shuffled(i32 %mask, i32 %value, i32 %other)
   ret i32 %found
 }
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +30,8 @@ Made = tuple[str, float]
 """The body of a program, and a tolerance."""
 
 
-def _text(numbers: object) -> str:
-    return ",".join(map(str, np.ravel(numbers)))
+def _text(numbers: Iterable[Any]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def fold(choose: random.Random) -> Made:

@@ -7,7 +7,7 @@ import pytest
 from tests.gpu.kernels import CUMULATIVE_SUM, ELEMENTWISE, GATHER, SCATTER
 from tests.gpu.programs import check
 
-THREADS, IN_ORDER = "a thread per point", "in order"
+THREADS, IN_ORDER, SCAN = "a thread per point", "in order", "a warp per scan"
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
@@ -69,10 +69,33 @@ def test_gather_of_rows() -> None:
     check(GATHER, THREADS, below=60)
 
 
-@pytest.mark.parametrize("length", [1, 31, 40])
-def test_cumulative_sum(length: int) -> None:
+@pytest.mark.parametrize(("length", "strategy"), [
+    (1, None), (31, THREADS), (32, SCAN), (40, SCAN), (257, SCAN),
+])  # fmt: skip
+def test_cumulative_sum(length: int, strategy: str | None) -> None:
     body = CUMULATIVE_SUM.format(length=length, before=length - 1)
-    check(body, THREADS, tolerance=1e-5)
+    check(body, strategy or THREADS, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(("element", "op", "init", "strategy"), [
+    ("s32", "add", "0", SCAN), ("s64", "maximum", "-9223372036854775808", SCAN),
+    ("f64", "multiply", "1", SCAN), ("bf16", "maximum", "-inf", SCAN),
+    ("bf16", "add", "0", THREADS), ("pred", "and", "true", SCAN), ("s8", "add", "0", SCAN),
+])  # fmt: skip
+def test_scans_of_element_types(element: str, op: str, init: str, strategy: str) -> None:
+    body = f"""x = {element}[5,70] parameter(0)
+      i = {element}[] constant({init})
+      ROOT r = {element}[5,70] reduce-window(x, i), window={{size=1x70 pad=0_0x69_0}},
+        to_apply={op}_{element}"""
+    check(body, strategy, tolerance=1e-9 if element == "f64" else 0.1 if op == "add" else 0)
+
+
+def test_scan_of_a_column_has_a_thread() -> None:
+    body = """x = s32[70,5] parameter(0)
+      zero = s32[] constant(0)
+      ROOT r = s32[70,5] reduce-window(x, zero), window={size=70x1 pad=69_0x0_0},
+        to_apply=add_s32"""
+    check(body, THREADS)
 
 
 def test_window_of_a_pooling() -> None:

@@ -15,8 +15,11 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
-_ALL_LANES, _WHOLE_WARP = -1, 31
-"""The mask of all lanes of a warp, and the clamp of a shuffle over all of them."""
+_ALL_LANES = -1
+"""The mask of all lanes of a warp."""
+
+_CLAMPS = {"bfly": 31, "idx": 31, "up": 0}
+"""The bound of lanes that a shuffle of each mode may read, over a whole warp."""
 
 
 def thread_number(f: FunctionBuilder) -> Value:
@@ -45,20 +48,33 @@ def warp_barrier(f: FunctionBuilder) -> None:
 
 def from_lane_xor(f: FunctionBuilder, value: Value, bits: int) -> Value:
     """Return the value that the lane has whose number differs in `bits`: any scalar type."""
+    return _from_lane(f, value, "bfly", bits)
+
+
+def from_lane_before(f: FunctionBuilder, value: Value, count: int) -> Value:
+    """Return the value that the lane `count` before has; the first lanes get their own."""
+    return _from_lane(f, value, "up", count)
+
+
+def from_lane(f: FunctionBuilder, value: Value, number: int) -> Value:
+    """Return the value that lane `number` has."""
+    return _from_lane(f, value, "idx", number)
+
+
+def _from_lane(f: FunctionBuilder, value: Value, mode: str, number: int) -> Value:
     type = value.type
     if type.bits < 32:
         raw = f.bitcast(value, _integer(type)) if type.is_float else value
-        moved = f.trunc(_word_from_lane(f, f.zext(raw, lt.I32), bits), raw.type)
+        moved = f.trunc(_word(f, f.zext(raw, lt.I32), mode, number), raw.type)
         return f.bitcast(moved, type) if type.is_float else moved
     words = type.bits // 32
     if words == 1:
         raw = value if type is lt.I32 else f.bitcast(value, lt.I32)
-        moved = _word_from_lane(f, raw, bits)
+        moved = _word(f, raw, mode, number)
         return moved if type is lt.I32 else f.bitcast(moved, type)
     parts = f.bitcast(value, vector(lt.I32, words))
-    for number in range(words):
-        moved = _word_from_lane(f, f.extract(parts, number), bits)
-        parts = f.insert(parts, moved, number)
+    for at in range(words):
+        parts = f.insert(parts, _word(f, f.extract(parts, at), mode, number), at)
     return f.bitcast(parts, type)
 
 
@@ -66,8 +82,6 @@ def _integer(type: lt.Type) -> lt.Type:
     return {8: lt.I8, 16: lt.I16}[type.bits]
 
 
-def _word_from_lane(f: FunctionBuilder, word: Value, bits: int) -> Value:
-    numbers = [f.const(lt.I32, number) for number in (_ALL_LANES, bits, _WHOLE_WARP)]
-    mask, lane, clamp = numbers
-    name = "llvm.nvvm.shfl.sync.bfly.i32"
-    return f.intrinsic(name, lt.I32, [mask, word, lane, clamp])
+def _word(f: FunctionBuilder, word: Value, mode: str, number: int) -> Value:
+    mask, lane, clamp = (f.const(lt.I32, each) for each in (_ALL_LANES, number, _CLAMPS[mode]))
+    return f.intrinsic(f"llvm.nvvm.shfl.sync.{mode}.i32", lt.I32, [mask, word, lane, clamp])

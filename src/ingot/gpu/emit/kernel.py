@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ingot.gpu.emit.contractions import ContractionEmitter
 from ingot.gpu.emit.function import SharedMemory, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
+from ingot.gpu.emit.scans import WarpScanEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
@@ -20,12 +21,14 @@ from ingot.gpu.schedule.strategies import (
     TiledContraction,
     TransposeTiles,
     WarpRows,
+    WarpScan,
 )
 from ingot.llvm.builder import ModuleBuilder
 
 EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
+    WarpScan: WarpScanEmitter,
     WarpRows: WarpRowsEmitter,
     BlockRows: BlockRowsEmitter,
     Columns: ColumnsEmitter,

@@ -12,6 +12,7 @@ from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.contractions import match_contraction
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
+from ingot.gpu.schedule.scans import match_scan
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
@@ -22,6 +23,7 @@ from ingot.gpu.schedule.strategies import (
     TiledContraction,
     TransposeTiles,
     WarpRows,
+    WarpScan,
 )
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
@@ -34,6 +36,7 @@ Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
 STRATEGIES: tuple[tuple[str, Match], ...] = (
     (TiledContraction.name, match_contraction),
     (InOrder.name, match_in_order),
+    (WarpScan.name, match_scan),
     (WarpRows.name, match_warp_rows),
     (BlockRows.name, match_block_rows),
     (Columns.name, match_columns),

@@ -43,6 +43,13 @@ class WarpRows:
 
 
 @record
+class WarpScan:
+    """A warp walks each grid point's running fold, as many elements at a time as it has lanes."""
+
+    name: ClassVar[str] = "a warp per scan"
+
+
+@record
 class BlockRows:
     """A block folds each grid point: its threads run along the last axis of each pass."""
 
@@ -92,7 +99,16 @@ class TiledContraction:
     rhs_along_k: bool
 
 
-Strategy = Threads | InOrder | WarpRows | BlockRows | Columns | TransposeTiles | TiledContraction
+Strategy = (
+    Threads
+    | InOrder
+    | WarpScan
+    | WarpRows
+    | BlockRows
+    | Columns
+    | TransposeTiles
+    | TiledContraction
+)
 
 Schedulable = LoopKernel | ContractionKernel
 """The kernels that strategies run."""
