@@ -33,7 +33,7 @@ class Assembled:
 
 
 def assemble(ptx: str, machine: str = DEFAULT) -> Assembled:
-    """Return what ptxas makes of a kernel; an error of ptxas is an AssertionError."""
+    """Return what ptxas makes of kernels, the most of each; an error of it is an AssertionError."""
     ptxas = find_ptxas()
     assert ptxas is not None, "ask find_ptxas first"
     with tempfile.TemporaryDirectory() as folder:
@@ -44,6 +44,6 @@ def assemble(ptx: str, machine: str = DEFAULT) -> Assembled:
     assert done.returncode == 0, done.stderr
     # Functions that a kernel calls have lines of their own.
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", done.stderr)))
-    (registers,) = map(int, re.findall(r"Used (\d+) registers", done.stderr))
+    registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)))
     stack = max(map(int, re.findall(r"(\d+) bytes stack frame", done.stderr)))
     return Assembled(registers, spilled, stack)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import pytest
 from tests.gpu.kernels import KERNELS
-from tests.gpu.programs import program
+from tests.gpu.programs import COMPUTATIONS, program
 from tests.gpu.ptxas import assemble, find_ptxas
 
-from ingot.gpu.compiler import compile_kernel
+import ingot
+from ingot.formats.hlo_text import parse_hlo
+from ingot.gpu.compiler import compile_kernel, text_of
 from ingot.gpu.machine import DEFAULT, MACHINES, machine_of
 from ingot.gpu.schedule.decide import STRATEGIES
 
@@ -47,6 +49,23 @@ def test_sine_has_a_stack_frame_and_spills_nothing() -> None:
     found = assemble(compile_kernel(program(body).kernel).ptx)
     assert found.spilled_bytes == 0
     assert 0 < found.stack_bytes <= 256
+
+
+@needs_ptxas
+def test_a_whole_module_is_one_file() -> None:
+    body = """x = f32[1000] parameter(0)
+      y = f32[30,40] parameter(1)
+      s = f32[1000] sine(x)
+      z = f32[] constant(0)
+      t = f32[30,40] sine(y)
+      r = f32[30] reduce(t, z), dimensions={1}, to_apply=add_f32
+      ROOT p = (f32[1000], f32[30]) tuple(s, r)"""
+    executable = ingot.compile(parse_hlo(f"HloModule m\n{COMPUTATIONS}\nENTRY e {{ {body} }}"))
+    assert isinstance(executable, ingot.Executable)
+    text = text_of(executable.module, "ptx")
+    assert text.count(".visible .entry") == 2
+    assert text.count(".version") == 1
+    assert assemble(text).spilled_bytes == 0
 
 
 def test_every_strategy_has_a_kernel_here() -> None:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """From kernel IR to PTX: `compile_kernel`, and `kernels_of` for all fusions of a module.
 
-`text_of` prints them. Each kernel is a module of its own. How it is launched is in the record that
-comes back; nothing here does it. Invariant: equal kernels and machines give equal text.
+`text_of` prints them, as one module. How a kernel is launched is in the record that comes back;
+nothing here does it. Invariant: equal kernels and machines give equal text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ingot.gpu.emit.kernel import emit_kernel
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
+from ingot.gpu.schedule.strategies import GpuSchedule
 from ingot.hlo.custom_calls import call_site, foreign_calls
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -21,6 +25,8 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
 from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import record, replace
+
+_Made = TypeVar("_Made")
 
 
 @record
@@ -49,12 +55,6 @@ class GpuKernel:
     strategy: str
     refused: tuple[tuple[str, str], ...]
 
-    @property
-    def head(self) -> str:
-        """One line for people: strategy and launch."""
-        shared = f", {self.shared_bytes} bytes of shared memory" if self.shared_bytes else ""
-        return f"{self.symbol}: {self.strategy}, {self.blocks} x {self.threads} threads{shared}"
-
 
 def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKernel:
     """Return the PTX of a kernel.
@@ -68,17 +68,9 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKern
             INGOT0321, none for an element type or op.
     """
     machine = machine or machine_of()
-    schedule = schedule_kernel(kernel, machine)
     symbol = f"k_{fingerprint(kernel)}"
-    module = ModuleBuilder.for_target(symbol, machine.target)
-    # Nothing is masked in lanes here, so registers have no width to keep to.
-    module.vector_bits = 0
-    shared = emit_kernel(module, symbol, schedule)
-    if shared > machine.shared_bytes:
-        raise InternalError(
-            f"a block of {schedule.strategy.name} takes {shared} bytes of shared memory, more than "
-            f"the {machine.shared_bytes} of {machine.name}"
-        )
+    module = _open_module(symbol, machine)
+    schedule, shared = _emit(module, symbol, kernel, machine)
     text = module.text()
     return GpuKernel(
         symbol,
@@ -93,6 +85,27 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKern
     )
 
 
+def _open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
+    module = ModuleBuilder.for_target(name, machine.target)
+    # Nothing is masked in lanes here, so registers have no width to keep to.
+    module.vector_bits = 0
+    return module
+
+
+def _emit(
+    module: ModuleBuilder, symbol: str, kernel: Kernel, machine: GpuMachine
+) -> tuple[GpuSchedule, int]:
+    """Add a kernel to a module; return how it runs, and the bytes of its shared memory."""
+    schedule = schedule_kernel(kernel, machine)
+    shared = emit_kernel(module, symbol, schedule)
+    if shared > machine.shared_bytes:
+        raise InternalError(
+            f"a block of {schedule.strategy.name} takes {shared} bytes of shared memory, more than "
+            f"the {machine.shared_bytes} of {machine.name}"
+        )
+    return schedule, shared
+
+
 def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instruction, GpuKernel]:
     """Return the kernel of every fusion of an optimized module, callees before callers.
 
@@ -100,19 +113,10 @@ def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instru
         UnsupportedError: as `compile_kernel`, the message names the fusion; or INGOT0322, the
             module has a foreign call.
     """
-    for call in foreign_calls(module):
-        raise UnsupportedError(
-            f"there is no GPU code for the custom call '{call_site(call).target}'",
-            code="INGOT0322",
-            instruction=repr(call),
-        )
-    fusions = [
-        instruction
-        for computation in module.post_order()
-        for instruction in computation.post_order()
-        if instruction.opcode == "fusion"
-    ]
-    return {fusion: _kernel_of(fusion, machine) for fusion in fusions}
+    return {
+        fusion: _naming(fusion, lambda kernel: compile_kernel(kernel, machine))
+        for fusion in _fusions_of(module)
+    }
 
 
 STAGES = ("gpu_llvm", "ptx")
@@ -120,24 +124,57 @@ STAGES = ("gpu_llvm", "ptx")
 
 
 def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> str:
-    """Return the kernels of an optimized module as LLVM IR ("gpu_llvm") or as PTX ("ptx").
+    """Return the kernels of an optimized module as one module: LLVM IR ("gpu_llvm") or PTX ("ptx").
 
-    Above each stands a comment that says how it is launched; equal kernels stand there once.
+    Comments above say how each is launched; equal kernels stand there once.
 
     Raises:
         UnsupportedError: as `kernels_of`.
     """
-    comment = "//" if stage == "ptx" else ";"
-    distinct = {kernel.symbol: kernel for kernel in kernels_of(module, machine).values()}
-    return "\n".join(
-        f"{comment} {kernel.head}\n{kernel.ptx if stage == 'ptx' else kernel.llvm_ir}"
-        for kernel in distinct.values()
+    machine = machine or machine_of()
+    made = _open_module(module.name, machine)
+    heads: dict[str, str] = {}
+
+    def add(kernel: Kernel) -> None:
+        symbol = f"k_{fingerprint(kernel)}"
+        if symbol not in heads:
+            schedule, shared = _emit(made, symbol, kernel, machine)
+            heads[symbol] = _head(symbol, schedule, shared)
+
+    for fusion in _fusions_of(module):
+        _naming(fusion, add)
+    text = made.text()
+    comment, code = ("//", assembly(text, machine.target)) if stage == "ptx" else (";", text)
+    return "\n".join([*(f"{comment} {head}" for head in heads.values()), code])
+
+
+def _head(symbol: str, schedule: GpuSchedule, shared: int) -> str:
+    """Return one line for people: strategy and launch."""
+    room = f", {shared} bytes of shared memory" if shared else ""
+    return (
+        f"{symbol}: {schedule.strategy.name}, {schedule.blocks} x {schedule.threads} threads{room}"
     )
 
 
-def _kernel_of(fusion: Instruction, machine: GpuMachine | None) -> GpuKernel:
+def _fusions_of(module: Module) -> list[Instruction]:
+    for call in foreign_calls(module):
+        raise UnsupportedError(
+            f"there is no GPU code for the custom call '{call_site(call).target}'",
+            code="INGOT0322",
+            instruction=repr(call),
+        )
+    return [
+        instruction
+        for computation in module.post_order()
+        for instruction in computation.post_order()
+        if instruction.opcode == "fusion"
+    ]
+
+
+def _naming(fusion: Instruction, use: Callable[[Kernel], _Made]) -> _Made:
+    """Return what `use` makes of a fusion's kernel; an error of it names the fusion."""
     try:
-        return compile_kernel(lower_fusion(fusion.attributes.calls), machine)
+        return use(lower_fusion(fusion.attributes.calls))
     except UnsupportedError as error:
         found = error.diagnostic
         raise UnsupportedError(
