@@ -203,9 +203,8 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
 
 def _bound(cost: Cost, target: TargetSpec) -> str:
     """Return what limits a kernel; nothing where its sizes are not known."""
-    moved, flops, transcendentals = (
-        cost.bytes_read + cost.bytes_written, cost.flops, cost.transcendentals,
-    )  # fmt: skip
+    moved = cost.bytes_read + cost.bytes_written
+    flops, transcendentals = cost.flops, cost.transcendentals
     if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
         return MachineModel.of(target).bound(moved, flops, transcendentals)
     return ""

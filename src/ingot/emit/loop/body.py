@@ -325,8 +325,11 @@ class LoopEmitter(UnitEmitter):
             parts = tuple(values[offset : offset + count])
             offset += count
             folding = Folding(self.emitter, item, reduction)
-            parts = folding.joined(parts) if lanes > 1 else parts
-            self.bind(reduction, folding.finished(parts))
+            self.bind(reduction, folding.finished(self._joined(folding, parts, lanes)))
+
+    def _joined(self, folding: Folding, parts: tuple[Value, ...], lanes: int) -> tuple[Value, ...]:
+        """Return the accumulators of all who folded elements of the pass: of its lanes."""
+        return folding.joined(parts) if lanes > 1 else parts
 
     def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
         """Make the finished values of a reduction known to the emitter."""

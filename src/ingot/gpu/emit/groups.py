@@ -89,17 +89,8 @@ class GroupEmitter(ThreadEmitter):
     ) -> list[Value]:
         return self.f.loop(self.f.iadd(low, self.me), high, self.members, values, body)
 
-    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
-        """Join the members, apply initial values, bind the results."""
-        offset = 0
-        for reduction in item.reductions:
-            count = len(reduction.inputs)
-            parts = tuple(values[offset : offset + count])
-            offset += count
-            folding = Folding(self.emitter, item, reduction)
-            if self._joins:
-                parts = self.join(folding, parts)
-            self.bind(reduction, folding.finished(parts))
+    def _joined(self, folding: Folding, parts: Parts, lanes: int) -> Parts:
+        return self.join(folding, parts) if self._joins else parts
 
     def in_warp(self, folding: Folding, parts: Parts) -> Parts:
         """Return the accumulators of all lanes of the warp: pairs, then pairs of pairs, ..."""

@@ -46,9 +46,6 @@ class WarpScanEmitter(WarpRowsEmitter):
 
         return f.loop(0, length, WARP, values, step)
 
-    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
-        """Bind nothing: a running fold is of use to its own pass only."""
-
     def _identity(self, fold: Reduction) -> Value:
         element = fold.inputs[0].dtype
         return self.f.const(
