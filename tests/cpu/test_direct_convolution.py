@@ -66,7 +66,8 @@ class Case:
 def _plan(module: Module, bits: int = 512) -> Direct | None:
     kernel = lower_fusion(module.entry)
     assert isinstance(kernel, ContractionKernel | LoopKernel)
-    return direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
+    found = direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
+    return None if isinstance(found, str) else found
 
 
 CASES = (

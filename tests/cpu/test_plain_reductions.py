@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from tests.cpu.strategies import without_library
 
 import ingot
 from ingot.client import clear_caches
-from ingot.cpu import kernels
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)
@@ -69,7 +69,7 @@ def test_every_form(dims, reduced, level, monkeypatch, generator):
     x = generator.random(dims, np.float32)
     found = shared(x)
     np.testing.assert_allclose(found, np.sum(x, axis=reduced, dtype=np.float64), rtol=1e-5)
-    monkeypatch.setattr(kernels, "library_kernel", lambda *_: None)
+    without_library(monkeypatch)
     clear_caches()
     own = ingot.compile(module(dims, reduced, "add"), target=target)
     assert not [name for name in library_parts(own) if name.startswith("reduce")]
@@ -252,6 +252,6 @@ ENTRY main {{
     error = unit * np.abs(values).sum(folded) if (element, opcode) == ("f32", "add") else 0.0
     found = shared(x, y, p)
     assert np.all(np.abs(found - FOLDS[opcode][0](values, axis=folded)) <= error)
-    monkeypatch.setattr(kernels, "library_kernel", lambda *_: None)
+    without_library(monkeypatch)
     clear_caches()
     np.testing.assert_array_equal(found, ingot.compile(program)(x, y, p))

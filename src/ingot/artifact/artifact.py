@@ -31,6 +31,7 @@ class KernelInfo:
         bound: what limits it by the model of the machine (`llvm.machine_model`): "memory",
             "compute" or "latency"; empty where that depends on symbolic sizes.
         strategy: how it runs: "square tiles", "Winograd convolution", ...
+        refused: (strategy, reason) of each that comes before it and does not take the kernel.
     """
 
     name: str
@@ -45,6 +46,7 @@ class KernelInfo:
     transcendentals: int | Dim
     bound: str
     strategy: str
+    refused: tuple[tuple[str, str], ...] = ()
 
 
 @record

@@ -81,6 +81,7 @@ class CompiledKernel(_Compiled):
         emitted: how to call it.
         code: the module that it was compiled in, None if all its code is the library's.
         shared: what it needs of the library.
+        refused: strategies that come before its own, and why each does not take it.
     """
 
     name: str
@@ -88,6 +89,7 @@ class CompiledKernel(_Compiled):
     emitted: EmittedKernel
     code: Code | None
     shared: tuple[Shared, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
 
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""

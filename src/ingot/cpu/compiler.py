@@ -198,6 +198,7 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
         cost.transcendentals,
         _bound(cost, kernels.target),
         kernels.strategy(fusion),
+        kernels.refused(fusion),
     )
 
 

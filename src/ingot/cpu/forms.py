@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
+from ingot.cpu.strategies.plans import CodePlan, LoopCode
 from ingot.kernel.expr import walk
 from ingot.kernel.forms.form import Form, form_of
-from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.ir import LoopKernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,60 +27,61 @@ class KernelCode:
 
     Attributes:
         symbol: its name.
-        kernel: what is emitted.
-        form: if several share it.
+        plan: what is emitted.
+        is_shared: whether several kernels share it, so that their sizes are in env.
         users: the kernels, with the sizes' values of each.
     """
 
     symbol: str
-    kernel: Kernel
-    form: Form | None
+    plan: CodePlan
+    is_shared: bool
     users: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
     def called(self, made: EmittedKernel) -> Iterable[tuple[str, EmittedKernel]]:
         """Return how each kernel calls the function that was made."""
         for name, values in self.users.items():
-            yield name, made if self.form is None else with_sizes(made, values)
+            yield name, with_sizes(made, values) if self.is_shared else made
 
 
-def kernel_codes(kernels: Mapping[str, Kernel], vectors: Vectors) -> list[KernelCode]:
+def kernel_codes(plans: Mapping[str, CodePlan]) -> list[KernelCode]:
     """Return the functions to emit for kernels, by name."""
     found: list[KernelCode] = []
-    alike: dict[object, dict[str, LoopKernel]] = defaultdict(dict)
-    for name, kernel in kernels.items():
-        if isinstance(kernel, LoopKernel):
-            alike[_outline(kernel)][name] = kernel
+    alike: dict[object, dict[str, LoopCode]] = defaultdict(dict)
+    for name, plan in plans.items():
+        if isinstance(plan, LoopCode):
+            alike[_outline(plan.kernel)][name] = plan
         else:
-            found.append(_own(name, kernel))
+            found.append(_own(name, plan))
     for group in alike.values():
         if len(group) > 1:
-            found.extend(_of_loops(group, vectors))
+            found.extend(_of_loops(group))
         else:
-            found.extend(_own(name, kernel) for name, kernel in group.items())
+            found.extend(_own(name, plan) for name, plan in group.items())
     return found
 
 
-def _own(name: str, kernel: Kernel) -> KernelCode:
-    return KernelCode(name, kernel, None, {name: {}})
+def _own(name: str, plan: CodePlan) -> KernelCode:
+    return KernelCode(name, plan, False, {name: {}})
 
 
-def _of_loops(kernels: Mapping[str, LoopKernel], vectors: Vectors) -> list[KernelCode]:
+def _of_loops(plans: Mapping[str, LoopCode]) -> list[KernelCode]:
     """Return the functions for loop kernels that may be of one form."""
     found: list[KernelCode] = []
     forms: dict[str, dict[str, Form]] = defaultdict(dict)
-    for name, kernel in kernels.items():
-        form = form_of(kernel, schedule_loops(kernel, vectors))
+    for name, plan in plans.items():
+        form = form_of(plan.kernel, plan.schedule)
         if form is None:
-            found.append(_own(name, kernel))
+            found.append(_own(name, plan))
         else:
             forms[f"k_{form.name}"][name] = form
     for symbol, users in forms.items():
         first, form = next(iter(users.items()))
         if len(users) == 1:
-            found.append(_own(first, kernels[first]))
+            found.append(_own(first, plans[first]))
         else:
             values = {name: each.values for name, each in users.items()}
-            found.append(KernelCode(symbol, form.kernel, form, values))
+            plan = LoopCode(form.kernel, plans[first].target, form.schedule)
+            found.append(KernelCode(symbol, plan, True, values))
     return found
 
 

@@ -3,8 +3,8 @@
 
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before
 are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on
-disk by content (`ingot.llvm.cache`). Plain matrix products have no code of their own: they run in
-the library (`ingot.cpu.library`).
+disk by content (`ingot.llvm.cache`). How a kernel runs is decided by strategies
+(`ingot.cpu.strategies`); those that run in the library have no code of their own.
 """
 
 from __future__ import annotations
@@ -13,37 +13,26 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
-from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
-from ingot.cpu.emit.driver_calls import driver_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
-from ingot.cpu.emit.loop.kernel import emit_loop_kernel
-from ingot.cpu.emit.sort.kernel import emit_sort_kernel
 from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
+    LibraryKernel,
     Shared,
-    library_kernel,
     shared_addresses,
     shared_code,
     subroutine_part,
 )
-from ingot.cpu.vectors import Vectors, vectors_of
+from ingot.cpu.strategies.plans import CodePlan
+from ingot.cpu.strategies.table import plan_kernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import fact
-from ingot.kernel.contraction.schedule import schedule_contraction
-from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.ir import (
-    ContractionKernel,
-    Kernel,
-    LoopKernel,
-    SortKernel,
-)
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
-from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.sort.sort import schedule_sort
+from ingot.kernel.schedule.decide import Refusal
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import map_objects
@@ -52,10 +41,8 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
 from ingot.support.records import replace
 
-CONTRACTION_WEIGHT = 300
-KERNEL_WEIGHT = 40
 MODULE_WEIGHT = 150
-"""Compile time in rough units (an expression node is 1): less than this is no work for a module."""
+"""Compile time in the units of plans' weights: less than this is no work for a module."""
 
 LATER = 1.15
 """A group is emitted after those before it, which takes a seventh of its compilation: it is to be
@@ -84,10 +71,11 @@ class KernelSet:
     target: TargetSpec
     context: PassContext = field(default_factory=PassContext)
     names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
-    pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+    pending: dict[str, CodePlan] = field(default_factory=dict[str, CodePlan])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
     inlined: dict[str, LoopKernel] = field(default_factory=dict[str, LoopKernel])
     loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
+    _refused: dict[str, tuple[Refusal, ...]] = field(default_factory=dict[str, tuple[Refusal, ...]])
     _jobs: list[Job] = field(default_factory=list[Job])
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
@@ -99,18 +87,17 @@ class KernelSet:
             return
         if name in self.compiled or name in self.pending:
             return
-        made = _known.find((self.target, name)) or self._of_library(name, kernel)
-        if made is not None:
+        known = _known.find((self.target, name))
+        if known is not None:
+            self.compiled[name] = known
+            return
+        planned = plan_kernel(kernel, self.target)
+        plan, refused = planned.plan, planned.refused
+        if isinstance(plan, LibraryKernel):
+            made = CompiledKernel(name, kernel, plan.emitted, None, plan.parts, refused)
             self.compiled[name] = made
         else:
-            self.pending[name] = kernel
-
-    def _of_library(self, name: str, kernel: Kernel) -> CompiledKernel | None:
-        """Return a kernel of library code, if the library has it."""
-        found = library_kernel(self.target, kernel)
-        if found is None:
-            return None
-        return CompiledKernel(name, kernel, found.emitted, None, found.parts)
+            self.pending[name], self._refused[name] = plan, refused
 
     def _shared(self, needed: Iterable[SharedCode]) -> tuple[Shared, ...]:
         return tuple(shared_code(self.target, item) for item in dict.fromkeys(needed))
@@ -122,8 +109,7 @@ class KernelSet:
         to warm, takes some milliseconds longer.
         """
         cpus = usable_cpus()
-        vectors = vectors_of(self.target)
-        groups = share_out(kernel_codes(self.pending, vectors), vectors, cpus)
+        groups = share_out(kernel_codes(self.pending), cpus)
         for group in groups:
             target = self.target
             module = ModuleBuilder.for_target("kernels", target, imports=True)
@@ -134,8 +120,8 @@ class KernelSet:
             for function, made in zip(group, emitted, strict=True):
                 shared = self._shared(made.micro_kernels) + imported
                 for name, how in function.called(made):
-                    kernel = self.pending[name]
-                    self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
+                    kernel, refused = self.pending[name].kernel, self._refused[name]
+                    self.compiled[name] = CompiledKernel(name, kernel, how, code, shared, refused)
             in_background = cpus > 1 and group is not groups[-1]
             self._jobs.append(self._job(code, in_background=in_background))
 
@@ -144,12 +130,8 @@ class KernelSet:
         return code, later
 
     def _emitted(self, module: ModuleBuilder, function: KernelCode) -> EmittedKernel:
-        symbol, form = function.symbol, function.form
         try:
-            if form is None:
-                return emit_kernel(module, symbol, function.kernel, self.target)
-            fma = self.target.has_fma
-            return emit_loop_kernel(module, symbol, form.kernel, form.schedule, fma)
+            return function.plan.emit(module, function.symbol)
         except UnsupportedError as error:
             fusion = next(fusion for fusion, name in self.names.items() if name in function.users)
             raise placed(error, fusion.attributes.calls) from error
@@ -193,6 +175,11 @@ class KernelSet:
         """Return in words how the kernel of a fusion runs."""
         name = self.names[fusion]
         return "inside its loop" if name in self.inlined else self.compiled[name].emitted.strategy
+
+    def refused(self, fusion: Instruction) -> tuple[Refusal, ...]:
+        """Return the strategies that do not take the kernel of a fusion, and why."""
+        name = self.names[fusion]
+        return () if name in self.inlined else self.compiled[name].refused
 
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""
@@ -259,11 +246,9 @@ def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:
     )
 
 
-def share_out(
-    functions: Iterable[KernelCode], vectors: Vectors, cpus: int
-) -> list[list[KernelCode]]:
+def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:
     """Return groups that are compiled at about the same time, one for each CPU that is worth it."""
-    weights = {function: _compile_weight(function.kernel, vectors) for function in functions}
+    weights = {function: function.plan.weight for function in functions}
     count = min(cpus, 1 + sum(weights.values()) // MODULE_WEIGHT, len(weights))
     groups: list[list[KernelCode]] = [[] for _ in range(count)]
     loads = [0] * count
@@ -274,34 +259,9 @@ def share_out(
     return groups
 
 
-def _compile_weight(kernel: Kernel, vectors: Vectors) -> int:
-    if isinstance(kernel, ContractionKernel):
-        # Of what the library's drivers run, only what is around the products is compiled.
-        return CONTRACTION_WEIGHT if driver_call(kernel, vectors) is None else KERNEL_WEIGHT
-    return KERNEL_WEIGHT + sum(1 for _ in walk(kernel.exprs))
-
-
 _known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=KEPT_BYTES)
 
 
 def forget_kernels() -> None:
     """Compile every kernel anew from now on; code in use stays."""
-    driver_call.cache_clear()
     _known.clear()
-
-
-def emit_kernel(
-    module: ModuleBuilder, name: str, kernel: Kernel, target: TargetSpec
-) -> EmittedKernel:
-    """Schedule a kernel for the target and emit its functions."""
-    vectors = vectors_of(target)
-    if isinstance(kernel, ContractionKernel):
-        call = driver_call(kernel, vectors)
-        if call is not None:
-            return call.with_epilogue(module, name, kernel, target)
-        schedule = schedule_contraction(kernel, vectors)
-        return emit_contraction_kernel(module, name, kernel, schedule, target)
-    if isinstance(kernel, SortKernel):
-        return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
-    assert isinstance(kernel, LoopKernel), "the library runs transforms and selections"
-    return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

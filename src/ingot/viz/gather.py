@@ -130,6 +130,7 @@ def _kernels(
             bytes_written=size_of(kernel.bytes_written),
             flops=size_of(kernel.flops),
             strategy=kernel.strategy,
+            refused=kernel.refused,
             bound=kernel.bound,
             feeds=feeds[number],
             live_bytes=live[number],

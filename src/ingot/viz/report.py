@@ -39,6 +39,7 @@ class KernelReport:
         bytes_read, bytes_written: memory traffic of one call.
         flops: arithmetic operations of one call.
         strategy: how it runs: "lanes", "square tiles", "product", ...
+        refused: strategies that come before it, and why each does not take the kernel.
         bound: what limits it by the model of the machine: "memory", "compute", "latency", or empty.
         feeds: the kernels that read what it writes.
         live_bytes: bytes of temporaries and results that are live while it runs.
@@ -59,6 +60,7 @@ class KernelReport:
     bytes_written: Size
     flops: Size
     strategy: str
+    refused: tuple[tuple[str, str], ...]
     bound: str
     feeds: tuple[int, ...]
     live_bytes: int

@@ -191,7 +191,9 @@ ENTRY main {{
 
 
 def plan(m, n, k):
-    return plain_product(build_contraction_kernel(product((None, m, n, k))), Vectors(512, 32))
+    kernel = build_contraction_kernel(product((None, m, n, k)))
+    found = plain_product(kernel, Vectors(512, 32))
+    return None if isinstance(found, str) else found
 
 
 @pytest.mark.parametrize("m", [7, 13, 15, 27, 64, 100, 1000, 1024])

@@ -7,49 +7,31 @@ steps of Fourier transforms. Each part is compiled when it is first needed on a 
 disk by the object cache, and mapped once for all programs of a process; these refer to its
 functions by name and pass numbers in env.
 
-`MAKERS` is the table of what may run each kind of kernel: the first that can, does. `COMMON` is the
-table of what `load_library` loads. Each kind has a module in this package.
+What runs in it is decided by strategies (`cpu.strategies.table`): each module of this package has
+the matcher of its own kind of kernels. `COMMON` is the table of what `load_library` loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from ingot.cpu.library.drivers import (
-    common_convolutions,
-    common_products,
-    driver_kernel,
-    shared_code,
-)
+from ingot.cpu.library.drivers import common_convolutions, common_products, shared_code
 from ingot.cpu.library.form_kernels import common_forms
-from ingot.cpu.library.moves import common_moves, moves_kernel
+from ingot.cpu.library.moves import common_moves
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
-from ingot.cpu.library.places import common_places, places_kernel
-from ingot.cpu.library.positions import common_positions, positions_kernel
-from ingot.cpu.library.reductions import common_reductions, reduction_kernel
-from ingot.cpu.library.selections import common_selections, selection_kernel
-from ingot.cpu.library.sorts import common_sorts, sort_kernel
+from ingot.cpu.library.places import common_places
+from ingot.cpu.library.positions import common_positions
+from ingot.cpu.library.reductions import common_reductions
+from ingot.cpu.library.selections import common_selections
+from ingot.cpu.library.sorts import common_sorts
 from ingot.cpu.library.subroutines import common_subroutines, subroutine_part
-from ingot.cpu.library.transforms import common_transforms, transform_kernel
+from ingot.cpu.library.transforms import common_transforms
 from ingot.cpu.library.transposes import common_transposes
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
-    "LibraryKernel", "Shared", "library_kernel", "load_library", "shared_addresses", "shared_code",
-    "subroutine_part",
+    "LibraryKernel", "Shared", "load_library", "shared_addresses", "shared_code", "subroutine_part",
 ]  # fmt: skip
-
-Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
-
-MAKERS: Mapping[type, tuple[Maker, ...]] = {
-    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, moves_kernel, places_kernel),
-    ContractionKernel: (driver_kernel,),
-    SortKernel: (sort_kernel,),
-    FftKernel: (transform_kernel,),
-    TopKKernel: (selection_kernel,),
-}
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_products,
@@ -65,12 +47,6 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_places,
     common_subroutines,
 )
-
-
-def library_kernel(target: TargetSpec, kernel: Kernel) -> LibraryKernel | None:
-    """Return how the library runs a kernel, None if it needs code of its own."""
-    made = (maker(target, kernel) for maker in MAKERS.get(type(kernel), ()))
-    return next((found for found in made if found is not None), None)
 
 
 def load_library(target: TargetSpec) -> None:

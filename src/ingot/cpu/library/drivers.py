@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain products and convolutions in library code: drivers and micro-kernels of every size.
 
-Makes kernels of `cpu.emit.drivers.DriverCall`. Invariant: sizes are numbers in env, the code
-depends on element type, lanes and placements alone.
+Strategies of contractions, and of convolutions that are loop kernels: each asks `kernel` whether a
+driver takes it, and makes the call of that driver. Where the sums are the result nothing is
+compiled; else an epilogue is (`cpu.strategies.plans`). Invariant: sizes are numbers in env, the
+code depends on element type, lanes and placements alone.
 """
 
 from __future__ import annotations
@@ -12,24 +14,32 @@ from itertools import product
 
 from ingot.cpu.emit.contraction.microkernel import shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.contraction.product_call import ProductCode
+from ingot.cpu.emit.contraction.product_call import ProductCode, product_call
 from ingot.cpu.emit.contraction.product_parts import micro_kernel
-from ingot.cpu.emit.convolution import direct as direct_convolution
-from ingot.cpu.emit.convolution import filter_gradient
-from ingot.cpu.emit.convolution.direct import DirectCode
-from ingot.cpu.emit.convolution.filter_gradient import FilterGradientCode
-from ingot.cpu.emit.convolution.winograd import WinogradCode
-from ingot.cpu.emit.driver_calls import driver_call
+from ingot.cpu.emit.convolution import direct, filter_gradient
+from ingot.cpu.emit.convolution.direct import DirectCode, direct_call
+from ingot.cpu.emit.convolution.filter_gradient import FilterGradientCode, filter_gradient_call
+from ingot.cpu.emit.convolution.winograd import WinogradCode, winograd_call
+from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.strategies.plans import EpilogueCode
+from ingot.cpu.strategies.request import Request
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
-from ingot.kernel.contraction.product import heights_of
+from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Form, Placement
 from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.contraction.schedule import cell_bits
-from ingot.kernel.ir import ContractionKernel, LoopKernel
+from ingot.kernel.convolution.direct import direct_convolution
+from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
+from ingot.kernel.convolution.plain import stores_plain_sums
+from ingot.kernel.convolution.winograd import winograd
+from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
 from ingot.llvm.target import TargetSpec
+
+Driven = LibraryKernel | EpilogueCode | str
+"""The plan of a kernel that a driver runs, or why it does not."""
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
 AHEAD: tuple[Placement, ...] = ("packed", "transposed")
@@ -41,13 +51,73 @@ def shared_code(target: TargetSpec, code: SharedCode) -> Shared:
     return shared_part(target, code.name, lambda module: code.define(module, linkage=""))
 
 
-def driver_kernel(
-    target: TargetSpec, kernel: ContractionKernel | LoopKernel
-) -> LibraryKernel | None:
-    """Return how the library runs a plain product or convolution whose sums are its result."""
-    call = driver_call(kernel, vectors_of(target))
-    if call is None or call.result is None:
-        return None
+def match_product(request: Request) -> Driven:
+    """Return how the library runs a plain product."""
+    kernel = request.kernel
+    assert isinstance(kernel, ContractionKernel), "it is asked about contractions"
+    found = plain_product(kernel, request.vectors)
+    return found if isinstance(found, str) else _driven(request, product_call(found))
+
+
+def match_filter_gradient(request: Request) -> Driven:
+    """Return how the library runs the gradient of a filter."""
+    kernel, given = _convolution(request)
+    if given is None or not isinstance(kernel, ContractionKernel):
+        return NO_CONVOLUTION
+    found = filter_gradient_of(kernel, request.vectors)
+    if isinstance(found, str):
+        return found
+    return _driven(request, filter_gradient_call(given, _result(kernel), found))
+
+
+def match_winograd(request: Request) -> Driven:
+    """Return how the library runs a convolution by Winograd's algorithm."""
+    kernel, given = _convolution(request)
+    if given is None or not isinstance(kernel, ContractionKernel):
+        return NO_CONVOLUTION
+    found = winograd(kernel, request.vectors)
+    if isinstance(found, str):
+        return found
+    return _driven(request, winograd_call(given, _result(kernel), found))
+
+
+def match_direct(request: Request) -> Driven:
+    """Return how the library sums a convolution directly."""
+    kernel, given = _convolution(request)
+    if given is None:
+        return NO_CONVOLUTION
+    found = direct_convolution(kernel, request.vectors)
+    if isinstance(found, str):
+        return found
+    return _driven(request, direct_call(given, _result(kernel), found))
+
+
+NO_CONVOLUTION = "it is no convolution of operands that lie in memory as they are"
+
+
+def _convolution(
+    request: Request,
+) -> tuple[ContractionKernel | LoopKernel, PlainConvolution | None]:
+    """Return the kernel, and what drivers must know of its convolution if it is a plain one."""
+    kernel = request.kernel
+    assert isinstance(kernel, ContractionKernel | LoopKernel), "other kinds do not convolve"
+    is_product = isinstance(kernel, ContractionKernel) and kernel.patches is None
+    return kernel, None if is_product else kernel.convolution
+
+
+def _result(kernel: ContractionKernel | LoopKernel) -> int | None:
+    """Return the buffer that holds a convolution's sums, None where an epilogue takes them."""
+    if isinstance(kernel, LoopKernel):
+        return len(kernel.buffers) - 1
+    return kernel.stores[0].buffer if stores_plain_sums(kernel) else None
+
+
+def _driven(request: Request, call: DriverCall) -> LibraryKernel | EpilogueCode:
+    """Return the plan of a driver's call."""
+    target, kernel = request.target, request.kernel
+    if call.result is None:
+        assert isinstance(kernel, ContractionKernel), "loop kernels have no epilogue"
+        return EpilogueCode(kernel, target, call)
     parts = tuple(shared_code(target, item) for item in dict.fromkeys(call.needed))
     return LibraryKernel(call.without_epilogue(), parts)
 
@@ -85,7 +155,5 @@ def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
     for rows, is_depthwise in product(heights_of(vectors), (False, True)):
         yield shared_code(
             target,
-            direct_convolution.micro_kernel(
-                F32, panel, rows, masked=False, is_depthwise=is_depthwise
-            ),
+            direct.micro_kernel(F32, panel, rows, masked=False, is_depthwise=is_depthwise),
         )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain gathers and scatters in library code: sums by segment, counts, elements by index.
 
-Makes kernels of `kernel.forms.plain_places`. Invariant: extents, steps and lengths are in env.
+A strategy of loop kernels: those of `kernel.forms.plain_places`. Invariant: extents, steps and
+lengths are in env.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from collections.abc import Iterator
 
 from ingot.cpu.library.form_kernels import form_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared
-from ingot.cpu.vectors import vectors_of
+from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
 from ingot.kernel.forms.plain_places import plain_places
-from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.llvm.target import TargetSpec
 
@@ -23,11 +23,13 @@ COMMON = ((), (16,))
 """What is summed by segment: numbers, and rows of a vector."""
 
 
-def places_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
-    """Return how the library runs a loop kernel, if it is a plain gather or scatter."""
-    plain = plain_places(kernel, vectors_of(target))
-    kind = "update" if kernel.serial else "gather"
-    return None if plain is None else form_kernel(target, kind, plain)
+def match_places(request: Request) -> LibraryKernel | str:
+    """Return how the library runs a loop kernel that is a plain gather or scatter."""
+    kernel = request.loop_kernel
+    plain = plain_places(kernel, request.loops.schedule)
+    if isinstance(plain, str):
+        return plain
+    return form_kernel(request.target, "update" if kernel.serial else "gather", plain)
 
 
 def common_places(target: TargetSpec) -> Iterator[Shared]:
@@ -47,6 +49,6 @@ def common_places(target: TargetSpec) -> Iterator[Shared]:
             index_vector_dim=1,
             to_apply=scalar_computation("add", F32),
         )
-        found = places_kernel(target, build_update_kernel(build.build(root)))
-        assert found is not None, "it is what is recognized"
+        found = match_places(Request(build_update_kernel(build.build(root)), target))
+        assert not isinstance(found, str), "it is what is recognized"
         yield from found.parts

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain reductions in library code.
 
-Makes kernels of `kernel.forms.plain_reduction`. Invariant: extents, steps and the schedule's
-numbers are in env, the code depends on the reduction's pattern alone.
+A strategy of loop kernels: those of `kernel.forms.plain_reduction`. Invariant: extents, steps and
+the schedule's numbers are in env, the code depends on the reduction's pattern alone.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from itertools import product
 
 from ingot.cpu.library.form_kernels import form_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared
-from ingot.cpu.vectors import vectors_of
+from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
 from ingot.kernel.forms.plain_reduction import plain_reduction
-from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.llvm.target import TargetSpec
@@ -32,10 +31,10 @@ COMMON = (
 short rows, which are folded together."""
 
 
-def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
-    """Return how the library runs a loop kernel, if it is a plain reduction."""
-    plain = plain_reduction(kernel, vectors_of(target))
-    return None if plain is None else form_kernel(target, "reduce", plain)
+def match_reduction(request: Request) -> LibraryKernel | str:
+    """Return how the library runs a loop kernel that is a plain reduction."""
+    plain = plain_reduction(request.loop_kernel, request.loops.schedule)
+    return plain if isinstance(plain, str) else form_kernel(request.target, "reduce", plain)
 
 
 def common_reductions(target: TargetSpec) -> Iterator[Shared]:
@@ -44,8 +43,8 @@ def common_reductions(target: TargetSpec) -> Iterator[Shared]:
     folds += [_place(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]
     for fold in folds:
         kernel = collapse(build_loop_kernel(fold))
-        found = reduction_kernel(target, kernel)
-        assert found is not None, "a reduction of a whole array is plain"
+        found = match_reduction(Request(kernel, target))
+        assert not isinstance(found, str), "a reduction of a whole array is plain"
         yield from found.parts
 
 

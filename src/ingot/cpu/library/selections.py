@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selections (top-k) in library code: of every size and every k, one form per element type.
 
-Makes kernels of `kernel.ir.TopKKernel`. Invariant: what depends on sizes is in env.
+The strategy of `kernel.ir.TopKKernel`. Invariant: what depends on sizes is in env.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
 from ingot.cpu.emit.sort.topk import BYTES, Form, emit_selection
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.sort.topk import schedule_topk
 from ingot.llvm.target import TargetSpec
 
 
-def selection_kernel(target: TargetSpec, kernel: TopKKernel) -> LibraryKernel:
+def match_selection(request: Request) -> LibraryKernel:
     """Return how the library runs a selection."""
-    code = _code(target, Form(kernel.buffers[0].dtype, kernel.largest))
+    kernel = request.kernel
+    assert isinstance(kernel, TopKKernel), "it is asked about selections"
+    code = _code(request.target, Form(kernel.buffers[0].dtype, kernel.largest))
     whole, part, joined = _symbols(code.name)
     schedule = schedule_topk(kernel)
     areas = schedule.chunks * schedule.parts

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts by one key in library code: of every size, one form per key, direction and element types.
 
-Makes kernels of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
+A strategy of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.sort.keyed_sort import emit_keyed_sort
 from ingot.cpu.emit.sort.sort_phases import phases_of
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dtype import F32, PRED, S32
 from ingot.hlo.opdef import NO_ATTRIBUTES
@@ -29,12 +30,14 @@ from ingot.llvm.target import TargetSpec
 WORD_BYTES = 8
 
 
-def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
-    """Return how the library runs a sort, if it is one by one key."""
+def match_sort(request: Request) -> LibraryKernel | str:
+    """Return how the library runs a sort by one key."""
+    kernel = request.kernel
+    assert isinstance(kernel, SortKernel), "it is asked about sorts"
     form = keyed_form(kernel)
-    if form is None:
-        return None
-    code = _code(target, form)
+    if isinstance(form, str):
+        return form
+    code = _code(request.target, form)
     schedule = schedule_sort(kernel)
     area = dim.floordiv(kernel.length * WORD_BYTES + (LINE_BYTES - 1), LINE_BYTES) * LINE_BYTES
     first_result = len(kernel.buffers) - len(kernel.operands)

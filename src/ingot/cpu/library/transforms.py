@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fourier transforms in library code: of every length, batch and rank.
 
-Makes kernels of `kernel.ir.FftKernel`: their stages and steps are numbers in env, which drivers
+The strategy of `kernel.ir.FftKernel`: their stages and steps are numbers in env, which drivers
 walk. Invariant: what depends on sizes is in env, the addresses of tables included.
 """
 
@@ -24,6 +24,7 @@ from ingot.cpu.emit.kernel_abi import (
     Slot,
 )
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64
@@ -66,9 +67,11 @@ MOVES = (
 )
 
 
-def transform_kernel(target: TargetSpec, kernel: FftKernel) -> LibraryKernel:
+def match_transform(request: Request) -> LibraryKernel:
     """Return how the library runs a Fourier transform."""
-    return _Maker(target, kernel).make()
+    kernel = request.kernel
+    assert isinstance(kernel, FftKernel), "it is asked about transforms"
+    return _Maker(request.target, kernel).make()
 
 
 def common_transforms(target: TargetSpec) -> Iterator[Shared]:

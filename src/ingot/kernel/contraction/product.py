@@ -55,6 +55,8 @@ ELEMENTS = (F32, F64)
 MIN_VECTOR_BITS = 256
 """From here on rows end in masked vectors."""
 
+NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
+
 MIN_PAIR_LANES = 4
 """Lanes of the narrowest vectors of pairs."""
 
@@ -96,19 +98,19 @@ def heights_of(vectors: Vectors) -> range:
     return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
 
 
-def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
-    """Return how the shared driver runs a contraction, None if that cannot."""
+def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
+    """Return how the shared driver runs a contraction, or why it cannot."""
     has_drivers = vectors.bits >= MIN_VECTOR_BITS or kernel.accumulate.is_complex
-    given = plain_operands(kernel, vectors) if has_drivers else None
-    if given is None:
-        return None
+    given = plain_operands(kernel, vectors) if has_drivers else NO_DRIVER
+    if isinstance(given, str):
+        return given
     is_crowded = given.are_cells and _is_crowded(given)
     even, schedule = _scheduled(given, vectors, is_crowded=is_crowded)
     if is_crowded and not _is_ahead(given, schedule):
         even, schedule = _scheduled(given, vectors, is_crowded=False)
     form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
     if form is None or step is None:
-        return None
+        return "neither rows nor columns of an operand are dense"
     m, n, k = given.sizes
     depth = schedule.k_block or k
     blocks = scheduled_blocks(schedule, given, even)

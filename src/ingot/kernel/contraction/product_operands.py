@@ -97,13 +97,15 @@ class PlainOperands:
         return has and self.lhs.dtype in wanted and self.rhs.dtype in wanted
 
 
-def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | None:
-    """Return what a plain product reads, None if the contraction is none."""
+def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | str:
+    """Return what a plain product reads, or why the contraction is none."""
     cell = CELLS.get(kernel.accumulate)
-    if cell is None or kernel.symbols or kernel.patches is not None:
-        return None
-    if cell.bits < MASKED_BITS and vectors.bits <= MASKED_BITS * 8:
-        return None
+    if kernel.symbols:
+        return "it has symbolic sizes"
+    if kernel.patches is not None:
+        return "it is a convolution"
+    if cell is None or (cell.bits < MASKED_BITS and vectors.bits <= MASKED_BITS * 8):
+        return f"no driver sums in {kernel.accumulate} on this target"
     if kernel.n.extent == 1 and kernel.m.extent != 1:
         kernel = oriented(kernel)
     sizes = tuple(
@@ -111,10 +113,10 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
     )
     batch = kernel.batch.extent
     if len(sizes) < len("mnk") or min(sizes) < 1 or not isinstance(batch, int) or batch < 1:
-        return None
+        return "it has symbolic or empty sizes"
     lhs, rhs = _operand(kernel, kernel.lhs, kernel.m), _operand(kernel, kernel.rhs, kernel.n)
     if lhs is None or rhs is None:
-        return None
+        return "an operand is computed, or does not lie in memory with constant steps"
     return PlainOperands(kernel, lhs, rhs, cell, (sizes[0], sizes[1], sizes[2]))
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, VECTORS
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct_parts import (
@@ -83,19 +83,19 @@ class Direct:
     is_depthwise: bool
 
 
-def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | None:
-    """Return how the shared driver sums a convolution, None if it cannot or would be slow."""
+def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | str:
+    """Return how the shared driver sums a convolution, or why it cannot or would be slow."""
     given = kernel.convolution
     if given is None or given.is_of_filter or kernel.symbols:
-        return None
+        return "it is no plain convolution of known sizes"
     if not 1 <= len(given.window) <= DIMENSIONS:
-        return None
+        return f"the window does not have 1 to {DIMENSIONS} dimensions"
     is_loop = isinstance(kernel, LoopKernel)
     element = kernel.buffers[-1].dtype if is_loop else kernel.accumulate
     held = (kernel.buffers[given.image], kernel.buffers[given.taps])
     is_same = all(buffer.dtype is element for buffer in held)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
-        return None
+        return NO_DRIVER
     sizes = Sizes.of(given)
     lanes = vectors.lanes(cell_bits(element), 1)
     panel = _group_panel(sizes, lanes)
@@ -104,8 +104,12 @@ def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors)
         sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
     else:
         panel = _panel(sizes, lanes)
-    if is_loop != sizes.is_depthwise or not _fills(sizes, panel[0] * panel[1]):
-        return None
+    if is_loop != sizes.is_depthwise:
+        which = "is" if sizes.is_depthwise else "is not"
+        return f"each feature {which} a sum over its own channel alone"
+    columns = panel[0] * panel[1]
+    if not _fills(sizes, columns):
+        return f"{sizes.group_features} features fill panels of {columns} columns badly"
     return _plan(sizes, element, panel, most_rows(panel[0], vectors))
 
 
@@ -139,14 +143,14 @@ def _fills(sizes: Sizes, columns: int) -> bool:
     return whole <= MAX_WASTE * sizes.group_features
 
 
-def _plan(sizes: Sizes, element: DType, panel: tuple[int, int], most: int) -> Direct | None:
+def _plan(sizes: Sizes, element: DType, panel: tuple[int, int], most: int) -> Direct | str:
     cell = cell_bits(element) // 8
     parts = tuple(parts_of(sizes))
     max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
     plans = [plan_part(part, panel, most, cell, max_chunks) for part in parts]
     found = [plan for plan in plans if plan is not None]
     if len(found) < max(1, len(plans)):
-        return None
+        return "its lines are short, or its channels make too many segments"
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
         again = [plan_part(part, panel, most, cell, max_chunks, n_block) for part in parts]

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, VECTORS
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
@@ -83,30 +83,30 @@ class FilterGradient(Numbered):
     has_rest: bool
 
 
-def filter_gradient(kernel: ContractionKernel, vectors: Vectors) -> FilterGradient | None:
-    """Return how the shared driver sums a filter's gradient, None if it cannot or would be slow."""
+def filter_gradient(kernel: ContractionKernel, vectors: Vectors) -> FilterGradient | str:
+    """Return how the shared driver sums a filter's gradient, or why it cannot or would be slow."""
     given = kernel.convolution
     if given is None or not given.is_of_filter or kernel.symbols:
-        return None
+        return "it is no gradient of a filter of known sizes"
     element = kernel.accumulate
     held = (kernel.buffers[given.image], kernel.buffers[given.taps])
     is_same = all(buffer.dtype is element for buffer in held)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
-        return None
+        return NO_DRIVER
     lanes = vectors.lanes(cell_bits(element), 1)
     columns = VECTORS * lanes
     if given.channels < MIN_CHANNELS or math.prod(given.results) < MIN_TAPS:
-        return None
+        return f"fewer than {MIN_CHANNELS} channels or {MIN_TAPS} taps"
     if not 1 <= len(given.window) <= DIMENSIONS:
-        return None
+        return f"the window does not have 1 to {DIMENSIONS} dimensions"
     if any(one.base_dilation != 1 or one.reversal for one in given.window):
-        return None
+        return "the window is reversed, or its input is dilated"
     if -(-given.features // columns) * columns > MAX_WASTE * given.features:
-        return None
+        return f"{given.features} features fill panels of {columns} columns badly"
     return _plan(given, element, lanes, most_rows(VECTORS, vectors))
 
 
-def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> FilterGradient | None:
+def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> FilterGradient | str:
     cell = cell_bits(element) // 8
     columns = VECTORS * lanes
     ones = (1,) * (DIMENSIONS - len(given.window))
@@ -137,7 +137,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
         unit_blocks = -(-unit_blocks // 2)
     channels, pixel, row, rows = room(unit_blocks)
     if gradient[2] > MAX_LINE or lines * images > MAX_LINES:
-        return None
+        return "its lines are too long"
     plane = rows * row
     copy = images * results[0] * plane + columns
     tile = results[0] * results[1] * results[2] * channels * columns

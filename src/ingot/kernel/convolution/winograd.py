@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, heights_of
 from ingot.kernel.contraction.register_block import VECTORS, block_cycles
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
@@ -97,19 +97,19 @@ class Winograd(Numbered):
     scratch_bytes: int
 
 
-def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | None:
-    """Return how a convolution runs by Winograd's algorithm, None if it cannot or should not."""
+def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | str:
+    """Return how a convolution runs by Winograd's algorithm, or why it cannot or should not."""
     given = kernel.convolution
-    if given is None or given.is_of_filter:
-        return None
+    if given is None or given.is_of_filter or kernel.symbols:
+        return "it is no plain convolution of known sizes"
     if kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
-        return None
+        return NO_DRIVER
     lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
-    if not _suits(given, VECTORS * lanes) or kernel.symbols:
-        return None
+    if not _suits(given, VECTORS * lanes):
+        return "its taps are not 3x3 and dense, or its features do not fill whole panels"
     held = (kernel.buffers[given.image], kernel.buffers[given.taps])
     if any(buffer.dtype is not kernel.accumulate for buffer in held):
-        return None
+        return NO_DRIVER
     return _plan(given, kernel.accumulate, lanes, heights_of(vectors))
 
 
@@ -123,7 +123,7 @@ def _suits(given: PlainConvolution, columns: int) -> bool:
     return given.channels % (columns // VECTORS) == 0 and given.features % columns == 0
 
 
-def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -> Winograd | None:
+def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -> Winograd | str:
     channels, features = given.channels, given.features
     down, across = (-(-size // 2) for size in given.results)
     tile_rows = given.batch * down
@@ -137,7 +137,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     most_tiles = -(-tile_rows // row_units) * across
     rows = _height(tile_rows // row_units * across, most_tiles, heights)
     if rows is None or not _pays(given, element, lanes, (tile_rows * across, rows, most_tiles)):
-        return None
+        return "transforms would take longer than the products that they save"
     n_block = features
     while row_units * (features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
         if n_block // 2 < MIN_BLOCK:

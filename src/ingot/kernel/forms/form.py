@@ -49,6 +49,10 @@ SHORT = 8
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
 """Magnitudes of constants that stay numbers: they are part of what is computed."""
 
+OWN_NUMBERS = "its code depends on its numbers"
+IN_TILES = "it runs in square tiles"
+"""Why a kernel has no form, and why code for every size does not run one that has."""
+
 MOST_LENGTH = 1 << 62
 """Larger integers are no lengths."""
 

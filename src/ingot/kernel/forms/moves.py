@@ -23,7 +23,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.loop.collapse import CHOICES
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import narrowed
@@ -37,6 +37,8 @@ MIN_RUN = 64
 
 FEW_RUNS = 128
 """So few runs may be short: code of their own would take longer to make than it could ever save."""
+
+MORE = "it does more than copy and fill boxes of known sizes"
 
 MIN_BITS = 512
 """Vectors of the target at least: the ends of runs are masked, byte by byte."""
@@ -122,26 +124,25 @@ class _Runs:
         return Box((*head, *(item for column in zip(*steps, strict=True) for item in column)))
 
 
-def moves_of(kernel: LoopKernel, vectors: Vectors) -> Moves | None:
-    """Return the moves of a kernel, None if it is more than that or its runs are short."""
-    if vectors.bits < MIN_BITS or not _only_chooses(kernel):
-        return None
-    schedule = schedule_loops(kernel, vectors)
+def moves_of(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> Moves | str:
+    """Return the moves of a kernel, or why it is more than that or runs better otherwise."""
+    if vectors.bits < MIN_BITS:
+        return f"the target's vectors have fewer than {MIN_BITS} bits"
     axis = schedule.vector_axis
-    if axis is None or schedule.chunks == 0:
-        return None
+    if axis is None or schedule.chunks == 0 or not _only_chooses(kernel):
+        return MORE
     found: list[_Runs] = []
     for piece in _pieces(kernel, schedule):
         for store in (store for item in piece.passes for store in item.stores):
             runs = _runs(piece, store, axis.name)
             if runs is None:
-                return None
+                return MORE
             found.extend(runs.shared_out())
     assert isinstance(schedule.chunks, int), "its sizes are known"
     chunks, written = schedule.chunks, sum(runs.run * runs.count for runs in found)
     count = sum(runs.count for runs in found)
     if count > FEW_RUNS and written < MIN_RUN * count:
-        return None
+        return f"runs have fewer than {MIN_RUN} bytes"
     grain = max(1, -(-written // (ROUND_BYTES * chunks)))
     return Moves(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
 

@@ -12,11 +12,10 @@ Invariant: updates happen in the order of the grid, as in a kernel compiled alon
 from __future__ import annotations
 
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.forms.form import OWN_NUMBERS, Form, form_of
 from ingot.kernel.forms.plain_reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import StagedUpdates
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
 
 OF_PLACES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
@@ -27,20 +26,22 @@ OF_PLACES = frozenset({
 MAX_NODES = 24
 """Longer ways are their programs' own."""
 
+MORE = "it does more than gather or scatter elements"
 
-def plain_places(kernel: LoopKernel, vectors: Vectors) -> Form | None:
-    """Return the form of a kernel that is a plain gather or scatter, else None."""
+
+def plain_places(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+    """Return the form of a kernel that is a plain gather or scatter, or why it is none."""
+    if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)):
+        return "it has no indices to compute ahead"
     if kernel.kept or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
-        return None
+        return MORE
     (only,) = kernel.passes
     if only.axes or len(only.stores) != 1:
-        return None
+        return MORE
     (store,) = only.stores
     if not (_combines(store) if kernel.serial else store.is_simple and _gathers(store.value)):
-        return None
-    own = schedule_loops(kernel, vectors)
-    goes_by_places = own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)
-    return form_of(kernel, own, for_every_size=True) if goes_by_places else None
+        return MORE
+    return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
 
 
 def _is_plain(exprs: tuple[Expr, ...]) -> bool:

@@ -18,10 +18,9 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
-from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, Form, form_of
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import SquareTiles
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16
@@ -53,23 +52,23 @@ CHOICES = frozenset({"select", "maximum", "minimum"})
 """What such a way ends with, for the element as for its place."""
 
 
-def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
-    """Return the form of a kernel that is a plain reduction, else None."""
+def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+    """Return the form of a kernel that is a plain reduction, or why it is none."""
     if not _is_candidate(kernel):
-        return None
+        return "it is not one fold of elements as they lie"
     axes = [*kernel.grid, *kernel.passes[0].axes]
     elements = dim.product(axis.extent for axis in axes)
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
-        return None
-    own = schedule_loops(kernel, vectors)
+        return f"fewer than {MIN_ELEMENTS} elements, or how many is symbolic"
     if isinstance(own.strategy, SquareTiles):
-        return None
+        return IN_TILES
     own = replace(own, streams=False)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
-        return form_of(kernel, own, for_every_size=True)
+        return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
     if own.vector_axis is not None and _is_window(kernel.passes[0]):
-        return form_of(kernel, replace(own, unrolls_passes=True), for_every_size=True)
-    return None
+        written_out = replace(own, unrolls_passes=True)
+        return form_of(kernel, written_out, for_every_size=True) or OWN_NUMBERS
+    return "it folds neither a whole array nor small windows"
 
 
 def _is_whole(kernel: LoopKernel, elements: int) -> bool:

@@ -10,28 +10,29 @@ from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import is_position
-from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, Form, form_of
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import SquareTiles
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 
 MIN_ELEMENTS = 1 << 12
 """Fewer positions are compiled with their program's other kernels: they have other lanes."""
 
+NO_POSITIONS = "it does more than write the positions of an axis"
 
-def positions_form(kernel: LoopKernel, vectors: Vectors) -> Form | None:
-    """Return the form of a kernel that writes positions of one axis, else None."""
+
+def positions_form(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+    """Return the form of a kernel that writes positions of one axis, or why it is none."""
     if kernel.serial or kernel.kept or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
-        return None
+        return NO_POSITIONS
     (only,) = kernel.passes
     if only.axes or only.reductions or len(only.stores) != 1:
-        return None
+        return NO_POSITIONS
     (store,) = only.stores
     elements = kernel.grid_size
     if not store.is_simple or not is_position(store.value):
-        return None
+        return NO_POSITIONS
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
-        return None
-    own = schedule_loops(kernel, vectors)
-    is_tiled = isinstance(own.strategy, SquareTiles)
-    return None if is_tiled else form_of(kernel, own, for_every_size=True)
+        return f"fewer than {MIN_ELEMENTS} elements, or how many is symbolic"
+    if isinstance(own.strategy, SquareTiles):
+        return IN_TILES
+    return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS

@@ -7,7 +7,7 @@ kernel and its extents alone, never on the number of threads, so results do not 
 
 The strategies are asked in the order in which they stand here: rows that are special whatever axis
 lanes run along, then the axis (`vector_axis`), then what fits lanes along a grid axis or along the
-passes' own axes.
+passes' own axes. Each says why it does not take a kernel, and `decide_loops` keeps that.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    SplitReduction,
     SquareTiles,
     StagedUpdates,
     Strategy,
@@ -65,21 +66,47 @@ from ingot.kernel.schedule.work import (
     streams,
     unit_work,
 )
-from ingot.support.records import replace
+from ingot.support.records import record, replace
+
+Refusal = tuple[str, str]
+"""The name of a strategy, and why it does not take a kernel."""
+
+
+@record
+class Decision:
+    """The schedule of a kernel, and why the strategies that were asked before its own refused."""
+
+    schedule: LoopSchedule
+    refused: tuple[Refusal, ...]
+
+
+def decide_loops(kernel: LoopKernel, vectors: Vectors) -> Decision:
+    """Return the schedule of a kernel for a target's vectors, with its reasons."""
+    refused: list[Refusal] = []
+    schedule = _decide(kernel, vectors, refused)
+    return Decision(schedule, tuple(refused))
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
+    return _decide(kernel, vectors, [])
+
+
+def _decide(kernel: LoopKernel, vectors: Vectors, refused: list[Refusal]) -> LoopSchedule:
+    """Return the schedule; strategies that are asked in vain are added to `refused`."""
     transposed = transposed_rows(kernel, vectors)
-    if transposed is not None:
+    if not isinstance(transposed, str):
         return _transposed(kernel, transposed)
-    rows = block_of_rows(kernel) if vectors.bits >= LANE_BITS * 4 else 0
-    if rows:
+    refused.append((TransposedRows.name, transposed))
+    has_registers = vectors.bits >= LANE_BITS * 4
+    rows = block_of_rows(kernel) if has_registers else "the target's registers are too short"
+    if not isinstance(rows, str):
         return _gathered(kernel, rows)
+    refused.append((GatheredRows.name, rows))
     axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
     if axis is None:
-        return _along_passes(kernel, vectors)
-    return _along_grid(kernel, axis, vectors)
+        return _along_passes(kernel, vectors, refused)
+    return _along_grid(kernel, axis, vectors, refused)
 
 
 def _transposed(kernel: LoopKernel, strategy: TransposedRows) -> LoopSchedule:
@@ -112,7 +139,7 @@ def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
     )
 
 
-def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
+def _along_passes(kernel: LoopKernel, vectors: Vectors, refused: list[Refusal]) -> LoopSchedule:
     """Return the schedule of a kernel whose passes have lanes along their own axes, if any."""
     waits = streams(kernel, None)
     if waits:
@@ -122,14 +149,16 @@ def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     lanes = tuple(lanes_loaded(gather_bits, count) for count in lanes)
     together = results_of_register(kernel, vectors)
     rows = rows_together(kernel, lanes[0], together)
-    strategy: Strategy = InLanes()
-    block = 1
-    if rows is not None:
+    strategy: Strategy
+    if isinstance(rows, str):
+        refused.append((JoinedRows.name, rows))
+        block = 1
+        units, points = _units_of(kernel.grid, (), block)
+        strategy = _split_or_lanes(split_of(kernel, units, points, 0), refused)
+    else:
         strategy, block = JoinedRows(rows), together
         lanes = (lanes_of_row(kernel.passes[0].axes[-1], lanes[0], together), *lanes[1:])
-    units, points = _units_of(kernel.grid, () if rows is None else (rows,), block)
-    if rows is None:
-        strategy = split_of(kernel, units, points, 0) or strategy
+        units, points = _units_of(kernel.grid, (rows,), block)
     return LoopSchedule(
         None,
         lanes,
@@ -143,7 +172,18 @@ def _along_passes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     )
 
 
-def _along_grid(kernel: LoopKernel, axis: Axis, vectors: Vectors) -> LoopSchedule:
+def _split_or_lanes(
+    split: SplitReduction | str, refused: list[Refusal]
+) -> SplitReduction | InLanes:
+    if isinstance(split, str):
+        refused.append((SplitReduction.name, split))
+        return InLanes()
+    return split
+
+
+def _along_grid(
+    kernel: LoopKernel, axis: Axis, vectors: Vectors, refused: list[Refusal]
+) -> LoopSchedule:
     """Return the schedule of a kernel whose lanes run along an axis of its grid."""
     waits = streams(kernel, axis)
     if waits:
@@ -151,23 +191,30 @@ def _along_grid(kernel: LoopKernel, axis: Axis, vectors: Vectors) -> LoopSchedul
     lanes = most_lanes(kernel, vectors, axis.extent, is_column_reduction(kernel))
     lanes = lanes_of_rows(kernel, axis, lanes, vectors.lanes(widest_in_memory(kernel), 1))
     staged, row = staged_rows(kernel, axis, lanes), None
+    why = "it makes no updates that may meet"
     if staged:
         row, axis = axis, kernel.grid[-2]
     elif lanes_may_meet(kernel, axis):
         staged, lanes = staged_lanes(kernel, lanes), 1
+        why = "its updates are few, read results or are more than one store"
     gather_bits = bits_of_places(kernel, axis, (lanes,) * len(kernel.passes))
     lanes = lanes_loaded(gather_bits, lanes)
     if staged:
         return _staged(kernel, axis, lanes, _updates(kernel, staged, row), waits=waits)
-    tiles = tiles_of(kernel, axis, vectors.bits) if lanes > 1 else None
-    if tiles is not None:
+    refused.append((StagedUpdates.name, why))
+    tiles = tiles_of(kernel, axis, vectors.bits) if lanes > 1 else "it has one lane"
+    if not isinstance(tiles, str):
         return _tiled(kernel, axis, tiles)
+    refused.append((SquareTiles.name, tiles))
     block = _block(kernel, axis, lanes)
     units, points = _units_of(kernel.grid, (axis,), block)
     in_turn = 0 if gather_bits else streamed_rows(kernel, axis, lanes)
     in_vectors = lanes > 1 and lanes.bit_count() == 1
     cuts = cut_axes(kernel, axis) if in_vectors else ()
-    strategy = Pieces(cuts) if cuts else split_of(kernel, units, points, in_turn) or InLanes()
+    strategy: Strategy = Pieces(cuts)
+    if not cuts:
+        refused.append((Pieces.name, "no cuts would take its masks away"))
+        strategy = _split_or_lanes(split_of(kernel, units, points, in_turn), refused)
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),

@@ -144,18 +144,21 @@ def bits_of_place(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> in
     return 32 if is_narrow else 64
 
 
-def block_of_rows(kernel: LoopKernel) -> int:
-    """Return how many short rows have their places ahead together; 0: it gathers no such rows."""
+def block_of_rows(kernel: LoopKernel) -> int | str:
+    """Return how many short rows have their places ahead together, or why none have."""
     if kernel.serial or len(kernel.grid) < 2 or any(item.axes for item in kernel.passes):
-        return 0
+        return "it gathers no rows"
     *_, rows, inner = kernel.grid
     if not isinstance(rows.extent, int) or not isinstance(inner.extent, int):
-        return 0
+        return "rows have symbolic sizes"
     stores = [store for item in kernel.passes for store in item.stores]
     are_rows = all(s.is_simple and coefficient(s.index, inner.name) == 1 for s in stores)
-    is_short = 1 < inner.extent < LEAST_AHEAD and rows.extent >= PLACES_AHEAD
-    if not are_rows or not is_short or not gathers(kernel.exprs, kernel.grid):
-        return 0
+    if not 1 < inner.extent < LEAST_AHEAD:
+        return f"rows do not have 2 to {LEAST_AHEAD - 1} elements"
+    if rows.extent < PLACES_AHEAD:
+        return f"fewer than {PLACES_AHEAD} rows"
+    if not are_rows or not gathers(kernel.exprs, kernel.grid):
+        return "it gathers no rows"
     return PLACES_AHEAD // lanes_of_short_row(inner.extent)
 
 

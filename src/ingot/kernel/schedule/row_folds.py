@@ -25,22 +25,26 @@ LEAST_ELEMENTS = 1 << 15
 LEAST_BLOCKS = 4
 """Blocks of rows at least: parts of one are wasted."""
 
+NO_ROWS = "it does not fold rows in lanes"
 
-def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | None:
-    """Return the grid axis whose points are rows that are folded `rows` at a time, or None."""
+
+def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | str:
+    """Return the grid axis whose points are rows that are folded `rows` at a time, or why not."""
     if kernel.serial or kernel.kept or not kernel.grid or lanes == 1 or rows == 1:
-        return None
+        return NO_ROWS
     first, *rest = kernel.passes
     if not first.reductions or first.stores or first.is_running or not rest:
-        return None
+        return NO_ROWS
     if any(item.axes or item.reductions for item in rest):
-        return None
+        return "what follows the fold loops over the rows again"
     truths = any(value.dtype is PRED for fold in first.reductions for value in fold.inputs)
     if truths or not all(map(starts_from_identity, first.reductions)):
-        return None
+        return "a fold does not start from its identity"
     axis = kernel.grid[-1]
     length = dim.product(item.extent for item in first.axes)
-    if not isinstance(length, int) or not isinstance(axis.extent, int) or length > LONGEST_ROW:
-        return None
+    if not isinstance(length, int) or not isinstance(axis.extent, int):
+        return "rows have symbolic sizes"
+    if length > LONGEST_ROW:
+        return f"rows have more than {LONGEST_ROW} elements"
     is_much = axis.extent >= LEAST_BLOCKS * rows and axis.extent * length >= LEAST_ELEMENTS
-    return axis if is_much else None
+    return axis if is_much else f"fewer than {LEAST_ELEMENTS} elements or {LEAST_BLOCKS} blocks"

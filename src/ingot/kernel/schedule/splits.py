@@ -20,36 +20,42 @@ ENOUGH_UNITS = 16
 MAX_SPLITS = 256
 """Parts at most."""
 
+NO_REDUCTION = "it is not one reduction, with what follows it"
+TOO_SMALL = "there is too little work to share out"
+
 WHOLE_LINES = 64
 """Lengths of parts of a single axis are multiples: whole vectors of every type."""
 
 
-def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> SplitReduction | None:
+def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> SplitReduction | str:
     """Cut a reduction when there are too few units, of `points` grid points each, to share it out.
 
     Only kernels whose first pass is the only one with axes: then the parts are combined and the
     rest runs once. `rows`: how many are read from end to end before the next ones, if not 0.
+    Returns why not, where it is not cut.
     """
-    if kernel.serial or not kernel.passes or not isinstance(units, int):
-        return None
+    if kernel.serial or not kernel.passes:
+        return NO_REDUCTION
+    if not isinstance(units, int):
+        return "the number of units is symbolic"
     if units >= ENOUGH_UNITS and not rows:
-        return None
+        return f"{ENOUGH_UNITS} units or more are shared out as they are"
     first, *rest = kernel.passes
     if not first.axes or not first.reductions or first.stores or any(i.axes for i in rest):
-        return None
+        return NO_REDUCTION
     if not folds_lanes(first):
-        return None
+        return "its fold keeps an order"
     outer = first.axes[0].extent
     per_step = pass_work(first) * points
     if isinstance(per_step, int) and isinstance(outer, int):
         if per_step * units < LARGE_SHARE or outer < 2:
-            return None
+            return TOO_SMALL
         step_work = max(1, per_step * units // outer)
         length = max(1, share_of(per_step * units) // step_work, -(-outer // MAX_SPLITS))
         length = -(-length // rows) * rows if rows else _aligned(length, first)
-        return SplitReduction(length, -(-outer // length), rows) if length < outer else None
+        return SplitReduction(length, -(-outer // length), rows) if length < outer else TOO_SMALL
     if isinstance(outer, int):
-        return None
+        return "the work of a step is symbolic"
     inner = dim.product(axis.extent for axis in first.axes[1:])
     step_work = dim.maximum(inner * weight(first.exprs) * units * points, 1)
     by_work = dim.maximum(dim.floordiv(LARGE_SHARE, step_work), 1)

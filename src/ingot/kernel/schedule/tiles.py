@@ -44,14 +44,15 @@ LEAST_ROW_BITS = 128
 """Narrower rows of a tile are no better either."""
 
 
-def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | None:
+def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | str:
     """Return the tiles that a kernel with a vector axis needs on registers of so many bits.
 
-    A row of a tile is a register of the widest elements, less where an axis is shorter.
+    A row of a tile is a register of the widest elements, less where an axis is shorter. Returns why
+    not, where it has none.
     """
     least = min(SHORTEST_SIDE, register // LANE_BITS)
     if least <= 1 or kernel.serial or any(item.axes for item in kernel.passes):
-        return None
+        return "its points have loops or an order"
     found = {
         other: transposed_loads(kernel.exprs, axis.name, other.name)
         for other in kernel.grid
@@ -59,11 +60,11 @@ def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | Non
     }
     best = max(found, key=lambda other: len(found[other]), default=None)
     if best is None or not 0 < len(found[best]) <= MAX_TILED_LOADS:
-        return None
+        return f"not 1 to {MAX_TILED_LOADS} loads go across the lanes, on axes that are long enough"
     widest = max(load.dtype.bits for load in found[best])
     least = max(least, LEAST_ROW_BITS // widest)
     if _is_short(axis, least) or _is_short(best, least):
-        return None
+        return f"an axis is shorter than {least}"
     side = max(least, register // max(widest, LANE_BITS))
     while side > least and (_is_short(axis, side) or _is_short(best, side)):
         side //= 2

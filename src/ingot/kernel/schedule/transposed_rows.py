@@ -31,29 +31,35 @@ LEAST_ELEMENTS = 1 << 14
 MOST_LOADS = 2
 """Arrays that are folded at once."""
 
+NO_FOLD = "it does not fold rows once"
+
 UNIT_BLOCKS = 32
 """Blocks of lanes of a unit."""
 
 
-def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | None:
-    """Return how the rows of a kernel are transposed, None if they are not."""
-    if kernel.serial or kernel.kept or not kernel.grid or vectors.bits < WIDTHS[0] * LANE_BITS:
-        return None
+def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | str:
+    """Return how the rows of a kernel are transposed, or why they are not."""
+    if vectors.bits < WIDTHS[0] * LANE_BITS:
+        return "the target's registers are too short"
+    if kernel.serial or kernel.kept or not kernel.grid:
+        return NO_FOLD
     first, *rest = kernel.passes
     is_fold = len(first.axes) == 1 and first.reductions and not first.stores
     if not is_fold or first.is_running or any(item.axes for item in rest):
-        return None
+        return NO_FOLD
     length, rows = first.axes[0].extent, kernel.grid[-1].extent
     if not isinstance(length, int) or not isinstance(rows, int):
-        return None
+        return "rows have symbolic sizes"
     if rows * length < LEAST_ELEMENTS:
-        return None
+        return f"fewer than {LEAST_ELEMENTS} elements"
     longest = LONGEST_ROW if all(map(starts_from_identity, first.reductions)) else WIDTHS[-1]
-    if not LEAST_ROW <= length <= longest or any(map(is_expensive, walk(kernel.exprs))):
-        return None
+    if not LEAST_ROW <= length <= longest:
+        return f"rows do not have {LEAST_ROW} to {LONGEST_ROW} elements"
+    if any(map(is_expensive, walk(kernel.exprs))):
+        return "expensive functions take longer than the loads"
     widest = _widest(first, kernel.grid[-1], length)
     if not widest:
-        return None
+        return f"it does not read one or {MOST_LOADS} arrays of dense rows"
     width = next(width for width in WIDTHS if width >= length)
     return TransposedRows(vectors.bits // widest, width)
 

@@ -154,11 +154,11 @@ class KeyedForm:
         return f"{fingerprint(kernel)}_{'down' if self.descending else 'up'}{self.words}"
 
 
-def keyed_form(kernel: SortKernel) -> KeyedForm | None:
-    """Return the form of a sort by one key, None if the comparator is no such order."""
+def keyed_form(kernel: SortKernel) -> KeyedForm | str:
+    """Return the form of a sort by one key, or why the comparator is no such order."""
     compare = kernel.comparator
     if compare.op != "compare" or compare.payload.direction not in ("LT", "GT"):
-        return None
+        return "its comparator is not one comparison, less or greater"
     left, right = compare.args
     element = kernel.elements[0]
     given = [ex.argument(number, element) for number in (0, 1)]
@@ -166,9 +166,9 @@ def keyed_form(kernel: SortKernel) -> KeyedForm | None:
     if given[1] in walk((left,)):
         left, right, descending = right, left, not descending
     if ex.substitute(left, {given[0]: given[1]}) is not right or not _is_key(left, given[0]):
-        return None
+        return "its comparator does not compare one simple key of the first operand"
     if left.dtype.is_float and compare.payload.type != "TOTALORDER":
-        return None
+        return "its order of floats is partial"
     has_room = isinstance(kernel.length, int) and kernel.length < MAX_POSITION
     words = 1 if left.dtype.bits <= 32 and has_room else 2
     return KeyedForm(left, descending, kernel.elements, words)

@@ -64,6 +64,7 @@ function showKernel(article, program, kernel, place) {
     row.prepend(element("span", { class: "quiet" }, title));
     place.append(row);
   }
+  place.append(strategies(kernel));
   place.append(...codeTabs(kernel));
   const reasons = program.fusions.filter((one) => one.kernel === kernel.number);
   if (!reasons.length) return;
@@ -73,6 +74,13 @@ function showKernel(article, program, kernel, place) {
     list.append(element("li", {}, `${one.producer} ${verb} ${one.consumer}: ${one.reason}`));
   }
   place.append(element("p", {}, element("b", {}, "Fusion")), list);
+}
+
+function strategies(kernel) {
+  const list = element("ul", { class: "quiet" });
+  for (const [name, reason] of kernel.refused) list.append(element("li", {}, `not ${name}: ${reason}`));
+  const found = element("details", {}, element("summary", {}, `Strategy: ${kernel.strategy}`), list);
+  return kernel.refused.length ? found : element("p", {}, `Strategy: ${kernel.strategy}`);
 }
 
 function codeTabs(kernel) {

@@ -14,10 +14,8 @@ from ingot.cpu.emit.contraction.product_parts import micro_kernel
 from ingot.cpu.emit.contraction.product_small import emit_small_driver
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
-from ingot.kernel.contraction.product import plain_product
+from ingot.kernel.contraction.product import Product
 from ingot.kernel.contraction.product_form import Form
-from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.support.records import record
 
@@ -47,11 +45,8 @@ class ProductCode:
             emit_product_driver(module, self.name, self.form)
 
 
-def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | None:
-    """Return how a driver runs a kernel, None if it is no plain product."""
-    plan = plain_product(kernel, vectors)
-    if plan is None:
-        return None
+def product_call(plan: Product) -> DriverCall:
+    """Return how a driver runs a plain product."""
     code = ProductCode(plan.form)
     packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
     micro = tuple(

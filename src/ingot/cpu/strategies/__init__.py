@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies of the CPU: how a kernel runs, decided once for each.
+
+`table` is the list in priority order; `request` is what a strategy is asked about; `plans` is what
+it answers where code is to be compiled (`cpu.library.parts.LibraryKernel` where none is).
+"""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of kernels that need code of their own: what is emitted, and about how long it compiles.
+
+Made by the strategies, emitted by `cpu.kernels`. Invariant: a plan holds all that was decided;
+emitting it chooses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
+from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.cpu.emit.sort.kernel import emit_sort_kernel
+from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.kernel.expr import walk
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, SortKernel
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.sort.sort import SortSchedule
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.target import TargetSpec
+from ingot.support.records import record
+
+CONTRACTION_WEIGHT = 300
+KERNEL_WEIGHT = 40
+"""Compile time in rough units: an expression node is 1."""
+
+
+class CodePlan(Protocol):
+    """A kernel whose code is compiled with its program."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """What it computes."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        ...
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the kernel's functions, whose names begin with `symbol`."""
+        ...
+
+
+@record
+class LoopCode:
+    """Loops of the kernel's own, as its schedule says."""
+
+    kernel: LoopKernel
+    target: TargetSpec
+    schedule: LoopSchedule
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        return KERNEL_WEIGHT + sum(1 for _ in walk(self.kernel.exprs))
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the kernel's functions, whose names begin with `symbol`."""
+        return emit_loop_kernel(module, symbol, self.kernel, self.schedule, self.target.has_fma)
+
+
+@record
+class EpilogueCode:
+    """A driver of the library computes sums, an epilogue of the kernel's own takes them."""
+
+    kernel: ContractionKernel
+    target: TargetSpec
+    call: DriverCall
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        return KERNEL_WEIGHT
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the epilogue."""
+        return self.call.with_epilogue(module, symbol, self.kernel, self.target)
+
+
+@record
+class ContractionCode:
+    """A contraction with loops and micro-kernels of its own."""
+
+    kernel: ContractionKernel
+    target: TargetSpec
+    schedule: ContractionSchedule
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        return CONTRACTION_WEIGHT
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the kernel's functions, whose names begin with `symbol`."""
+        return emit_contraction_kernel(module, symbol, self.kernel, self.schedule, self.target)
+
+
+@record
+class SortCode:
+    """A merge sort with the kernel's comparator in it."""
+
+    kernel: SortKernel
+    target: TargetSpec
+    schedule: SortSchedule
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        return KERNEL_WEIGHT + sum(1 for _ in walk(self.kernel.exprs))
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the kernel's functions, whose names begin with `symbol`."""
+        return emit_sort_kernel(module, symbol, self.kernel, self.schedule, self.target)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a strategy is asked about: a kernel and a target.
+
+Below the matchers in `cpu.library` and the table. Invariant: a loop kernel is scheduled once, when
+the first strategy asks for it, and all strategies see the same schedule.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.vectors import vectors_of
+from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.schedule.decide import Decision, decide_loops
+from ingot.llvm.target import TargetSpec
+
+
+class Request:
+    """A kernel that wants a plan.
+
+    Attributes:
+        kernel: what is to run.
+        target: what it runs on.
+        vectors: what schedules must know of the target.
+    """
+
+    __slots__ = ("_loops", "kernel", "target", "vectors")
+
+    def __init__(self, kernel: Kernel, target: TargetSpec) -> None:
+        """Ask for a plan of `kernel` on `target`."""
+        self.kernel = kernel
+        self.target = target
+        self.vectors = vectors_of(target)
+        self._loops: Decision | None = None
+
+    @property
+    def loop_kernel(self) -> LoopKernel:
+        """The kernel, for strategies that are asked about loop kernels only."""
+        assert isinstance(self.kernel, LoopKernel), "the table says which kernels it is asked about"
+        return self.kernel
+
+    @property
+    def loops(self) -> Decision:
+        """The schedule of a loop kernel, and what it refused."""
+        if self._loops is None:
+            self._loops = decide_loops(self.loop_kernel, self.vectors)
+        return self._loops

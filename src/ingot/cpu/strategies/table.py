@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies of the CPU in priority order, and the plan of a kernel: `plan_kernel`.
+
+Each is asked once whether it takes a kernel, and gives a plan or says why not: library code that
+needs nothing compiled, a driver of the library with an epilogue, or code of the kernel's own, which
+takes whatever is left. Why the others refused stays with the kernel
+(`executable.kernels[i].refused`).
+
+Invariant: the plan depends on the kernel, its sizes and the target alone.
+
+Example:
+    >>> [item.name for item in STRATEGIES if TopKKernel in item.kinds]
+    ['selection']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ingot.cpu.library.drivers import (
+    match_direct,
+    match_filter_gradient,
+    match_product,
+    match_winograd,
+)
+from ingot.cpu.library.moves import match_moves
+from ingot.cpu.library.parts import LibraryKernel
+from ingot.cpu.library.places import match_places
+from ingot.cpu.library.positions import match_positions
+from ingot.cpu.library.reductions import match_reduction
+from ingot.cpu.library.selections import match_selection
+from ingot.cpu.library.sorts import match_sort
+from ingot.cpu.library.transforms import match_transform
+from ingot.cpu.strategies.plans import CodePlan, ContractionCode, LoopCode, SortCode
+from ingot.cpu.strategies.request import Request
+from ingot.kernel.contraction.schedule import schedule_contraction
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
+from ingot.kernel.schedule.decide import Refusal
+from ingot.kernel.sort.sort import schedule_sort
+from ingot.llvm.target import TargetSpec
+from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
+
+Plan = LibraryKernel | CodePlan
+
+
+@record
+class Strategy:
+    """A way to run kernels.
+
+    Attributes:
+        name: what reports call it.
+        kinds: the kinds of kernels that it is asked about.
+        match: returns the plan of a kernel, or why it does not take it.
+    """
+
+    name: str
+    kinds: tuple[type[Kernel], ...]
+    match: Callable[[Request], Plan | str]
+
+
+def _match_loops(request: Request) -> Plan:
+    return LoopCode(request.loop_kernel, request.target, request.loops.schedule)
+
+
+def _match_contraction(request: Request) -> Plan:
+    kernel = request.kernel
+    assert isinstance(kernel, ContractionKernel), "the table says so"
+    return ContractionCode(kernel, request.target, schedule_contraction(kernel, request.vectors))
+
+
+def _match_merge_sort(request: Request) -> Plan:
+    kernel = request.kernel
+    assert isinstance(kernel, SortKernel), "the table says so"
+    return SortCode(kernel, request.target, schedule_sort(kernel))
+
+
+STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("product", (ContractionKernel,), match_product),
+    Strategy("filter gradient", (ContractionKernel,), match_filter_gradient),
+    Strategy("Winograd convolution", (ContractionKernel,), match_winograd),
+    Strategy("direct convolution", (ContractionKernel, LoopKernel), match_direct),
+    Strategy("contraction", (ContractionKernel,), _match_contraction),
+    Strategy("library reduction", (LoopKernel,), match_reduction),
+    Strategy("library iota", (LoopKernel,), match_positions),
+    Strategy("box copies", (LoopKernel,), match_moves),
+    Strategy("library gather or scatter", (LoopKernel,), match_places),
+    Strategy("loops", (LoopKernel,), _match_loops),
+    Strategy("sort by key", (SortKernel,), match_sort),
+    Strategy("merge sort", (SortKernel,), _match_merge_sort),
+    Strategy("Fourier transform", (FftKernel,), match_transform),
+    Strategy("selection", (TopKKernel,), match_selection),
+)
+"""In priority order. Drivers come before loops and contractions of a kernel's own, which take every
+kernel of their kind. Winograd comes before direct sums: where it pays it is faster."""
+
+
+@record
+class Planned:
+    """The plan of a kernel, and why the strategies before its own refused it."""
+
+    plan: Plan
+    refused: tuple[Refusal, ...]
+
+
+def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
+    """Return how a kernel runs on a target."""
+    request = Request(kernel, target)
+    refused: list[Refusal] = []
+    for strategy in _asked_about(type(kernel)):
+        found = strategy.match(request)
+        if not isinstance(found, str):
+            if isinstance(found, LoopCode):
+                refused += request.loops.refused
+            return Planned(found, tuple(refused))
+        refused.append((strategy.name, found))
+    raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
+
+
+@cache
+def _asked_about(kind: type[Kernel]) -> tuple[Strategy, ...]:
+    return tuple(item for item in STRATEGIES if kind in item.kinds)

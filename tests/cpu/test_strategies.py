@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of strategies: who takes what, and what the others say."""
+
+from collections.abc import Mapping
+
+import pytest
+from tests.cpu.strategies import OWN
+
+import ingot
+from ingot.cpu.strategies.plans import LoopCode
+from ingot.cpu.strategies.request import Request
+from ingot.cpu.strategies.table import STRATEGIES, plan_kernel
+from ingot.kernel.ir import Kernel
+from ingot.kernel.lowering import lower_fusion
+from ingot.llvm.target import TargetSpec
+
+WINDOW = "window={size=3x3 pad=1_1x1_1}"
+IMAGES = "x = f32[2,12,12,64] parameter(0)"
+ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
+
+PROGRAMS: Mapping[str, tuple[str, str]] = {
+    "product": (
+        "",
+        "x = f32[64,64] parameter(0)  ROOT r = f32[64,64] dot(x, x),"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "filter gradient": (
+        "",
+        f"{IMAGES}  g = f32[2,12,12,64] parameter(1)  ROOT r = f32[3,3,64,64] convolution(x, g),"
+        " window={size=12x12 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf",
+    ),
+    "Winograd convolution": (
+        "",
+        "x = f32[8,56,56,64] parameter(0)  k = f32[3,3,64,64] parameter(1)"
+        f"  ROOT r = f32[8,56,56,64] convolution(x, k), {WINDOW}, dim_labels=b01f_01io->b01f",
+    ),
+    "direct convolution": (
+        "",
+        f"{IMAGES}  k = f32[5,5,64,64] parameter(1)  ROOT r = f32[2,12,12,64] convolution(x, k),"
+        " window={size=5x5 pad=2_2x2_2}, dim_labels=b01f_01io->b01f",
+    ),
+    "contraction": (
+        "",
+        "x = f32[?n,64] parameter(0)  y = f32[64,64] parameter(1)  ROOT r = f32[?n,64] dot(x, y),"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "library reduction": (
+        ADD,
+        "x = f32[512,512] parameter(0)  z = f32[] constant(0)"
+        "  ROOT r = f32[512] reduce(x, z), dimensions={1}, to_apply=add",
+    ),
+    "library iota": ("", "ROOT r = s32[8192] iota(), iota_dimension=0"),
+    "box copies": (
+        "",
+        "x = f32[100,256] parameter(0)  y = f32[60,256] parameter(1)"
+        "  ROOT r = f32[160,256] concatenate(x, y), dimensions={0}",
+    ),
+    "library gather or scatter": (
+        "",
+        "x = f32[4096] parameter(0)  i = s32[65536,1] parameter(1)"
+        "  ROOT r = f32[65536] gather(x, i),"
+        " offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,"
+        " slice_sizes={1}",
+    ),
+    "loops": ("", "x = f32[1000] parameter(0)  ROOT r = f32[1000] exponential(x)"),
+    "sort by key": (
+        "less { a = f32[] parameter(0) b = f32[] parameter(1)"
+        " ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER }",
+        "x = f32[1000] parameter(0)  ROOT r = f32[1000] sort(x), dimensions={0}, to_apply=less",
+    ),
+    "merge sort": (
+        "less { a = f32[] parameter(0) b = f32[] parameter(1)"
+        " ROOT r = pred[] compare(a, b), direction=LT }",
+        "x = f32[1000] parameter(0)  ROOT r = f32[1000] sort(x), dimensions={0}, to_apply=less",
+    ),
+    "Fourier transform": (
+        "",
+        "x = c64[64,64] parameter(0)  ROOT r = c64[64,64] fft(x), fft_type=FFT, fft_length={64}",
+    ),
+    "selection": (
+        "",
+        "x = f32[16,1000] parameter(0)  ROOT r = (f32[16,5], s32[16,5]) topk(x), k=5, largest=true",
+    ),
+}
+
+
+def kernel_of(name: str) -> Kernel:
+    helper, body = PROGRAMS[name]
+    return lower_fusion(ingot.parse_hlo(f"HloModule m\n\n{helper}\n\nENTRY e {{ {body} }}").entry)
+
+
+def test_programs_are_the_table():
+    assert list(PROGRAMS) == [item.name for item in STRATEGIES]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_who_takes_it(name):
+    """Each strategy takes its program; those before it that are asked refuse with a reason."""
+    target = TargetSpec.at_level("avx512" if name == "box copies" else "avx2")
+    kernel = kernel_of(name)
+    planned = plan_kernel(kernel, target)
+    before = []
+    for item in STRATEGIES:
+        if item.name == name:
+            break
+        if type(kernel) in item.kinds:
+            before.append(item.name)
+    asked = [strategy for strategy, _ in planned.refused]
+    assert asked[: len(before)] == before
+    assert (len(asked) > len(before)) == isinstance(planned.plan, LoopCode)
+    assert all(reason[0].islower() or reason[0].isdigit() for _, reason in planned.refused)
+
+
+def test_a_kernel_of_its_own_is_always_possible():
+    """For each kind of kernel the last strategy takes all of them."""
+    for kind in {kind for item in STRATEGIES for kind in item.kinds}:
+        *_, last = (item for item in STRATEGIES if kind in item.kinds)
+        names = [name for name in PROGRAMS if type(kernel_of(name)) is kind]
+        for name in names:
+            assert not isinstance(last.match(Request(kernel_of(name), TargetSpec.host())), str)
+        assert last.name in {*OWN, "Fourier transform", "selection"}
+
+
+def test_the_schedule_is_decided_once():
+    request = Request(kernel_of("loops"), TargetSpec.host())
+    assert request.loops is request.loops
+
+
+def test_kernels_keep_their_reasons():
+    helper, body = PROGRAMS["loops"]
+    executable = ingot.compile(f"HloModule m\n\n{helper}\n\nENTRY e {{ {body} }}")
+    (kernel,) = executable.kernels
+    reasons = dict(kernel.refused)
+    assert kernel.strategy == "lanes"
+    assert reasons["library iota"] == "it does more than write the positions of an axis"
+    assert reasons["square tiles"].startswith("not 1 to 4 loads go across the lanes")
+    assert reasons["split reduction"] == "it is not one reduction, with what follows it"
