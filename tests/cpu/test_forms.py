@@ -82,9 +82,7 @@ def test_one_function_with_the_same_bits(kind, shapes, monkeypatch, generator):
     clear_caches()
     shared = ingot.compile(program(kind, shapes))
     found = shared(*inputs)
-    monkeypatch.setattr(
-        kernels, "kernel_codes", lambda own, _: [forms._own(*i) for i in own.items()]
-    )
+    monkeypatch.setattr(kernels, "kernel_codes", lambda own: [forms._own(*i) for i in own.items()])
     clear_caches()
     alone = ingot.compile(program(kind, shapes))
     assert len(symbols(shared)) < len(symbols(alone))

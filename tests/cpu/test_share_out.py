@@ -11,7 +11,6 @@ from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.kernels import KernelSet, share_out
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.sites import scheduled_fusions
-from ingot.cpu.vectors import vectors_of
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.target import TargetSpec
@@ -41,24 +40,24 @@ def functions() -> list[KernelCode]:
     kernels = KernelSet(TargetSpec.host())
     for fusion in scheduled_fusions(module):
         kernels.add(fusion)
-    return list(kernel_codes(kernels.pending, vectors_of(kernels.target)))
+    return list(kernel_codes(kernels.pending))
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 3])
 def test_every_kernel_is_in_one_group(functions: list[KernelCode], cpus: int):
-    groups = share_out(functions, vectors_of(TargetSpec.host()), cpus)
+    groups = share_out(functions, cpus)
     assert len(groups) == cpus
     shared = [function for group in groups for function in group]
     assert sorted(map(id, shared)) == sorted(map(id, functions))
 
 
 def test_earlier_groups_have_more(functions: list[KernelCode]):
-    alike = [item for item in functions if not isinstance(item.kernel, ContractionKernel)][:5]
-    groups = share_out(alike, vectors_of(TargetSpec.host()), 2)
+    alike = [item for item in functions if not isinstance(item.plan.kernel, ContractionKernel)][:5]
+    groups = share_out(alike, 2)
     assert [len(group) for group in groups] == [3, 2]
 
 
 def test_a_product_of_the_library_weighs_no_more_than_another_kernel(functions: list[KernelCode]):
-    assert any(isinstance(item.kernel, ContractionKernel) for item in functions)
-    sizes = [len(group) for group in share_out(functions, vectors_of(TargetSpec.host()), 2)]
+    assert any(isinstance(item.plan.kernel, ContractionKernel) for item in functions)
+    sizes = [len(group) for group in share_out(functions, 2)]
     assert sizes == [7, 6]

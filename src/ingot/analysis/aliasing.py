@@ -40,6 +40,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import fresh
 from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
@@ -92,17 +93,19 @@ class Aliasing:
     """
 
     module: Module
-    values: list[Value] = field(default_factory=list[Value])
-    trees: dict[Instruction, Tree] = field(default_factory=dict[Instruction, "Tree"])
+    values: list[Value] = field(default_factory=fresh(list[Value]))
+    trees: dict[Instruction, Tree] = field(default_factory=fresh(dict[Instruction, "Tree"]))
     states: dict[Instruction, list[tuple[Path, Value, Value]]] = field(
-        default_factory=dict[Instruction, "list[tuple[Path, Value, Value]]"]
+        default_factory=fresh(dict[Instruction, "list[tuple[Path, Value, Value]]"])
     )
     merges: dict[Instruction, list[tuple[Path, Value]]] = field(
-        default_factory=dict[Instruction, "list[tuple[Path, Value]]"]
+        default_factory=fresh(dict[Instruction, "list[tuple[Path, Value]]"])
     )
-    callers: dict[Computation, Instruction] = field(default_factory=dict[Computation, Instruction])
-    functions: list[Computation] = field(default_factory=list[Computation])
-    calls: list[Instruction] = field(default_factory=list[Instruction])
+    callers: dict[Computation, Instruction] = field(
+        default_factory=fresh(dict[Computation, Instruction])
+    )
+    functions: list[Computation] = field(default_factory=fresh(list[Computation]))
+    calls: list[Instruction] = field(default_factory=fresh(list[Instruction]))
 
     def value(self, instruction: Instruction, path: Path = ()) -> Value | None:
         """Return the value that a leaf holds; None for tokens."""

@@ -28,6 +28,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.support.records import fresh
 
 ONE = -1
 Frame = tuple[int, ...]
@@ -43,12 +44,12 @@ class FrameMap:
         reduce_axes: axes of reduced dimensions by their extents.
     """
 
-    extents: list[int | Dim] = field(default_factory=list[int | Dim])
+    extents: list[int | Dim] = field(default_factory=fresh(list[int | Dim]))
     frames: dict[Instruction, Frame | None] = field(
-        default_factory=dict[Instruction, "Frame | None"]
+        default_factory=fresh(dict[Instruction, "Frame | None"])
     )
     reduce_axes: dict[tuple[int | Dim, ...], Frame] = field(
-        default_factory=dict[tuple["int | Dim", ...], Frame]
+        default_factory=fresh(dict[tuple["int | Dim", ...], Frame])
     )
 
     def axes_for(self, dims: Iterable[int | Dim]) -> Frame:

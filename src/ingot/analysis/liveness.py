@@ -33,7 +33,7 @@ from ingot.analysis.in_place import shared_operands
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.support.records import record
+from ingot.support.records import fresh, record
 from ingot.support.trampoline import Recursion, run
 
 Schedule: TypeAlias = Mapping[Computation, Sequence[Instruction]]
@@ -107,16 +107,18 @@ class Liveness:
     """
 
     aliasing: Aliasing
-    position: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
-    after: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
-    regions: dict[Computation, Region] = field(default_factory=dict[Computation, Region])
-    segments: dict[Value, list[Segment]] = field(default_factory=dict[Value, "list[Segment]"])
-    hull_end: dict[Value, int] = field(default_factory=dict[Value, int])
-    edges: list[Edge] = field(default_factory=list[Edge])
-    together: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
-    may_share: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
+    position: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
+    after: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
+    regions: dict[Computation, Region] = field(default_factory=fresh(dict[Computation, Region]))
+    segments: dict[Value, list[Segment]] = field(
+        default_factory=fresh(dict[Value, "list[Segment]"])
+    )
+    hull_end: dict[Value, int] = field(default_factory=fresh(dict[Value, int]))
+    edges: list[Edge] = field(default_factory=fresh(list[Edge]))
+    together: list[tuple[Value, Value]] = field(default_factory=fresh(list["tuple[Value, Value]"]))
+    may_share: list[tuple[Value, Value]] = field(default_factory=fresh(list["tuple[Value, Value]"]))
     outputs: dict[Computation, dict[Path, Value]] = field(
-        default_factory=dict[Computation, "dict[Path, Value]"]
+        default_factory=fresh(dict[Computation, "dict[Path, Value]"])
     )
     end: int = 0
 

@@ -19,6 +19,7 @@ from ingot.cpu.strategies.plans import CodePlan, LoopCode
 from ingot.kernel.expr import walk
 from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.ir import LoopKernel
+from ingot.support.records import fresh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,9 @@ class KernelCode:
     symbol: str
     plan: CodePlan
     is_shared: bool
-    users: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    users: Mapping[str, Mapping[str, int]] = field(
+        default_factory=fresh(dict[str, Mapping[str, int]])
+    )
 
     def called(self, made: EmittedKernel) -> Iterable[tuple[str, EmittedKernel]]:
         """Return how each kernel calls the function that was made."""

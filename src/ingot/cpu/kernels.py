@@ -39,7 +39,7 @@ from ingot.llvm.linking import map_objects
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
-from ingot.support.records import replace
+from ingot.support.records import fresh, replace
 
 MODULE_WEIGHT = 150
 """Compile time in the units of plans' weights: less than this is no work for a module."""
@@ -70,13 +70,15 @@ class KernelSet:
 
     target: TargetSpec
     context: PassContext = field(default_factory=PassContext)
-    names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
-    pending: dict[str, CodePlan] = field(default_factory=dict[str, CodePlan])
-    compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
-    inlined: dict[str, LoopKernel] = field(default_factory=dict[str, LoopKernel])
+    names: dict[Instruction, str] = field(default_factory=fresh(dict[Instruction, str]))
+    pending: dict[str, CodePlan] = field(default_factory=fresh(dict[str, CodePlan]))
+    compiled: dict[str, CompiledKernel] = field(default_factory=fresh(dict[str, CompiledKernel]))
+    inlined: dict[str, LoopKernel] = field(default_factory=fresh(dict[str, LoopKernel]))
     loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
-    _refused: dict[str, tuple[Refusal, ...]] = field(default_factory=dict[str, tuple[Refusal, ...]])
-    _jobs: list[Job] = field(default_factory=list[Job])
+    _refused: dict[str, tuple[Refusal, ...]] = field(
+        default_factory=fresh(dict[str, tuple[Refusal, ...]])
+    )
+    _jobs: list[Job] = field(default_factory=fresh(list[Job]))
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""

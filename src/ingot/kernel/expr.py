@@ -83,6 +83,7 @@ class Expr:
         return f"{self.op}{payload}({inner})" if inner else f"{self.op}{payload}"
 
 
+_NO_NUMBERS: frozenset[int] = frozenset()
 _exprs = InternTable[tuple[object, ...], Expr]()
 _reference = _exprs.reference
 
@@ -95,10 +96,11 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None
     if found is None:
         found = Expr()
         found.op, found.dtype, found.args, found.payload = op, dtype, args, payload
-        found.axes = _axes(op, payload).union(*(arg.axes for arg in args))
-        own = frozenset((payload[0],)) if op == "reduced" else frozenset[int]()
-        found.reductions = own.union(*(arg.reductions for arg in args))
-        found.height = latency(op) + max((arg.height for arg in args), default=0)
+        axes = _axes(op, payload)
+        found.axes = axes.union(*[arg.axes for arg in args]) if args else axes
+        own = frozenset((payload[0],)) if op == "reduced" else _NO_NUMBERS
+        found.reductions = own.union(*[arg.reductions for arg in args]) if args else own
+        found.height = latency(op) + max([arg.height for arg in args], default=0)
         found = _exprs.keep(key, found)
     return found
 

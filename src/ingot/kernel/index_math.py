@@ -54,6 +54,10 @@ def coefficient(value: int | Dim, name: str) -> int | Dim | None:
         return 0
     total: int | Dim = 0
     for key, factor in value.terms:
+        if len(key) == 1 and not key[0].function:  # most terms
+            if key[0].text == name:
+                total = total + factor
+            continue
         times = 0
         for atom in key:
             if not atom.function:

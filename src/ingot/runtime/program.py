@@ -215,23 +215,20 @@ def tables_of(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     kept: list[Any] = [dims]
     address = dims.buffer_info()[0]
     params = _rows(PARAM.structure, len(info.params))()
-    for row, param in zip(params, info.params, strict=True):
+    for number, param in enumerate(info.params):
         storage, rank = storage_of(param.dtype), len(param.dims)
         kept.append(storage)
-        row.dims, row.rank = address, rank
-        row.element_bytes, row.descr = storage.itemsize, id(storage)
-        row.type_number = storage.num
+        params[number] = (address, rank, storage.itemsize, id(storage), storage.num)
         address += rank * dims.itemsize
     outputs = _rows(OUTPUT.structure, len(info.outputs))()
     layout = info.sizes_layout
     bytes_slot, dims_slot = layout.output_bytes(0), layout.output_dims(0)
-    for index, (row, output) in enumerate(zip(outputs, info.outputs, strict=True)):
+    for number, output in enumerate(info.outputs):
         storage, rank = storage_of(output.dtype), len(output.dims)
         kept.append(storage)
-        row.rank, row.element_bytes = rank, storage.itemsize
-        row.bytes_slot, row.dims_slot = bytes_slot + index, dims_slot
-        row.alias_param = -1 if output.alias_param is None else output.alias_param
-        row.descr = id(storage)
+        alias = -1 if output.alias_param is None else output.alias_param
+        slots = (bytes_slot + number, dims_slot)
+        outputs[number] = (rank, storage.itemsize, *slots, alias, id(storage))
         dims_slot += rank
     return params, outputs, kept
 

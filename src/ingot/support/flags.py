@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -52,7 +52,7 @@ _VARIABLES: Any = getattr(os.environ, "_data", None) if os.name == "posix" else 
 _encoded = cache(os.fsencode)
 
 
-def _environment(variable: str) -> str | None:
+def environment(variable: str) -> str | None:
     """Return an environment variable, None if it is not set."""
     if _VARIABLES is None:
         return os.environ.get(variable)
@@ -66,18 +66,20 @@ class IngotWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Flag(Generic[T]):
-    """One switch: `name` in lower case, how to read it from text, its default, and what it does."""
+    """One switch: `name` in lower case, how to read it from text, its default, and what it does.
+
+    `variable` is the environment variable: `INGOT_` and the name in capitals.
+    """
 
     name: str
     default: T
     parse: Callable[[str], T]
     values: str
     doc: str
+    variable: str = field(init=False)
 
-    @property
-    def variable(self) -> str:
-        """The environment variable: `INGOT_` and the name in capitals."""
-        return PREFIX + self.name.upper()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variable", PREFIX + self.name.upper())
 
     def value(self) -> T:
         """Return the value in force: an `override`, the process's, the environment's, the default.
@@ -90,7 +92,7 @@ class Flag(Generic[T]):
             return overrides[self.name]
         if self.name in _process:
             return _process[self.name]
-        text = _environment(self.variable)
+        text = environment(self.variable)
         if text is None:
             return self.default
         return self._parsed(text, f"{self.variable}={text!r}", self.variable)

@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, TypeVar, dataclass_transform, get_origin, overload
 
 _Class = TypeVar("_Class")
 _Instance = TypeVar("_Instance")
+_Item = TypeVar("_Item")
 
 
 @overload
@@ -61,6 +62,14 @@ def replace(instance: _Instance, **changes: Any) -> _Instance:
     values = {name: getattr(instance, name) for name in _arguments(type(instance))}
     values.update(changes)
     return type(instance)(**values)
+
+
+def fresh(kind: type[_Item]) -> Callable[[], _Item]:
+    """Return what makes an empty collection of a type, such as `dict[str, int]`.
+
+    For default factories: calling the class takes a tenth of the time of calling `dict[str, int]`.
+    """
+    return get_origin(kind) or kind
 
 
 @lru_cache(maxsize=1 << 10)

@@ -16,7 +16,6 @@ Example:
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -221,7 +220,7 @@ def _read_file(name: str, variable: str) -> str:
 
 def current() -> XlaFlags:
     """Return what the environment asks for now; `INGOT_DUMP_TO` goes before `--xla_dump_to`."""
-    settings = parse(os.environ.get(VARIABLE, ""))
+    settings = parse(flags.environment(VARIABLE) or "")
     folder = flags.DUMP_TO.value()
     return replace(settings, dump_to=folder) if folder else settings
 

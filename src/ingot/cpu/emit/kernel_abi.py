@@ -19,7 +19,7 @@ from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
-from ingot.support.records import record, replace
+from ingot.support.records import fresh, record, replace
 
 SLOT_BYTES = 8
 
@@ -93,7 +93,7 @@ class EmittedKernel:
     order: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     is_quick: bool = False
-    tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
+    tables: Mapping[str, Numbers] = field(default_factory=fresh(dict[str, Numbers]))
     strategy: str = ""
 
     @property

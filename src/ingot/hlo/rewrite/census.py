@@ -34,6 +34,7 @@ def types(elements: Iterable[DType]) -> frozenset[str]:
     return frozenset(_OF_TYPE[element] for element in elements)
 
 
+_NONE: frozenset[str] = frozenset()
 _OF_SHAPES = frozenset({*_OF_TYPE.values(), EMPTY, BOUNDED})
 
 
@@ -45,10 +46,11 @@ class Census:
         self._module = module
         self._opcodes: frozenset[str] | None = None
         self._shapes: frozenset[str] | None = None
+        self._words: frozenset[str] | None = None
 
     def renew(self) -> None:
         """Count again, as the module changed."""
-        self._opcodes = self._shapes = None
+        self._opcodes = self._shapes = self._words = None
 
     def holds_any(self, words: frozenset[str]) -> bool:
         """Whether one of `words` stands in the module's computations."""
@@ -57,11 +59,18 @@ class Census:
         return not words.isdisjoint(_OF_SHAPES) and not self.shapes.isdisjoint(words)
 
     @property
+    def words(self) -> frozenset[str]:
+        """All of them."""
+        if self._words is None:
+            self._words = self.opcodes | self.shapes
+        return self._words
+
+    @property
     def opcodes(self) -> frozenset[str]:
         """The opcodes."""
         if self._opcodes is None:
             held = [computation.opcodes for computation in self._module.computations.values()]
-            self._opcodes = frozenset[str]().union(*held)
+            self._opcodes = _NONE.union(*held)
         return self._opcodes
 
     @property
@@ -81,8 +90,7 @@ class Census:
 
 def census(module: Module) -> frozenset[str]:
     """Return the words of all that stands in the module's computations."""
-    found = Census(module)
-    return found.opcodes | found.shapes
+    return Census(module).words
 
 
 def _note_words(shape: Shape, found: set[str]) -> None:

@@ -26,7 +26,7 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.support.records import record
+from ingot.support.records import fresh, record
 
 
 @record
@@ -111,13 +111,13 @@ class PassContext:
     to_text: Callable[[Module], str] | None = None
     pass_fuel: int | None = None
     rewrite_fuel: int | None = None
-    properties: set[str] = field(default_factory=set[str])
+    properties: set[str] = field(default_factory=fresh(set[str]))
     log: list[Firing] = field(default_factory=_no_firings)
     timings: list[PassTiming] = field(default_factory=_no_timings)
     settled: dict[tuple[int, Computation], int] = field(
-        default_factory=dict[tuple[int, Computation], int]
+        default_factory=fresh(dict[tuple[int, Computation], int])
     )
-    remarks: list[object] = field(default_factory=list[object])
+    remarks: list[object] = field(default_factory=fresh(list[object]))
 
     def may_run(self, name: str, *, lowers: bool = False) -> bool:
         """Whether a pass may run now; takes one unit of pass fuel if so.
@@ -168,14 +168,14 @@ class Pass(ABC):
         """Rewrite `module`; return whether anything changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Base of groups of passes; what they concern and ensure follows from their passes."""
 
     name: str
     passes: tuple[Step, ...]
-    concerns: frozenset[str] | None = field(init=False, compare=False, repr=False)
-    ensures: frozenset[str] = field(init=False, compare=False, repr=False)
+    concerns: frozenset[str] | None = field(init=False, repr=False)
+    ensures: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         words = [inner.concerns for inner in self.passes]
@@ -186,12 +186,12 @@ class Group:
         object.__setattr__(self, "ensures", ensures)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipeline(Group):
     """Passes and groups that run once each, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FixedPoint(Group):
     """Passes and groups that run in order, again and again, until none changes anything.
 

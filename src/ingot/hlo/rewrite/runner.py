@@ -20,6 +20,7 @@ Example:
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import Census, census
@@ -37,6 +38,16 @@ from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import IngotError, InternalError, VerifyError
 from ingot.support.records import replace
 from ingot.support.tracing import Level, enabled, log
+
+
+@lru_cache(maxsize=1 << 12)
+def _idle(group: Pipeline | FixedPoint, words: frozenset[str]) -> frozenset[int]:
+    """Return the numbers of the steps that concern none of `words` and ensure nothing."""
+    return frozenset(
+        number
+        for number, step in enumerate(group.passes)
+        if step.concerns is not None and not step.ensures and step.concerns.isdisjoint(words)
+    )
 
 
 def run_passes(step: Step, module: Module, context: PassContext) -> bool:
@@ -81,17 +92,26 @@ class _Runner:
 
     def _pipeline(self, group: Pipeline) -> bool:
         changed = False
-        for inner in group.passes:
-            changed = self.step(inner, group.name) or changed
+        skips = self._skips(group)
+        for number, inner in enumerate(group.passes):
+            if number not in skips and self.step(inner, group.name):
+                changed = True
+                skips = self._skips(group)
         return changed
+
+    def _skips(self, group: Pipeline | FixedPoint) -> frozenset[int]:
+        """Return the numbers of a group's steps that have nothing to do and nothing to ensure."""
+        return frozenset() if self._checks else _idle(group, self._census.words)
 
     def _fixed_point(self, group: FixedPoint) -> bool:
         changed = False
         quiet = 0  # how many steps in a row changed nothing
+        skips = self._skips(group)
         for _ in range(group.limit):
-            for inner in group.passes:
-                if self.step(inner, group.name):
+            for number, inner in enumerate(group.passes):
+                if number not in skips and self.step(inner, group.name):
                     changed, quiet = True, 0
+                    skips = self._skips(group)
                 else:
                     quiet += 1
                 if quiet >= len(group.passes):
@@ -104,7 +124,7 @@ class _Runner:
     def _pass(self, step: Pass, pipeline: str) -> bool:
         context = self._context
         settled = self._settled.get(type(step))
-        if settled is not None and settled == step:
+        if settled is not None and (settled is step or settled == step):
             return False
         if not context.may_run(step.name, lowers=step.lowers):
             return False

@@ -27,6 +27,7 @@ from ingot.kernel.pull.pull import combiner_exprs, puller_of
 from ingot.kernel.pull.puller import Puller
 from ingot.kernel.pull.window import Fold, Windowed, window_extents, window_fold
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import fresh
 
 WINDOWED = {
     "reduce-window": Windowed(window_extents, window_fold),
@@ -109,12 +110,12 @@ class LoopBuilder:
     puller: Puller
     grid: tuple[int, ...] = ()
     numbers: int = 0
-    levels: dict[int, int] = field(default_factory=dict[int, int])
+    levels: dict[int, int] = field(default_factory=fresh(dict[int, int]))
     reductions: dict[tuple[int, tuple[str, ...]], list[Reduction]] = field(
-        default_factory=dict[tuple[int, tuple[str, ...]], list[Reduction]]
+        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Reduction]])
     )
     stores: dict[tuple[int, tuple[str, ...]], list[Store]] = field(
-        default_factory=dict[tuple[int, tuple[str, ...]], list[Store]]
+        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Store]])
     )
 
     def axis(self, number: int) -> Axis:
@@ -123,7 +124,7 @@ class LoopBuilder:
 
     def level(self, values: tuple[Expr, ...]) -> int:
         """Return the first pass in which all of `values` can be computed."""
-        needed = frozenset[int]().union(*(value.reductions for value in values))
+        needed = {number for value in values for number in value.reductions}
         return 1 + max((self.levels[number] for number in needed), default=0)
 
     def add_reductions(self) -> None:

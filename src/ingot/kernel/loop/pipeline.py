@@ -49,7 +49,8 @@ class KernelPass:
 
 def _keep_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
     """Keep rows where lanes run along them: lanes along the grid would need a row each."""
-    return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
+    made = keep_rows(kernel)
+    return made if made is kernel or grid_vector_axis(kernel) is None else kernel
 
 
 KERNEL_PASSES = (

@@ -24,6 +24,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.pull.place import Place
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import fresh
 
 
 @dataclass(slots=True)
@@ -42,11 +43,11 @@ class Puller:
     buffers: Mapping[Instruction, int]
     extents: dict[str, int | Dim]
     reductions: dict[Instruction, tuple[Expr, ...]] = field(
-        default_factory=dict[Instruction, "tuple[Expr, ...]"]
+        default_factory=fresh(dict[Instruction, "tuple[Expr, ...]"])
     )
-    accumulators: dict[Instruction, Expr] = field(default_factory=dict[Instruction, Expr])
+    accumulators: dict[Instruction, Expr] = field(default_factory=fresh(dict[Instruction, Expr]))
     _memo: dict[tuple[Instruction, Place], Expr] = field(
-        default_factory=dict[tuple[Instruction, Place], Expr]
+        default_factory=fresh(dict[tuple[Instruction, Place], Expr])
     )
 
     def value(self, instruction: Instruction, place: Place) -> Expr:

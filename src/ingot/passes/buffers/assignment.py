@@ -41,6 +41,7 @@ from ingot.passes.buffers.buffer_table import (
 from ingot.passes.buffers.coalesce import Classes, join_edges
 from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
 from ingot.support.diagnostics import InternalError, ResourceError
+from ingot.support.records import fresh
 
 __all__ = [
     "BufferAssignment",
@@ -91,7 +92,7 @@ def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
 class _ConstantBlock:
     """Literals at aligned offsets, equal ones once."""
 
-    offsets: dict[Literal, int] = field(default_factory=dict[Literal, int])
+    offsets: dict[Literal, int] = field(default_factory=fresh(dict[Literal, int]))
     end: int = 0
 
     def place(self, literal: Literal) -> int:

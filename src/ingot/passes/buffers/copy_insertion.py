@@ -38,6 +38,7 @@ from ingot.passes.buffers.flatten import FLAT
 from ingot.passes.buffers.split_updates import SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import fresh
 
 COPIES = "copies-inserted"
 _AT_OPERAND = (EdgeKind.IN_PLACE, EdgeKind.INITIAL)
@@ -124,8 +125,8 @@ class _Moves:
         saves: copies that save a value before all moves.
     """
 
-    stored: dict[Instruction, bool] = field(default_factory=dict[Instruction, bool])
-    saves: set[Instruction] = field(default_factory=set[Instruction])
+    stored: dict[Instruction, bool] = field(default_factory=fresh(dict[Instruction, bool]))
+    saves: set[Instruction] = field(default_factory=fresh(set[Instruction]))
 
     def save(self, move: Instruction) -> None:
         """Let `move` copy a saved value, as one of the last moves."""
@@ -187,15 +188,15 @@ class _Edits:
     """What changes in the schedule of one computation in one round."""
 
     before: dict[Instruction, list[Instruction]] = field(
-        default_factory=dict[Instruction, "list[Instruction]"]
+        default_factory=fresh(dict[Instruction, "list[Instruction]"])
     )
     after: dict[Instruction, list[Instruction]] = field(
-        default_factory=dict[Instruction, "list[Instruction]"]
+        default_factory=fresh(dict[Instruction, "list[Instruction]"])
     )
     elements: dict[tuple[Instruction, int], Instruction] = field(
-        default_factory=dict["tuple[Instruction, int]", Instruction]
+        default_factory=fresh(dict["tuple[Instruction, int]", Instruction])
     )
-    at_end: list[Instruction] = field(default_factory=list[Instruction])
+    at_end: list[Instruction] = field(default_factory=fresh(list[Instruction]))
 
 
 class _Inserter:

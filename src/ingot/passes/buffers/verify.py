@@ -37,6 +37,7 @@ from ingot.passes.buffers.buffer_table import (
 )
 from ingot.passes.buffers.packing import ALIGNMENT
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import fresh
 from ingot.support.trampoline import Recursion, run
 
 _ROUNDS = 2
@@ -82,8 +83,8 @@ def _symbols(module: Module) -> frozenset[str]:
 class _Block:
     """The marked bytes of one allocation: disjoint [start, end) -> mark."""
 
-    starts: list[int] = field(default_factory=list[int])
-    marks: dict[int, tuple[int, int]] = field(default_factory=dict[int, "tuple[int, int]"])
+    starts: list[int] = field(default_factory=fresh(list[int]))
+    marks: dict[int, tuple[int, int]] = field(default_factory=fresh(dict[int, "tuple[int, int]"]))
 
     def write(self, start: int, end: int, mark: int) -> None:
         where = bisect_left(self.starts, start)

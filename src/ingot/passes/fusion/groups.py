@@ -16,7 +16,7 @@ from enum import Enum
 from ingot.analysis.frames import ONE, Frame, FrameMap
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
-from ingot.support.records import record
+from ingot.support.records import fresh, record
 
 
 class GroupKind(Enum):
@@ -48,14 +48,14 @@ class Group:
     roots: list[Instruction]
     kind: GroupKind = GroupKind.LOOP
     frames: FrameMap = field(default_factory=FrameMap)
-    members: dict[Instruction, None] = field(default_factory=dict[Instruction, None])
+    members: dict[Instruction, None] = field(default_factory=fresh(dict[Instruction, None]))
     places: dict[Instruction, frozenset[object]] = field(
-        default_factory=dict[Instruction, frozenset[object]]
+        default_factory=fresh(dict[Instruction, frozenset[object]])
     )
-    moves: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
+    moves: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
-    ways_in: dict[Instruction, None] = field(default_factory=dict[Instruction, None])
+    ways_in: dict[Instruction, None] = field(default_factory=fresh(dict[Instruction, None]))
 
     @property
     def main(self) -> Instruction:
@@ -114,11 +114,11 @@ class Grouping:
         decisions: every edge that was considered.
     """
 
-    group_of: dict[Instruction, Group] = field(default_factory=dict[Instruction, Group])
+    group_of: dict[Instruction, Group] = field(default_factory=fresh(dict[Instruction, Group]))
     pulled_by: dict[Instruction, list[Group]] = field(
-        default_factory=dict[Instruction, list[Group]]
+        default_factory=fresh(dict[Instruction, list[Group]])
     )
-    decisions: list[Decision] = field(default_factory=list[Decision])
+    decisions: list[Decision] = field(default_factory=fresh(list[Decision]))
 
     def groups_with(self, instruction: Instruction) -> list[Group]:
         """Return the groups that compute `instruction`."""

@@ -28,6 +28,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.diagnostics import ResourceError
+from ingot.support.records import fresh
 
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
@@ -59,8 +60,8 @@ class Unfolding:
         flow: the computations in which they do: the host program runs them.
     """
 
-    kept: set[Computation] = field(default_factory=set[Computation])
-    flow: set[Computation] = field(default_factory=set[Computation])
+    kept: set[Computation] = field(default_factory=fresh(set[Computation]))
+    flow: set[Computation] = field(default_factory=fresh(set[Computation]))
 
     def stays(self, op: Instruction) -> bool:
         """Whether an op is a call that is not replaced by what it calls, or is to become one."""
@@ -105,6 +106,8 @@ def unfolding(module: Module) -> Unfolding:
     Raises:
         ResourceError: INGOT0403, what kernels apply to elements comes to too many instructions.
     """
+    if len(module.computations) == 1:
+        return Unfolding()
     most = _most(module)
     if _sizes(module, lambda op: False)[module.entry] <= most:
         return Unfolding()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ingot.artifact.stages import Code, Copy, Differs, Free, Jump, SlotInfo, Unless
 from ingot.hlo.shape import Shape
-from ingot.support.records import replace
+from ingot.support.records import fresh, replace
 
 
 @dataclass(eq=False, slots=True)
@@ -34,8 +34,8 @@ class _Item:
 class Block:
     """The items of one computation."""
 
-    items: list[_Item] = field(default_factory=list[_Item])
-    made: dict[int, None] = field(default_factory=dict[int, None])
+    items: list[_Item] = field(default_factory=fresh(list[_Item]))
+    made: dict[int, None] = field(default_factory=fresh(dict[int, None]))
 
     def add(self, lines: list[Line], uses: Iterable[int], makes: Iterable[int] = ()) -> None:
         """Add an item that uses slots, and fills others that the block owns then."""

@@ -26,7 +26,7 @@ from ingot.passes.stages.blocks import Block, Label, Line, Slots, assembled
 from ingot.passes.stages.donation import hand_over
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
-from ingot.support.records import record
+from ingot.support.records import fresh, record
 from ingot.support.trampoline import Recursion, run
 
 
@@ -74,9 +74,9 @@ class _Scope:
 @dataclass(slots=True)
 class _Splitter:
     name: str
-    stages: list[Module] = field(default_factory=list[Module])
+    stages: list[Module] = field(default_factory=fresh(list[Module]))
     slots: Slots = field(default_factory=Slots)
-    errors: list[str] = field(default_factory=list[str])
+    errors: list[str] = field(default_factory=fresh(list[str]))
 
     def run(self, module: Module) -> Split:
         scope = _Scope({}, {})

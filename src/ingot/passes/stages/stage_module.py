@@ -20,6 +20,7 @@ from ingot.hlo.module import Module, retarget
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols, is_size_definition, used_symbols
 from ingot.passes.stages.levels import is_cheap
+from ingot.support.records import fresh
 
 Leaf = tuple[Instruction, Path]
 """An array: an instruction that is no view, and the path in its result."""
@@ -77,8 +78,10 @@ class _Maker:
     name: str
     own: set[Instruction]
     builder: Builder = field(init=False)
-    copies: dict[Instruction, Instruction] = field(default_factory=dict[Instruction, Instruction])
-    inputs: dict[Leaf, Instruction] = field(default_factory=dict[Leaf, Instruction])
+    copies: dict[Instruction, Instruction] = field(
+        default_factory=fresh(dict[Instruction, Instruction])
+    )
+    inputs: dict[Leaf, Instruction] = field(default_factory=fresh(dict[Leaf, Instruction]))
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.name)

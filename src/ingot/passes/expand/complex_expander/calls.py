@@ -23,6 +23,7 @@ from ingot.passes.expand.complex_expander.forms import (
     split_shape,
 )
 from ingot.passes.simplify.inline import copy_into, inline
+from ingot.support.records import fresh
 
 Split = Callable[[Computation], Forms]
 """Splits the body of a computation in place; its root is still the old one."""
@@ -38,10 +39,10 @@ class Versions:
     module: Module
     split: Split
     _made: dict[tuple[Computation, str], Computation] = field(
-        default_factory=dict[tuple[Computation, str], Computation]
+        default_factory=fresh(dict[tuple[Computation, str], Computation])
     )
     _separated: dict[Computation, list[Computation] | None] = field(
-        default_factory=dict[Computation, "list[Computation] | None"]
+        default_factory=fresh(dict[Computation, "list[Computation] | None"])
     )
 
     def _once(self, source: Computation, kind: str, make: Callable[[], Computation]) -> Computation:

@@ -23,6 +23,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import fresh
 
 
 class Pair(NamedTuple):
@@ -74,9 +75,9 @@ class Forms:
     """The forms of the values of one computation."""
 
     computation: Computation
-    _known: dict[Instruction, Form] = field(default_factory=dict[Instruction, Form])
-    _parts: dict[Instruction, Pair] = field(default_factory=dict[Instruction, Pair])
-    _wholes: dict[Pair, Instruction] = field(default_factory=dict[Pair, Instruction])
+    _known: dict[Instruction, Form] = field(default_factory=fresh(dict[Instruction, Form]))
+    _parts: dict[Instruction, Pair] = field(default_factory=fresh(dict[Instruction, Pair]))
+    _wholes: dict[Pair, Instruction] = field(default_factory=fresh(dict[Pair, Instruction]))
 
     def of(self, instruction: Instruction) -> Form:
         """Return the form of an instruction of the program as it was."""

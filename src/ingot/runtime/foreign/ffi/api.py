@@ -31,6 +31,7 @@ from ingot.runtime.foreign.ffi.records import (
 )
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
+from ingot.support.records import fresh
 
 FUNCTIONS = (
     "Error_Create", "Error_GetMessage", "Error_Destroy", "Handler_Register", "Stream_Get",
@@ -72,12 +73,16 @@ class Tables:
     """What handles stand for; `tables()` is the process's only one."""
 
     numbers: Any = field(default_factory=lambda: count(1))
-    errors: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
-    futures: dict[int, Future] = field(default_factory=dict[int, Future])
-    states: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    types: dict[str, int] = field(default_factory=dict[str, int])
-    deleters: dict[int, int] = field(default_factory=dict[int, int])
-    state_types: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    errors: dict[int, tuple[int, bytes]] = field(
+        default_factory=fresh(dict[int, tuple[int, bytes]])
+    )
+    futures: dict[int, Future] = field(default_factory=fresh(dict[int, Future]))
+    states: dict[tuple[int, int], int] = field(default_factory=fresh(dict[tuple[int, int], int]))
+    types: dict[str, int] = field(default_factory=fresh(dict[str, int]))
+    deleters: dict[int, int] = field(default_factory=fresh(dict[int, int]))
+    state_types: dict[tuple[int, int], int] = field(
+        default_factory=fresh(dict[tuple[int, int], int])
+    )
 
     def error(self, code: str, message: str) -> int:
         """Return the handle of a new error."""

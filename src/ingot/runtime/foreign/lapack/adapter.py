@@ -30,6 +30,7 @@ from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_unpack
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import fresh
 
 _MOST = (1 << 31) - 1  # LAPACK's integers can say.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
@@ -51,8 +52,8 @@ class Adapter:
     attributes: dict[str, Attribute]
     runtime: Value
     arrays: dict[str, Argument]
-    slots: dict[str, Value] = field(default_factory=dict[str, Value])
-    scratch: dict[str, Value] = field(default_factory=dict[str, Value])
+    slots: dict[str, Value] = field(default_factory=fresh(dict[str, Value]))
+    scratch: dict[str, Value] = field(default_factory=fresh(dict[str, Value]))
 
     @property
     def words(self) -> list[str]:

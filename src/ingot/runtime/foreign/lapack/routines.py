@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ingot.support.records import fresh
+
 
 @dataclass(frozen=True, slots=True)
 class Routine:
@@ -59,9 +61,9 @@ class Routine:
     scratch: str = ""
     complex_scratch: str = ""
     finite: str = ""
-    unused: dict[str, str] = field(default_factory=dict[str, str])
+    unused: dict[str, str] = field(default_factory=fresh(dict[str, str]))
     unpack: tuple[tuple[str, str], ...] = ()
-    refuses: dict[str, str] = field(default_factory=dict[str, str])
+    refuses: dict[str, str] = field(default_factory=fresh(dict[str, str]))
     workspace: str = ""
     complex_workspace: str = ""
     is_blas: bool = False
