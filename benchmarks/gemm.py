@@ -109,7 +109,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     import numpy as np
 
     from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
-    from ingot.cpu.library import shared_addresses, shared_code
+    from ingot.cpu.library import library_part, shared_addresses
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction.build import build_contraction_kernel
     from ingot.kernel.contraction.schedule import schedule_contraction
@@ -129,7 +129,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     schedule = schedule_contraction(kernel, vectors)
     module = ModuleBuilder("gemm")
     emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
-    needed = [shared_code(target, item) for item in emitted.micro_kernels]
+    needed = [library_part(target, item) for item in emitted.templates]
     library = link_object(
         [compile_object(module.text(), target, cache=None)],
         shared_addresses(needed),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.library import Shared, shared_addresses
+from ingot.cpu.library import LibraryPart, shared_addresses
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.ir import Kernel
 from ingot.llvm.jit import Optimization
@@ -41,10 +41,10 @@ class _Compiled:
 
     __slots__ = ("__weakref__",)
     code: Code | None
-    shared: tuple[Shared, ...]
+    shared: tuple[LibraryPart, ...]
 
     @property
-    def _modules(self) -> tuple[Code | Shared, ...]:
+    def _modules(self) -> tuple[Code | LibraryPart, ...]:
         return self.shared if self.code is None else (self.code, *self.shared)
 
     @property
@@ -88,7 +88,7 @@ class CompiledKernel(_Compiled):
     kernel: Kernel
     emitted: EmittedKernel
     code: Code | None
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[LibraryPart, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
 
     def addresses(self) -> dict[str, int]:
@@ -124,7 +124,7 @@ class CompiledLoops(_Compiled):
 
     loops: dict[Instruction, RegisterLoop]
     code: Code | None = None
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[LibraryPart, ...] = ()
 
     def addresses(self) -> dict[str, int]:
         """Return the address of every loop."""

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
-from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
+from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.cpu.emit.template import Template
 from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
     LibraryKernel,
-    Shared,
+    LibraryPart,
+    library_part,
     shared_addresses,
-    shared_code,
     subroutine_part,
 )
 from ingot.cpu.strategies.plans import CodePlan
@@ -101,8 +102,8 @@ class KernelSet:
         else:
             self.pending[name], self._refused[name] = plan, refused
 
-    def _shared(self, needed: Iterable[SharedCode]) -> tuple[Shared, ...]:
-        return tuple(shared_code(self.target, item) for item in dict.fromkeys(needed))
+    def _parts(self, needed: Iterable[Template]) -> tuple[LibraryPart, ...]:
+        return tuple(library_part(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some.
@@ -120,7 +121,7 @@ class KernelSet:
             code = Code(module.text(), QUICK_KERNELS if is_quick else KERNELS)
             imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
             for function, made in zip(group, emitted, strict=True):
-                shared = self._shared(made.micro_kernels) + imported
+                shared = self._parts(made.templates) + imported
                 for name, how in function.called(made):
                     kernel, refused = self.pending[name].kernel, self._refused[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared, refused)

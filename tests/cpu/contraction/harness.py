@@ -10,7 +10,7 @@ import numpy as np
 
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.library import shared_addresses, shared_code
+from ingot.cpu.library import library_part, shared_addresses
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
@@ -86,7 +86,7 @@ def compile_contraction(
     module = ModuleBuilder("contraction")
     emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
     text = module.text()
-    needed = [shared_code(target, item) for item in emitted.micro_kernels]
+    needed = [library_part(target, item) for item in emitted.templates]
     library = link_object([compile_object(text, target)], shared_addresses(needed))
     return Compiled(kernel, schedule, emitted, text, library)
 

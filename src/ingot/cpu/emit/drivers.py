@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.template import Template
 from ingot.cpu.vectors import vectors_of
 from ingot.kernel.contraction.schedule import oriented, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
@@ -120,7 +121,7 @@ class DriverPart:
     """
 
     parameters: tuple[int, ...]
-    micro_kernels: tuple[SharedCode, ...]
+    micro_kernels: tuple[Template, ...]
 
 
 @record
@@ -129,7 +130,7 @@ class DriverCall:
 
     Attributes:
         strategy: what the driver does, in words.
-        code: the driver's module.
+        code: the driver.
         phases: its functions.
         operands: buffer numbers of lhs and rhs.
         result: buffer number of the result, None where an epilogue takes the sums.
@@ -139,7 +140,7 @@ class DriverCall:
     """
 
     strategy: str
-    code: SharedCode
+    code: Template
     phases: tuple[Phase, ...]
     operands: tuple[int, int]
     result: int | None
@@ -148,7 +149,7 @@ class DriverCall:
     n_block: int
 
     @property
-    def needed(self) -> tuple[SharedCode, ...]:
+    def needed(self) -> tuple[Template, ...]:
         """What it needs of the library."""
         return (self.code, *(micro for part in self.parts for micro in part.micro_kernels))
 
@@ -168,7 +169,7 @@ class DriverCall:
         emit_epilogue(module, epilogue, kernel, schedule, target)
         # The driver does not touch a result: the first operand stands in for it.
         made = self._called(self.operands[0], CodeSlot(epilogue))
-        return replace(made, behind=tuple(range(len(kernel.buffers))), micro_kernels=self.needed)
+        return replace(made, behind=tuple(range(len(kernel.buffers))), templates=self.needed)
 
     def _called(self, result: int, epilogue: int | CodeSlot) -> EmittedKernel:
         blocks = (

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ingot.cpu.emit.template import Template
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
@@ -22,19 +23,6 @@ from ingot.llvm.values import Value
 from ingot.support.records import fresh, record, replace
 
 SLOT_BYTES = 8
-
-
-class SharedCode(Protocol):
-    """A part of the library: equal names, equal code."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    def define(self, module: ModuleBuilder, linkage: str = ...) -> object:
-        """Define its functions in a module."""
-        ...
 
 
 Numbers = np.ndarray[Any, Any]
@@ -77,7 +65,7 @@ class EmittedKernel:
         buffers: number of buffer slots at the start of env; then scratch, then `symbols`.
         symbols: what the slots behind hold.
         scratch_bytes: bytes that all phases share.
-        micro_kernels: what it calls of the library.
+        templates: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         behind: the fusion's buffers whose addresses the last slots hold, behind `symbols`.
         is_quick: its code need be no better than what LLVM makes without optimizing.
@@ -89,7 +77,7 @@ class EmittedKernel:
     buffers: int
     symbols: tuple[Slot, ...]
     scratch_bytes: int | Dim = 0
-    micro_kernels: tuple[SharedCode, ...] = ()
+    templates: tuple[Template, ...] = ()
     order: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     is_quick: bool = False

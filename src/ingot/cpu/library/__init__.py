@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.cpu.library.drivers import common_convolutions, common_products, shared_code
+from ingot.cpu.library.drivers import common_convolutions, common_products
 from ingot.cpu.library.form_kernels import common_forms
 from ingot.cpu.library.moves import common_moves
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
 from ingot.cpu.library.places import common_places
 from ingot.cpu.library.positions import common_positions
 from ingot.cpu.library.reductions import common_reductions
@@ -30,10 +30,11 @@ from ingot.cpu.library.transposes import common_transposes
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
-    "LibraryKernel", "Shared", "load_library", "shared_addresses", "shared_code", "subroutine_part",
+    "LibraryKernel", "LibraryPart", "library_part", "load_library", "shared_addresses",
+    "subroutine_part",
 ]  # fmt: skip
 
-COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
+COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (
     common_products,
     common_convolutions,
     common_reductions,

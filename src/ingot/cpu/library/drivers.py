@@ -14,15 +14,18 @@ from itertools import product
 
 from ingot.cpu.emit.contraction.microkernel import shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.contraction.product_call import ProductCode, product_call
+from ingot.cpu.emit.contraction.product_call import product_call, product_template
 from ingot.cpu.emit.contraction.product_parts import micro_kernel
 from ingot.cpu.emit.convolution import direct, filter_gradient
-from ingot.cpu.emit.convolution.direct import DirectCode, direct_call
-from ingot.cpu.emit.convolution.filter_gradient import FilterGradientCode, filter_gradient_call
-from ingot.cpu.emit.convolution.winograd import WinogradCode, winograd_call
+from ingot.cpu.emit.convolution.direct import direct_call, direct_template
+from ingot.cpu.emit.convolution.filter_gradient import (
+    filter_gradient_call,
+    filter_gradient_template,
+)
+from ingot.cpu.emit.convolution.winograd import winograd_call, winograd_template
 from ingot.cpu.emit.drivers import DriverCall
-from ingot.cpu.emit.kernel_abi import SharedCode
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.emit.template import template_of
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.plans import EpilogueCode
 from ingot.cpu.strategies.request import Request
 from ingot.cpu.vectors import vectors_of
@@ -44,11 +47,6 @@ Driven = LibraryKernel | EpilogueCode | str
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
 AHEAD: tuple[Placement, ...] = ("packed", "transposed")
 DENSE = (True, False)
-
-
-def shared_code(target: TargetSpec, code: SharedCode) -> Shared:
-    """Return a driver's or micro-kernel's code."""
-    return shared_part(target, code.name, lambda module: code.define(module, linkage=""))
 
 
 def match_product(request: Request) -> Driven:
@@ -118,42 +116,41 @@ def _driven(request: Request, call: DriverCall) -> LibraryKernel | EpilogueCode:
     if call.result is None:
         assert isinstance(kernel, ContractionKernel), "loop kernels have no epilogue"
         return EpilogueCode(kernel, target, call)
-    parts = tuple(shared_code(target, item) for item in dict.fromkeys(call.needed))
+    parts = tuple(library_part(target, item) for item in dict.fromkeys(call.needed))
     return LibraryKernel(call.without_epilogue(), parts)
 
 
-def common_products(target: TargetSpec) -> Iterator[Shared]:
+def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what f32 products need."""
     vectors = vectors_of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     for is_dense, placement in product(DENSE, PLACEMENTS):
-        yield shared_code(target, ProductCode(Form(F32, lanes, placement, is_dense)))
+        yield library_part(target, product_template(Form(F32, lanes, placement, is_dense)))
     for placement in AHEAD:
         form = Form(F32, lanes, placement, is_dense=True, ahead=True)
-        yield shared_code(target, ProductCode(form))
+        yield library_part(target, product_template(form))
     # Columns that are left over behind whole blocks have blocks of fewer vectors.
     widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in (0, 1)]
     for is_dense, rows, columns in product(DENSE, heights_of(vectors), widths):
         form = Form(F32, lanes, "direct", is_dense)
-        yield shared_code(target, micro_kernel(form, rows, columns))
+        yield library_part(target, template_of(micro_kernel(form, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
         across = shared(cell, lanes, rows, VECTORS, masked=masked, a_step=None, a_row=1)
-        yield shared_code(target, across)
+        yield library_part(target, template_of(across))
 
 
-def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
+def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what f32 convolutions need."""
     vectors = vectors_of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
-    yield shared_code(target, WinogradCode(F32, lanes))
+    yield library_part(target, winograd_template(F32, lanes))
     panel = (VECTORS, lanes)
-    yield shared_code(target, DirectCode(F32, panel))
-    yield shared_code(target, FilterGradientCode(F32, lanes))
+    yield library_part(target, direct_template(F32, panel))
+    yield library_part(target, filter_gradient_template(F32, lanes))
     for rows in heights_of(vectors):
-        yield shared_code(target, filter_gradient.micro_kernel(F32, lanes, rows, masked=False))
+        micro = filter_gradient.micro_kernel(F32, lanes, rows, masked=False)
+        yield library_part(target, template_of(micro))
     for rows, is_depthwise in product(heights_of(vectors), (False, True)):
-        yield shared_code(
-            target,
-            direct.micro_kernel(F32, panel, rows, masked=False, is_depthwise=is_depthwise),
-        )
+        micro = direct.micro_kernel(F32, panel, rows, masked=False, is_depthwise=is_depthwise)
+        yield library_part(target, template_of(micro))

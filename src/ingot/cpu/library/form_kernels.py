@@ -15,8 +15,8 @@ from itertools import product
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.loop.split import plain_fold
-from ingot.cpu.library.drivers import shared_code
-from ingot.cpu.library.parts import KEPT_PARTS, LibraryKernel, Shared, shared_part
+from ingot.cpu.emit.template import Template
+from ingot.cpu.library.parts import KEPT_PARTS, LibraryKernel, LibraryPart, library_part
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -49,7 +49,7 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
         return _emitted.keep((target, name), made)
 
-    code = shared_part(target, name, define, FORMS)
+    code = library_part(target, Template(name, define, form.kernel.symbols, FORMS))
     made = _emitted.find((target, name))
     if made is None:
         # The object was kept; how it is called follows from emitting it once.
@@ -57,14 +57,14 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
     return LibraryKernel(with_sizes(made, form.values), (code,))
 
 
-def common_forms(target: TargetSpec) -> Iterator[Shared]:
+def common_forms(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of a few f32 arrays need."""
     vectors = vectors_of(target)
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), ("add", "maximum")):
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
         fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
         assert fold is not None, "a sum of everything is folded in parts"
-        yield shared_code(target, fold)
+        yield library_part(target, fold)
 
 
 def _fold_of_sum(inputs: int, opcode: str) -> Computation:

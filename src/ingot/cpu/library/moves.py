@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.loop.moves import MovesCode, call_of
-from ingot.cpu.library.drivers import shared_code
-from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.emit.loop.moves import MOVES, call_of
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.cpu.vectors import vectors_of
 from ingot.kernel.forms.moves import MIN_BITS, moves_of
@@ -27,7 +26,7 @@ def match_moves(request: Request) -> LibraryKernel | str:
     return LibraryKernel(call_of(moves, len(kernel.buffers)), tuple(common_moves(request.target)))
 
 
-def common_moves(target: TargetSpec) -> Iterator[Shared]:
+def common_moves(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what moves need."""
     if vectors_of(target).bits >= MIN_BITS:
-        yield shared_code(target, MovesCode())
+        yield library_part(target, MOVES)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the library: named LLVM modules, compiled once on a machine, mapped once in a process.
+"""Parts of the library: templates that are compiled once on a machine, mapped once in a process.
 
-Below the makers of kernels of this package. Invariant: a part's name says all that its code depends
-on, so equal names are equal code; a part stays mapped while a program uses it.
+Below the strategies of this package. Invariant: a part stays mapped while a program uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.cpu.emit.template import Template
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT, Optimization, compile_named
+from ingot.llvm.jit import Optimization, compile_named
 from ingot.llvm.linking import Library, map_objects
 from ingot.llvm.target import TargetSpec
 from ingot.support.forking import defers_fork
@@ -23,24 +24,28 @@ SOURCES = ("support", "llvm", "hlo", "kernel", "emit", "cpu")
 
 
 @record(weakref_slot=True)
-class Shared:
-    """A part of the library: its name, object and mapped code.
+class LibraryPart:
+    """A template on a target: its object and mapped code."""
 
-    Attributes:
-        make_text: gives its LLVM IR.
-        how: what LLVM does with that.
-    """
-
-    name: str
-    make_text: Callable[[], str]
-    how: Optimization
+    template: Template
+    target: TargetSpec
     object: bytes
     library: Library
 
     @property
+    def name(self) -> str:
+        """The template's name."""
+        return self.template.name
+
+    @property
+    def how(self) -> Optimization:
+        """What LLVM does with it."""
+        return self.template.how
+
+    @property
     def text(self) -> str:
         """Its LLVM IR."""
-        return self.make_text()
+        return _text_of(self.template, self.target)
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -53,10 +58,10 @@ class LibraryKernel:
     """A kernel that runs in library code: how it is called, and the parts that it needs."""
 
     emitted: EmittedKernel
-    parts: tuple[Shared, ...]
+    parts: tuple[LibraryPart, ...]
 
 
-def shared_addresses(parts: Iterable[Shared]) -> dict[str, int]:
+def shared_addresses(parts: Iterable[LibraryPart]) -> dict[str, int]:
     """Return the addresses of all functions of some parts."""
     found: dict[str, int] = {}
     for part in parts:
@@ -67,28 +72,23 @@ def shared_addresses(parts: Iterable[Shared]) -> dict[str, int]:
 KEPT_PARTS = 512
 """Parts that stay mapped while no program uses them: what `load_library` loads is a fifth."""
 
-_loaded = RecentTable[tuple[TargetSpec, str], Shared](most=KEPT_PARTS)
+_loaded = RecentTable[tuple[TargetSpec, str], LibraryPart](most=KEPT_PARTS)
 
 
 @defers_fork
-def shared_part(
-    target: TargetSpec,
-    name: str,
-    define: Callable[[ModuleBuilder], object],
-    how: Optimization = SHORT,
-) -> Shared:
-    """Return the part of this name; `define` writes its functions where no object of it is kept.
-
-    What LLVM does with it (`how`) follows from the name.
-    """
+def library_part(target: TargetSpec, template: Template) -> LibraryPart:
+    """Return the part of a template, which is defined where no object of it is kept."""
+    name = template.name
     found = _loaded.find((target, name))
     if found is not None:
         return found
+    text = partial(_text_of, template, target)
+    data = compile_named(name, SOURCES, text, target, template.how)
+    part = LibraryPart(template, target, data, map_objects([data], target))
+    return _loaded.keep((target, name), part)
 
-    def text() -> str:
-        module = ModuleBuilder.for_target(name, target)
-        define(module)
-        return module.text()
 
-    data = compile_named(name, SOURCES, text, target, how)
-    return _loaded.keep((target, name), Shared(name, text, how, data, map_objects([data], target)))
+def _text_of(template: Template, target: TargetSpec) -> str:
+    module = ModuleBuilder.for_target(template.name, target)
+    template.define(module)
+    return module.text()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.library.form_kernels import form_kernel
-from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32, S32
@@ -32,7 +32,7 @@ def match_places(request: Request) -> LibraryKernel | str:
     return form_kernel(request.target, "update" if kernel.serial else "gather", plain)
 
 
-def common_places(target: TargetSpec) -> Iterator[Shared]:
+def common_places(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of f32 by segments in s32 need."""
     for row in COMMON:
         build = Builder("segments")

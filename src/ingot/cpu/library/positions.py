@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.library.form_kernels import form_kernel
-from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
@@ -30,7 +30,7 @@ def match_positions(request: Request) -> LibraryKernel | str:
     return form if isinstance(form, str) else form_kernel(request.target, "positions", form)
 
 
-def common_positions(target: TargetSpec) -> Iterator[Shared]:
+def common_positions(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what positions in s32 need."""
     for dims, dimension in COMMON:
         build = Builder("positions")

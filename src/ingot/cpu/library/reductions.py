@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from ingot.cpu.library.form_kernels import form_kernel
-from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -37,7 +37,7 @@ def match_reduction(request: Request) -> LibraryKernel | str:
     return plain if isinstance(plain, str) else form_kernel(request.target, "reduce", plain)
 
 
-def common_reductions(target: TargetSpec) -> Iterator[Shared]:
+def common_reductions(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums, maxima and places of maxima and minima need in f32."""
     folds = [_reduction(opcode, *case) for opcode, case in product(("add", "maximum"), COMMON)]
     folds += [_place(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
 from ingot.cpu.emit.sort.topk import BYTES, Form, emit_selection
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.emit.template import Template
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.ir import TopKKernel
-from ingot.kernel.sort.topk import schedule_topk
+from ingot.kernel.sort.topk import PARAMETERS, schedule_topk
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 
 
@@ -39,16 +41,18 @@ def match_selection(request: Request) -> LibraryKernel:
     return LibraryKernel(emitted, (code,))
 
 
-def common_selections(target: TargetSpec) -> Iterator[Shared]:
+def common_selections(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what selections in f32 need."""
     yield _code(target, Form(F32, largest=True))
 
 
-def _code(target: TargetSpec, form: Form) -> Shared:
+def _code(target: TargetSpec, form: Form) -> LibraryPart:
     name = f"select_{form.name}"
-    return shared_part(
-        target, name, lambda module: emit_selection(module, _symbols(name), form, target)
-    )
+
+    def define(module: ModuleBuilder) -> None:
+        emit_selection(module, _symbols(name), form, target)
+
+    return library_part(target, Template(name, define, PARAMETERS))
 
 
 def _symbols(name: str) -> tuple[str, str, str]:

@@ -14,7 +14,8 @@ import numpy as np
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.sort.keyed_sort import emit_keyed_sort
 from ingot.cpu.emit.sort.sort_phases import phases_of
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.emit.template import Template
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dtype import F32, PRED, S32
@@ -23,7 +24,8 @@ from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import SortKernel
-from ingot.kernel.sort.sort import KeyedForm, keyed_form, schedule_sort
+from ingot.kernel.sort.sort import KEYED_PARAMETERS, KeyedForm, keyed_form, schedule_sort
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 
@@ -53,7 +55,7 @@ def match_sort(request: Request) -> LibraryKernel | str:
     return LibraryKernel(emitted, (code,))
 
 
-def common_sorts(target: TargetSpec) -> Iterator[Shared]:
+def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sorts of f32 and s32 need, alone and with positions."""
     number = ex.argument(0, F32)
     keys = (ex.argument(0, S32), _total_order(number), _total_order(_one_zero_one_nan(number)))
@@ -81,6 +83,10 @@ def _compare(left: Expr, right: Expr, direction: str) -> Expr:
     return ex.make("compare", PRED, (left, right), CompareAttributes(direction))
 
 
-def _code(target: TargetSpec, form: KeyedForm) -> Shared:
+def _code(target: TargetSpec, form: KeyedForm) -> LibraryPart:
     name = f"sort_{form.name}"
-    return shared_part(target, name, lambda module: emit_keyed_sort(module, name, form, target))
+
+    def define(module: ModuleBuilder) -> None:
+        emit_keyed_sort(module, name, form, target)
+
+    return library_part(target, Template(name, define, KEYED_PARAMETERS))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.library.parts import Shared, shared_part
+from ingot.cpu.emit.template import template_of
+from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.llvm.builder import Subroutine
 from ingot.llvm.jit import Optimization
 from ingot.llvm.math import MATH
@@ -24,12 +25,12 @@ FORMULAS = Optimization(2)
 made `asin` a third slower."""
 
 
-def subroutine_part(target: TargetSpec, code: Subroutine) -> Shared:
+def subroutine_part(target: TargetSpec, code: Subroutine) -> LibraryPart:
     """Return a subroutine's code."""
-    return shared_part(target, code.name, lambda module: code.define(module, linkage=""), FORMULAS)
+    return library_part(target, template_of(code, FORMULAS))
 
 
-def common_subroutines(target: TargetSpec) -> Iterator[Shared]:
+def common_subroutines(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load common functions for as many lanes as kernels like best."""
     lanes = RETURNED_REGISTERS * target.vector_bits // F32.bits
     for name in COMMON:

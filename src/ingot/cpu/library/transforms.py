@@ -23,7 +23,8 @@ from ingot.cpu.emit.kernel_abi import (
     Phase,
     Slot,
 )
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.emit.template import Template
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -74,7 +75,7 @@ def match_transform(request: Request) -> LibraryKernel:
     return _Maker(request.target, kernel).make()
 
 
-def common_transforms(target: TargetSpec) -> Iterator[Shared]:
+def common_transforms(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what transforms in single precision need, where there are enough of them."""
     steps = _Steps(target, vector(F32, target.vector_bits // F32.bits))
     yield _stages(target)
@@ -84,8 +85,8 @@ def common_transforms(target: TargetSpec) -> Iterator[Shared]:
         yield steps.part(replace(PASSES[0], radix=radix))
 
 
-def _stages(target: TargetSpec) -> Shared:
-    return shared_part(target, "fft_stages", drivers.emit_stages)
+def _stages(target: TargetSpec) -> LibraryPart:
+    return library_part(target, Template("fft_stages", drivers.emit_stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class _Steps:
         """Whether the vectors are those that `common_transforms` loads."""
         return self.type == vector(F32, self.target.vector_bits // F32.bits)
 
-    def part(self, code: Code) -> Shared:
+    def part(self, code: Code) -> LibraryPart:
         """Return the part that has a step: its own; common ones share a part."""
         is_pass = Code(code.kind, code.source, code.target) in PASSES
         if self.are_common and is_pass and code.radix in COMMON_RADICES:
@@ -120,23 +121,23 @@ class _Steps:
             return self._codes(f"{self.name}_moves", lambda: MOVES)
         return self._codes(self.symbol(code), lambda: (code,))
 
-    def _codes(self, name: str, codes: Callable[[], Iterable[Code]]) -> Shared:
+    def _codes(self, name: str, codes: Callable[[], Iterable[Code]]) -> LibraryPart:
         """Return the part of this name, which has the functions of `codes()`."""
 
         def define(module: ModuleBuilder) -> None:
             for item in codes():
                 emit_step(module, self.symbol(item), item, self.type, self.target.has_fma)
 
-        return shared_part(self.target, name, define)
+        return library_part(self.target, Template(name, define))
 
-    def folds(self) -> Shared:
+    def folds(self) -> LibraryPart:
         """Return the part that has the drivers of folds."""
         name = f"{self.name}_fold"
 
         def define(module: ModuleBuilder) -> None:
             drivers.emit_folds(module, name, self.type, self.target)
 
-        return shared_part(self.target, name, define)
+        return library_part(self.target, Template(name, define))
 
 
 class _Maker:
@@ -152,7 +153,7 @@ class _Maker:
         self.second = _aligned(self.plan.first * pair)
         self.tiles = self.second + _aligned(self.plan.second * pair)
         self.tables: dict[str, Numbers] = {}
-        self.parts: dict[str, Shared] = {}
+        self.parts: dict[str, LibraryPart] = {}
 
     def make(self) -> LibraryKernel:
         """Return the kernel."""
@@ -181,7 +182,7 @@ class _Maker:
         )
         return LibraryKernel(emitted, tuple(self.parts.values()))
 
-    def _need(self, part: Shared) -> Shared:
+    def _need(self, part: LibraryPart) -> LibraryPart:
         self.parts[part.name] = part
         return part
 

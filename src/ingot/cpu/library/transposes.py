@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.library.drivers import shared_code
-from ingot.cpu.library.parts import Shared
+from ingot.cpu.emit.template import template_of
+from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.squares import SquareTranspose
 from ingot.kernel.schedule.tiles import LANE_BITS
@@ -17,8 +17,8 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32
 
 
-def common_transposes(target: TargetSpec) -> Iterator[Shared]:
+def common_transposes(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what transposes of f32 need."""
     side = vectors_of(target).lanes(LANE_BITS, 1)
     if side > 1:
-        yield shared_code(target, SquareTranspose(F32, side))
+        yield library_part(target, template_of(SquareTranspose(F32, side)))

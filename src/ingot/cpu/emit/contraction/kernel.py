@@ -67,7 +67,7 @@ def emit_contraction_kernel(
         (Phase(symbol, schedule.chunks),),
         count,
         kernel.symbols,
-        micro_kernels=tuple(unit.blocks.shared.values()),
+        templates=tuple(unit.blocks.shared.values()),
         strategy="contraction",
     )
 

@@ -14,43 +14,37 @@ from ingot.cpu.emit.contraction.product_parts import micro_kernel
 from ingot.cpu.emit.contraction.product_small import emit_small_driver
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.template import Template, template_of
 from ingot.kernel.contraction.product import Product
-from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.contraction.product_form import PARAMETERS, Form
 from ingot.llvm.builder import ModuleBuilder
-from ingot.support.records import record
 
 
-@record
-class ProductCode:
-    """The functions of a form of products: `{name}`, and one that packs where it packs ahead."""
+def product_template(form: Form) -> Template:
+    """Return the driver of a form: the function `{name}`, and one that packs ahead."""
+    name = f"product_{form.name}"
 
-    form: Form
-
-    @property
-    def name(self) -> str:
-        """A name that says all of it."""
-        return f"product_{self.form.name}"
-
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the functions in a module of the library."""
-        if self.form.is_complex:
-            emit_complex_driver(module, self.name, self.form)
-        elif self.form.operands is not None:
-            emit_driver_both(module, self.name, self.form)
-        elif self.form.rows:
-            emit_small_driver(module, self.name, self.form)
-        elif self.form.ahead:
-            emit_driver_ahead(module, self.name, self.form)
+    def define(module: ModuleBuilder) -> None:
+        if form.is_complex:
+            emit_complex_driver(module, name, form)
+        elif form.operands is not None:
+            emit_driver_both(module, name, form)
+        elif form.rows:
+            emit_small_driver(module, name, form)
+        elif form.ahead:
+            emit_driver_ahead(module, name, form)
         else:
-            emit_product_driver(module, self.name, self.form)
+            emit_product_driver(module, name, form)
+
+    return Template(name, define, PARAMETERS)
 
 
 def product_call(plan: Product) -> DriverCall:
     """Return how a driver runs a plain product."""
-    code = ProductCode(plan.form)
+    code = product_template(plan.form)
     packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
     micro = tuple(
-        micro_kernel(plan.form, rows, columns)
+        template_of(micro_kernel(plan.form, rows, columns))
         for columns in (plan.form.columns, plan.rest or plan.form.columns)
         for rows in plan.heights
         if not plan.form.rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.kernel_abi import SharedCode
+from ingot.cpu.emit.template import Template, template_of
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED
@@ -59,7 +59,7 @@ class RegisterBlocks:
         self.schedule = schedule
         self.target = target
         self.cell = cell_type(kernel.accumulate)
-        self.shared: dict[str, SharedCode] = {}
+        self.shared: dict[str, Template] = {}
         vectors = vectors_of(target)
         whole = vectors.lanes(cell_bits(kernel.accumulate), 1)
         has_library = kernel.accumulate in ELEMENTS and target.has_fma
@@ -83,7 +83,7 @@ class RegisterBlocks:
         depth = self.kernel.k.extent
         if self.schedule.rhs == "packed dots" and self.cell.is_float and self.target.has_fma:
             found = shared_dots(self.cell, self.schedule.lanes, rows, columns)
-            self.shared[found.name] = found
+            self.shared[found.name] = template_of(found)
             return found
         return DotProducts(
             element=self.cell,
@@ -120,7 +120,7 @@ class RegisterBlocks:
             found = shared(
                 self.cell, lanes, rows, vectors, masked=masked, a_step=a_step, a_row=a_row
             )
-            self.shared[found.name] = found
+            self.shared[found.name] = template_of(found)
             return found
         return MicroKernel(
             element=self.cell,

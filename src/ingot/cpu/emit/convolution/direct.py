@@ -17,6 +17,7 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.direct import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
 from ingot.kernel.ir import PlainConvolution
@@ -51,37 +52,30 @@ def micro_kernel(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DirectCode:
-    """The functions `{name}_taps` and `{name}_units` for an element type and (vectors, lanes)."""
+def direct_template(element: DType, panel: tuple[int, int]) -> Template:
+    """Return the driver of an element type and (vectors, lanes): `{name}_taps`, `{name}_units`."""
+    vectors, lanes = panel
+    name = f"direct_{element.name}x{lanes}x{vectors}"
 
-    element: DType
-    panel: tuple[int, int]
-
-    @property
-    def name(self) -> str:
-        """A name that says all of it."""
-        vectors, lanes = self.panel
-        return f"direct_{self.element.name}x{lanes}x{vectors}"
-
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the functions in a module of the library."""
+    def define(module: ModuleBuilder) -> None:
         sizes = (PARAMETERS, MICRO_KERNELS)
-        f, env = open_driver(module, f"{self.name}_taps", *sizes, "first_packing")
-        PanelPacker(f, self.element, self.panel, env).chunk()
+        f, env = open_driver(module, f"{name}_taps", *sizes, "first_packing")
+        PanelPacker(f, element, panel, env).chunk()
         f.ret()
-        f, env = open_driver(module, f"{self.name}_units", *sizes, "first_chunk")
-        units = _Units(f, self.element, self.panel, env)
+        f, env = open_driver(module, f"{name}_units", *sizes, "first_chunk")
+        units = _Units(f, element, panel, env)
         units.write_table()
         first = f.mul(env.chunk, env.given["grain"])
         last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
         f.loop(first, last, 1, [], lambda number, _: units.unit(number))
         f.ret()
 
+    return Template(name, define, PARAMETERS)
+
 
 def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> DriverCall:
     """Return how a convolution is summed directly; `result`: see `DriverCall`."""
-    code = DirectCode(plan.element, plan.panel)
+    code = direct_template(plan.element, plan.panel)
     parts = tuple(DriverPart(part.parameters, _micro_kernels(plan, part)) for part in plan.parts)
     return DriverCall(
         "direct convolution",
@@ -98,10 +92,11 @@ def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> Dr
     )
 
 
-def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[MicroKernel, ...]:
+def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[Template, ...]:
     """Return a part's micro-kernels, in the order of its env."""
+    shape, is_depthwise = (plan.element, plan.panel), plan.is_depthwise
     return tuple(
-        micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
+        template_of(micro_kernel(*shape, rows, masked=masked, is_depthwise=is_depthwise))
         for masked in (False, plan.has_rest)
         for rows in part.heights
     )

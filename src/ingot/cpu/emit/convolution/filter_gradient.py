@@ -17,6 +17,7 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.convolution.filter_gradient import MAX_LINES, PARAMETERS, FilterGradient
@@ -45,32 +46,25 @@ def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> Micr
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FilterGradientCode:
-    """The function `{name}_units` for an element type."""
+def filter_gradient_template(element: DType, lanes: int) -> Template:
+    """Return the driver of an element type: the function `{name}_units`."""
+    name = f"filter_gradient_{element.name}x{lanes}"
 
-    element: DType
-    lanes: int
-
-    @property
-    def name(self) -> str:
-        """A name that says all of it."""
-        return f"filter_gradient_{self.element.name}x{self.lanes}"
-
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the function in a module of the library."""
-        f, env = open_driver(module, f"{self.name}_units", PARAMETERS, MICRO_KERNELS)
-        _Unit(f, self.element, (VECTORS, self.lanes), env).emit()
+    def define(module: ModuleBuilder) -> None:
+        f, env = open_driver(module, f"{name}_units", PARAMETERS, MICRO_KERNELS)
+        _Unit(f, element, (VECTORS, lanes), env).emit()
         f.ret()
+
+    return Template(name, define, PARAMETERS)
 
 
 def filter_gradient_call(
     given: PlainConvolution, result: int | None, plan: FilterGradient
 ) -> DriverCall:
     """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
-    code = FilterGradientCode(plan.element, plan.lanes)
+    code = filter_gradient_template(plan.element, plan.lanes)
     micro = tuple(
-        micro_kernel(plan.element, plan.lanes, rows, masked=masked)
+        template_of(micro_kernel(plan.element, plan.lanes, rows, masked=masked))
         for masked in (False, plan.has_rest)
         for rows in plan.heights
     )

@@ -28,6 +28,7 @@ from ingot.cpu.emit.convolution.winograd_transforms import (
 )
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.convolution.winograd import PARAMETERS, PLANES, Winograd
@@ -43,39 +44,32 @@ def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
     return shared(cell_type(element), lanes, rows, VECTORS, masked=False, a_step=1)
 
 
-@dataclass(frozen=True, slots=True)
-class WinogradCode:
-    """The functions `{name}_taps` and `{name}_units` for an element type."""
+def winograd_template(element: DType, lanes: int) -> Template:
+    """Return the driver of an element type: the functions `{name}_taps` and `{name}_units`."""
+    name = f"winograd_{element.name}x{lanes}"
 
-    element: DType
-    lanes: int
+    def opened(module: ModuleBuilder, phase: str) -> _Driver:
+        f, env = open_driver(module, f"{name}_{phase}", PARAMETERS, 1)
+        return _Driver(f, element, lanes, env)
 
-    @property
-    def name(self) -> str:
-        """A name that says all of it."""
-        return f"winograd_{self.element.name}x{self.lanes}"
-
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the functions in a module of the library."""
-        taps = self._open(module, "taps")
+    def define(module: ModuleBuilder) -> None:
+        taps = opened(module, "taps")
         taps.transform_taps()
         taps.f.ret()
-        units = self._open(module, "units")
+        units = opened(module, "units")
         f, given = units.f, units.given
         first = f.mul(units.env.chunk, given["grain"])
         last = f.imin(f.iadd(first, given["grain"]), given["units"])
         f.loop(first, last, 1, [], lambda number, _: units.unit(number))
         f.ret()
 
-    def _open(self, module: ModuleBuilder, phase: str) -> _Driver:
-        f, env = open_driver(module, f"{self.name}_{phase}", PARAMETERS, 1)
-        return _Driver(f, self.element, self.lanes, env)
+    return Template(name, define, PARAMETERS)
 
 
 def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -> DriverCall:
     """Return how a convolution runs by Winograd's algorithm; `result`: see `DriverCall`."""
-    code = WinogradCode(plan.element, plan.lanes)
-    micro = (micro_kernel(plan.element, plan.lanes, plan.value("rows")),)
+    code = winograd_template(plan.element, plan.lanes)
+    micro = (template_of(micro_kernel(plan.element, plan.lanes, plan.value("rows"))),)
     return DriverCall(
         "Winograd convolution",
         code,

@@ -17,6 +17,7 @@ from ingot.cpu.emit.loop.split import emit_split_kernel
 from ingot.cpu.emit.loop.staged import StagedEmitter
 from ingot.cpu.emit.loop.tile import TiledLoopEmitter
 from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
+from ingot.cpu.emit.template import template_of
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.copies import only_copies
 from ingot.emit.values.indices import IndexValue
@@ -67,7 +68,7 @@ def emit_loop_kernel(
         phases,
         count,
         kernel.symbols,
-        micro_kernels=body.shared,
+        templates=tuple(map(template_of, body.shared)),
         is_quick=is_quick or schedule.is_chain,
         strategy=schedule.strategy.name,
     )

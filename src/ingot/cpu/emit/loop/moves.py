@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.template import Template
 from ingot.kernel.forms.moves import MIN_BITS, OUTER, Box, Moves
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -35,7 +35,8 @@ CALLED_BYTES = 1024
 FIRST_SYMBOL = 2
 """Slot behind the first buffer and the scratch."""
 
-SYMBOLS = 4
+PARAMETERS = ("table", "boxes", "rounds", "grain")
+"""Numbers of moves, in the order of their env."""
 
 Move = Callable[[Value, Value], None]
 """Emits the code that moves one run, from address to address."""
@@ -59,40 +60,34 @@ def call_of(moves: Moves, buffers: int) -> EmittedKernel:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MovesCode:
-    """The function that moves boxes."""
+def _define(module: ModuleBuilder) -> None:
+    params = [("env", lt.PTR), ("chunk", lt.I64)]
+    f = module.function(SYMBOL, lt.VOID, params, attrs="nounwind")
+    env, chunk = f.params
+    table, boxes, rounds, grain = (
+        _slot(f, env, FIRST_SYMBOL + number, type_)
+        for number, type_ in enumerate((lt.PTR, lt.I64, lt.I64, lt.I64))
+    )
+    buffers = f.gep(env, (FIRST_SYMBOL + len(PARAMETERS)) * SLOT_BYTES)
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return SYMBOL
+    def box(number: Value, part: Value) -> None:
+        row = f.gep(table, f.mul(number, f.const(lt.I64, len(Box.NAMES) * SLOT_BYTES)))
+        given = {name: _slot(f, row, at, lt.I64) for at, name in enumerate(Box.NAMES)}
+        count = given["count_0"]
+        low = f.udiv(f.mul(count, part), rounds)
+        high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
+        f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
 
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define it in a module of the library."""
-        params = [("env", lt.PTR), ("chunk", lt.I64)]
-        f = module.function(SYMBOL, lt.VOID, params, linkage=linkage, attrs="nounwind")
-        env, chunk = f.params
-        table, boxes, rounds, grain = (
-            _slot(f, env, FIRST_SYMBOL + number, type_)
-            for number, type_ in enumerate((lt.PTR, lt.I64, lt.I64, lt.I64))
-        )
-        buffers = f.gep(env, (FIRST_SYMBOL + SYMBOLS) * SLOT_BYTES)
+    def round_(part: Value, _: list[Value]) -> None:
+        f.loop(0, boxes, 1, [], lambda number, _: box(number, part))
 
-        def box(number: Value, part: Value) -> None:
-            row = f.gep(table, f.mul(number, f.const(lt.I64, len(Box.NAMES) * SLOT_BYTES)))
-            given = {name: _slot(f, row, at, lt.I64) for at, name in enumerate(Box.NAMES)}
-            count = given["count_0"]
-            low = f.udiv(f.mul(count, part), rounds)
-            high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
-            f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
+    first = f.mul(chunk, grain)
+    f.loop(first, f.add(first, grain), 1, [], round_)
+    f.ret()
 
-        def round_(part: Value, _: list[Value]) -> None:
-            f.loop(0, boxes, 1, [], lambda number, _: box(number, part))
 
-        first = f.mul(chunk, grain)
-        f.loop(first, f.add(first, grain), 1, [], round_)
-        f.ret()
+MOVES = Template(SYMBOL, _define, PARAMETERS)
+"""The function that moves boxes."""
 
 
 def _slot(f: FunctionBuilder, base: Value, number: int, type_: Type) -> Value:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
+from ingot.cpu.emit.template import Template
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.folds import Folding, held_types
 from ingot.emit.values.indices import IndexValue
@@ -57,30 +58,12 @@ def emit_split_kernel(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """The rest of a split reduction to one number that is stored as it is, as library code.
+def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Template | None:
+    """Return the rest of a split reduction to one number that is stored as it is, else None.
 
     It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
     which its name says: not on what is folded.
     """
-
-    name: str
-    kernel: LoopKernel
-    schedule: LoopSchedule
-    split: SplitReduction
-    fma: bool
-
-    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the function; it is called by the host program, so it is always visible."""
-        del linkage
-        _emit_rest(
-            module, self.name, self.kernel, self.schedule, self.split, self.fma, is_quick=False
-        )
-
-
-def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | None:
-    """Return the rest of a split reduction, if the library has it."""
     if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
         return None
     first, last = kernel.passes
@@ -105,7 +88,12 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | 
     )
     name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
     plain = replace(schedule, strategy=InLanes(), streams=False)
-    return Fold(name, general, plain, SplitReduction(parts, parts), fma)
+
+    def define(module: ModuleBuilder) -> None:
+        split = SplitReduction(parts, parts)
+        _emit_rest(module, name, general, plain, split, fma, is_quick=False)
+
+    return Template(name, define, general.symbols)
 
 
 def _emit_rest(

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates: code that is the same for all programs, with its sizes as parameters.
+
+A driver of products, a sort by key, a micro-kernel, a function such as `exp`: each is compiled when
+a machine first needs it, kept on its disk, and mapped once in a process (`cpu.library.parts`).
+Kernels refer to its functions by name and pass numbers in env. A plan names the templates that it
+needs and the numbers that it gives them.
+
+Invariant: a template's name says all that its code depends on; equal names are equal code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import SHORT, Optimization
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Code with declared parameters.
+
+    Attributes:
+        name: what all of its symbols begin with.
+        define: defines its functions in a module, visible to others.
+        parameters: names of the numbers that its env holds, in their order; empty for functions
+            that are called with arguments.
+        how: what LLVM does with it.
+    """
+
+    name: str
+    define: Callable[[ModuleBuilder], object] = field(compare=False, repr=False)
+    parameters: tuple[str, ...] = field(default=(), compare=False)
+    how: Optimization = field(default=SHORT, compare=False)
+
+
+class Function(Protocol):
+    """A function that a module may hold itself, or call in the library."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    def define(self, module: ModuleBuilder, linkage: str = ...) -> object:
+        """Define it in a module."""
+        ...
+
+
+def template_of(function: Function, how: Optimization = SHORT) -> Template:
+    """Return the template of a function that arguments are passed to."""
+    return Template(function.name, lambda module: function.define(module, linkage=""), how=how)
