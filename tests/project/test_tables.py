@@ -28,6 +28,7 @@ REASONS = {
     "runtime/load.py": {"_mapped": "a row for each library with weights; none is unloaded"},
     "client/threads.py": {"_pool": "a row for each number of threads, which is at most 4096"},
     "client/shared.py": {"_latest": "the last 32 small programs"},
+    "cpu/strategies/table.py": {"_asked_about": "a row for each of the five kinds of kernels"},
     "cpu/vectors.py": {"vectors_of": OF_TARGET},
     "evaluator/registry.py": {"_RULES": IMPORTED},
     "formats/hlo_proto/fields.py": {"plan": OF_OPS},
