@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine can do: registers, caches, and how fast bytes and operations go.
+"""What a machine can do: registers, and how fast bytes and operations go.
 
-Schedules ask `LINE_BYTES`; reports ask what bounds a kernel (`MachineModel.bound`) and how near it
-came to that limit (`MachineModel.share`). A model of a target has rates from a table, one row for
-each level of vectors; `ingot.client.roofline` replaces them by measured ones.
+Schedules ask the sizes of lines and caches here; reports ask what bounds a kernel
+(`MachineModel.bound`) and how near it came to that limit (`MachineModel.share`). A model of a
+target has rates from a table, one row for each level of vectors; `ingot.client.roofline` replaces
+them by measured ones.
 
-Invariant: code depends on the target alone, never on the rates, so it is the same on each machine.
+Invariant: code depends on the target alone, neither on rates nor on the caches of the machine that
+compiles it, so it is the same on each machine.
 
 Source: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009.
 
@@ -23,7 +25,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
@@ -35,9 +36,12 @@ TRANSCENDENTAL_FLOPS = 12
 """What the cheapest of them, the exponential of f32, takes: 2^20 in 380 us where products of
 matrices reach 36 GFLOP/s (EPYC, AVX2, 2026-11-26)."""
 
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_UNKNOWN_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
-"""Bytes of caches where the system does not say them: a small server of 2020."""
+L1_WAYS, L1_STRIDE = 8, 4096
+"""Lines of a set of the L1 cache, and how far apart addresses are that share one: 32 KB."""
+
+L2_BYTES, L3_BYTES = 1 << 20, 8 << 20
+"""The L2 cache of a core, and what it has of the L3 cache, that schedules are made for: those of
+the servers (Skylake, Zen) on which thresholds were measured, and about those of all since."""
 
 _HERTZ = 3e9
 _FMA_UNITS = 2
@@ -52,7 +56,6 @@ class MachineModel:
     Attributes:
         vector_bits: bits of a vector register.
         vector_registers: how many there are.
-        l1_bytes, l2_bytes, l3_bytes: data caches of a core; the last is shared.
         cores: CPUs that the process may use.
         bytes_per_second: to and from memory.
         flops_per_second: f32 operations, a multiply-add being two.
@@ -61,9 +64,6 @@ class MachineModel:
 
     vector_bits: int
     vector_registers: int
-    l1_bytes: int
-    l2_bytes: int
-    l3_bytes: int
     cores: int
     bytes_per_second: float
     flops_per_second: float
@@ -71,7 +71,7 @@ class MachineModel:
 
     @staticmethod
     def of(target: TargetSpec) -> MachineModel:
-        """Return the model of a target: this machine's caches and cores, rates from the table."""
+        """Return the model of a target: this machine's cores, rates from the table."""
         return _model_of(target)
 
     def bound(self, bytes_moved: int, flops: int, transcendentals: int = 0) -> str:
@@ -110,33 +110,13 @@ def _operations(flops: int, transcendentals: int) -> int:
 
 @cache
 def _model_of(target: TargetSpec) -> MachineModel:
-    caches = _UNKNOWN_CACHES if target.is_foreign else _UNKNOWN_CACHES | _caches_here()
     cores = 1 if target.is_foreign else len(os.sched_getaffinity(0))
     lanes = target.vector_bits // 32
     per_cycle = lanes * 2 * (_FMA_UNITS if target.has_fma else 1)
     return MachineModel(
         target.vector_bits,
         target.num_vector_registers,
-        caches[1],
-        caches[2],
-        caches[3],
         cores,
         _CORE_BYTES_PER_SECOND * cores,
         _HERTZ * per_cycle * cores,
     )
-
-
-def _caches_here() -> dict[int, int]:
-    """Return the bytes of this machine's data caches by level, as far as the system says them."""
-    found: dict[int, int] = {}
-    for entry in _CACHES.glob("index*"):
-        try:
-            level, kind, size = (
-                (entry / name).read_text(encoding="ascii").strip()
-                for name in ("level", "type", "size")
-            )
-        except OSError:
-            continue
-        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
-            found[int(level)] = int(size[:-1]) << 10
-    return found

@@ -47,6 +47,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
+from ingot.llvm.machine_model import L1_STRIDE
 from ingot.support.records import replace
 
 ELEMENTS = (F32, F64)
@@ -60,9 +61,9 @@ NO_DRIVER = "no driver has its element types, or the target's vectors are too sh
 MIN_PAIR_LANES = 4
 """Lanes of the narrowest vectors of pairs."""
 
-CROWDED_ROW, CROWDED_ROWS_LESS = 4096, 2
-"""Rows of the lhs that lie a multiple of so many bytes apart share one set of the L1 cache, which
-then has no room for a whole register block of them."""
+CROWDED_ROWS_LESS = 2
+"""Rows of the lhs that lie a multiple of `L1_STRIDE` apart share one set of the L1 cache, which has
+no room for a whole register block of them: blocks have so many rows less."""
 
 SMALL_PRODUCTS = 8192
 """Products of the largest matrices that are gone through one after the other."""
@@ -166,7 +167,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
 
 
 def _is_crowded(given: PlainOperands) -> bool:
-    return given.lhs.free * cell_bits(given.cell) // 8 % CROWDED_ROW == 0 and given.sizes[0] > 1
+    return given.lhs.free * cell_bits(given.cell) // 8 % L1_STRIDE == 0 and given.sizes[0] > 1
 
 
 def _is_small(given: PlainOperands, form: Form, even: EvenBlocks) -> bool:

@@ -13,15 +13,16 @@ from __future__ import annotations
 from ingot.kernel.contraction.product_operands import PlainOperands
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record
 
 MIN_ROWS_AHEAD = 512
 """From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
 
-LHS_BYTES = 384 * 1024
+LHS_BYTES = L2_BYTES * 3 // 8
 """Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
 
-UNIT_TILE_BYTES = 256 * 1024
+UNIT_TILE_BYTES = L2_BYTES // 4
 """Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
 
 UNITS_AHEAD = 8

@@ -22,9 +22,10 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule.decide import Vectors
+from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 from ingot.support.records import record, replace
 
-PACK_BYTES = 256 * 1024
+PACK_BYTES = L2_BYTES // 4
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
 
 UNPACKED_BYTES = 300_000
@@ -86,7 +87,7 @@ DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
 Reading = Literal["streamed", "deep", "whole"]
 
 PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
-    ("streamed", "direct"): 8,
+    ("streamed", "direct"): L1_WAYS,
     ("streamed", "packed"): 128,
     ("deep", "direct"): 64,
 }

@@ -19,7 +19,7 @@ from ingot.analysis.convolution_phases import has_phases, phases_of
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.ir import PlainConvolution
-from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES
 from ingot.support.records import replace
 
 DIMENSIONS = 3
@@ -33,17 +33,14 @@ PIECE = 256
 UNIT_ROWS, FEW_ROWS = 448, 96
 """Results of a unit for each feature: so many make packing cheap; as few where units are few."""
 
-COPY_BYTES = 384 * 1024
+COPY_BYTES = L2_BYTES * 3 // 8
 """Bytes of the rows that a unit copies: they stay in the L2 cache."""
 
-TILE_BYTES = 256 * 1024
+TILE_BYTES = L2_BYTES // 4
 """Bytes of the sums that wait for an epilogue."""
 
 FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
 """Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
-
-CROWDED_ROW = 4096
-"""Results whose elements lie a multiple of so many bytes apart share one set of the L1 cache."""
 
 PARAMETERS = (
     *("size_0", "size_1", "size_2", "channels", "features"),
@@ -227,9 +224,9 @@ def plan_part(
     vectors, columns = panel[0], panel[0] * panel[1]
     last = sizes.window[-1]
     copied = sizes.channels if sizes.groups == 1 else sizes.group_channels
-    is_crowded = last.stride * sizes.channels * cell % CROWDED_ROW == 0
+    is_crowded = last.stride * sizes.channels * cell % L1_STRIDE == 0
     copies = (sizes.is_padded or is_crowded) and not part.is_empty
-    has_gaps = last.stride * copied * cell % CROWDED_ROW == 0
+    has_gaps = last.stride * copied * cell % L1_STRIDE == 0
     segment = _segment(sizes, has_gaps)
     depth = part.depth
     if segment is None or depth // segment > MAX_SEGMENTS or sizes.results[-1] < MIN_LINE:

@@ -26,7 +26,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
-from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES
 
 DIMENSIONS = 3
 MIN_CHANNELS, MIN_TAPS = 8, 4
@@ -39,7 +39,7 @@ GROUP, MAX_LINE = 256, 2048
 """Places of a group, if lines are shorter; the longest line."""
 
 MAX_LINES = 512
-COPY_BYTES = 512 * 1024
+COPY_BYTES = L2_BYTES // 2
 """Bytes of the copied rows: they stay in the L2 cache."""
 
 FEW_UNITS = 4

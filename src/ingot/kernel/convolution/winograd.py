@@ -31,7 +31,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
-from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES
 
 PLANES = 16
 MIN_FEATURES = 32
@@ -46,13 +46,13 @@ TRANSFORM_CYCLES = 45
 TAPS_CYCLES = 130
 """Cycles to transform a vector of taps, and to read it again from a distant cache."""
 
-UNIT_BYTES = 640 * 1024
+UNIT_BYTES = L2_BYTES * 5 // 8
 """Bytes of a unit's transformed image and products: they stay in the L2 cache."""
 
 MIN_TILES, MAX_TILES = 28, 112
 """Tiles of a unit: each transformed tap is read once for so many."""
 
-FAR_BYTES = 8 << 20
+FAR_BYTES = L3_BYTES
 """From so many bytes on transformed taps lie so far away that units have MAX_TILES."""
 
 FEW_UNITS = 8

@@ -27,6 +27,7 @@ from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import narrowed
+from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record, replace
 
 OUTER = 3
@@ -46,7 +47,7 @@ MIN_BITS = 512
 LONG_RUN = 1 << 16
 """Bytes of a run from which on it is cut, to be shared out."""
 
-ROUND_BYTES = 1 << 17
+ROUND_BYTES = L2_BYTES // 8
 """Bytes of a round: what it writes stays in the L2 cache until its lines are whole."""
 
 FEW = 16

@@ -13,9 +13,10 @@ from ingot.hlo.opdef import Trait, find
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
+from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import replace
 
-MAX_ROW_BYTES = 64 << 10
+MAX_ROW_BYTES = L2_BYTES // 16
 """Longest row that is kept, all kept values together."""
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import Buffer, LoopKernel
+from ingot.llvm.machine_model import L3_BYTES
 
-LARGE_BYTES = 4 << 20
+LARGE_BYTES = L3_BYTES // 2
 """More than this misses caches and pages."""
 
 

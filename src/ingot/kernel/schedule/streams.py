@@ -15,17 +15,18 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, is_expensive_op, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 
-STREAMED_ROWS = 8
+STREAMED_ROWS = L1_WAYS
 """Rows that are read at once: as many as a set of the L1 cache has lines."""
 
-LEAST_BYTES = 1 << 19
+LEAST_BYTES = L2_BYTES // 2
 """Smaller arrays stay in the L2 cache."""
 
 LEAST_ROW_BYTES = 2048
 """Of shorter rows a unit's pieces are near each other as it is."""
 
-MOST_BYTES = 1 << 18
+MOST_BYTES = L2_BYTES // 4
 """Bytes of the sums at most: they stay in the L2 cache beside the rows."""
 
 

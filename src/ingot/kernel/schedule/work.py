@@ -13,6 +13,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.shares import grain_of, share_of
+from ingot.llvm.machine_model import L3_BYTES
 
 EXPENSIVE_WEIGHT = 12
 
@@ -20,7 +21,7 @@ RECOMPUTED = 4
 """Weight of an update's index and value that are sooner computed again than fetched from the stack:
 loads and conversions."""
 
-STREAMED_BYTES, STREAMED_NODES = 64 << 20, 12
+STREAMED_BYTES, STREAMED_NODES = 8 * L3_BYTES, 12
 """From so many bytes on a kernel of so few expressions waits for memory."""
 
 
