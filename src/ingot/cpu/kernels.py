@@ -34,7 +34,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import fact
 from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.expr import walk
-from ingot.kernel.fingerprint import fingerprint, kernel_text
+from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import (
     ContractionKernel,
     Kernel,
@@ -44,6 +44,7 @@ from ingot.kernel.ir import (
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.sort.sort import schedule_sort
+from ingot.kernel.text import kernel_text
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import map_objects
