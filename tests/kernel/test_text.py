@@ -197,7 +197,7 @@ REFUSED = {
     ("b1 = out", "b1 = in"): ("1:1", "INGOT0114", "store_output"),
     ("in f32", "in float"): ("2:11", "INGOT0110", "unknown element type 'float'"),
     ("in f32[8]", "in f32[8"): ("3:3", "INGOT0101", "expected ']' after the size of a buffer"),
-    ("load b0[@0]", "load b0[@0+]"): ("5:25", "INGOT0110", "expected a size, found ']'"),
+    ("load b0[@0]", "load b0[@0+]"): ("5:25", "INGOT0110", "expected an index, found ']'"),
     ("load b0[@0]", "load b0[mod(@0,0)]"): ("5:22", "INGOT0110", "this size divides by 0"),
     ("negate(v0)", "negate(v2)"): ("6:21", "INGOT0104", "v2 is not defined before it is used"),
     ("v1 = f32", "v0 = f32"): ("6:5", "INGOT0105", "v0 is defined twice"),

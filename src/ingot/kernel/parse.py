@@ -76,6 +76,11 @@ def parse_kernel(text: str, source_name: str = SOURCE) -> Kernel:
     return kernel
 
 
+def is_listing(text: str) -> bool:
+    """Whether a text begins with the label of a kernel, as that of several kernels does."""
+    return _LABEL.match(text) is not None
+
+
 def parse_kernels(text: str, source_name: str = SOURCE) -> dict[str, Kernel]:
     """Return kernels by their labels, as `Executable.as_text("kernel")` prints them.
 

@@ -40,6 +40,7 @@ class IndexReader(ShapeReader):
     ATOM: ClassVar[re.Pattern[str]] = re.compile(
         SKIP + r"(\d++|@[\w.]++|\$\d{1,9}+(?!\w)|[A-Za-z_][\w.]*+)"
     )
+    WHAT: ClassVar[str] = "an index"
 
 
 class ValueReader:

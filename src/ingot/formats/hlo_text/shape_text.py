@@ -47,6 +47,8 @@ class ShapeReader:
     __slots__ = ("_known", "reader")
     ATOM: ClassVar[re.Pattern[str]] = _ATOM
     """A number, a name, or the parenthesis before a sum."""
+    WHAT: ClassVar[str] = "a size"
+    """What an error says was expected."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -186,7 +188,7 @@ class ShapeReader:
         reader = self.reader
         found = reader.take(self.ATOM)
         if found is None:
-            reader.fail(f"expected a size, found {reader.found()}", code="INGOT0110")
+            reader.fail(f"expected {self.WHAT}, found {reader.found()}", code="INGOT0110")
         text = found.group(1)
         if text == "(":
             inner = self.sum(depth + 1)
