@@ -105,6 +105,7 @@ BROKEN = {
     "reduced_axes": _stored(ex.reduced(0, 0, F32, frozenset({"@1"}))),
     "op": _stored(ex.make("add", F32, (ZERO,), NO_ATTRIBUTES)),
     "op_type": _stored(ex.make("compare", F32, (ZERO, ZERO), CompareAttributes("LT"))),
+    "op_attributes": _stored(ex.make("exponential", F32, (ZERO,), NO_ATTRIBUTES)),
     "op_elementwise": _stored(ex.make("reshape", F32, (ZERO,), NO_ATTRIBUTES)),
     "store_combiner": _storing(replace(STORE, combiner=Combiner(()))),
     "size": replace(SUM, buffers=(Buffer(F32, -32, False), SUM.buffers[1])),

@@ -24,19 +24,18 @@ A kernel has a header and, in braces, its buffers and what it does::
     }
 
 As in HLO a line gives an expression a name and says its element type; arguments come first. A name
-stands for its expression wherever it is used, in later passes too. The grammar, in which
-`x,*` is a list with commas and `[…]` in slanted words may be absent::
+stands for its expression wherever it is used, in later passes too. In the grammar below `x,*` is a
+list with commas, `x*` some of them one after the other, and what stands between slashes may be
+absent::
 
-    kernel    loop | contraction | sort | fft | top-k
-    loop      /serial/ loop over [axis,*] { buffer* kept* /parameters/ /convolution/ pass* }
-    pass      /running/ pass over [axis,*] { (value | reduction | store)* }
-    reduction rN = reduce (vN,*) from (vN,*) by (vN,*)       inputs, initial values, combiner
-    store     bN[index] /with (vN,*)/ = vN /if vN/ /by (vN,*)/    $0, $1 … value, mask, combiner
-
-    contraction  contraction over [axis, axis, axis, axis] in type {    batch, m, n, k
-                 buffer* /patches/ /convolution/ value* lhs = vN  value* rhs = vN (value | store)* }
-    patches      patches [axis,*] by [axis,*] along m|k
-    sort         sort (bN,*) over [index, index, index] { buffer* value* before = vN }
+    loop         /serial/ loop over [axis,*] {
+                   buffer* kept* /parameters/ /convolution/ pass* }
+    pass         /running/ pass over [axis,*] { (value | reduction | store)* }
+    contraction  contraction over [axis,*] in type {            the axes: batch, m, n, k
+                   buffer* /patches/ /convolution/ value* lhs = vN value* rhs = vN
+                   (value | store)* }
+    sort         sort (bN,*) over [index,*] {          the extents: outer, length, inner
+                   buffer* value* before = vN }
     fft          fft KIND of index times [integer,*] in type { buffer* }
     top-k        top-k largest|least integer of [index, index] { buffer* }
 
@@ -44,16 +43,19 @@ stands for its expression wherever it is used, in later passes too. The grammar,
     buffer       bN = in|out type[index]
     kept         bN = kept type[index]
     parameters   parameters [name,*]
+    patches      patches [axis,*] by [axis,*] along m|k
     convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
-                 groups=… window={…} /of_filter/
-    value        vN = type constant(number or 0xbits)
+                   groups=… window={…} /of_filter/
+    reduction    rN = reduce (vN,*) from (vN,*) by (vN,*)    inputs, initial values, combiner
+    store        bN[index] /with (vN,*)/ = vN /if vN/ /by (vN,*)/           mask and combiner
+    value        vN = type constant(…)                          a number, or its bits as 0x…
                  vN = s64 index(index) /with (vN,*)/
                  vN = type load bN[index] /with (vN,*)/ /if vN/
                  vN = type reduced rN.N over [@name,*]
                  vN = type argument(N)
                  vN = type accumulator over [@name,*]
-                 vN = type opcode(vN,*), attribute=…      an elementwise op of HLO, as HLO has it
-    index        a `Dim`: 4*@0+floordiv(n,2)+$0, with axes @…, sizes and run-time values $N
+                 vN = type opcode(vN,*), attribute=…            an elementwise op, as in HLO
+    index        a `Dim` of axes `@…`, sizes, and the values `$0`, `$1` … that stand in `with`
 
 Invariant: each distinct expression is written once, so the text is linear in the kernel's size.
 """

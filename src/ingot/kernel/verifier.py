@@ -318,6 +318,9 @@ def _broken_op(node: Expr) -> Broken:
     if not definition.has(Trait.ELEMENTWISE) and node.op != "bitcast-convert":
         yield "op_elementwise", f"{node.op} is not computed element by element"
         return
+    if not isinstance(node.payload, definition.attributes):
+        yield "op_attributes", f"{node.op} has {node.payload}"
+        return
     operands = tuple(Shape.array(arg.dtype, ()) for arg in node.args)
     declared = Shape.array(node.dtype, ())
     try:
