@@ -115,8 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take `--all`: every case of the generated tables."""
+    """Take `--all`: every case of the generated tables; `--bless`: write expected texts anew."""
     parser.addoption("--all", action="store_true", help="every case of the generated tables")
+    parser.addoption("--bless", action="store_true", help="write the expected text of passes anew")
 
 
 def _is_left_out(item: pytest.Item) -> bool:

@@ -49,8 +49,8 @@ ENTRY e {
 STAGES = {
     "hlo_before": "ROOT %r",
     "hlo": "fusion(",
-    "kernel_passes": "built: loop kernel over",
-    "kernel": "loop kernel over",
+    "kernel_passes": "built: loop over",
+    "kernel": "loop over",
     "llvm": "define",
     "llvm_optimized": "target triple",
     "assembly": "ret",

@@ -10,7 +10,8 @@ from ingot.hlo import dim
 from ingot.kernel.forms.form import form_of
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import Renamer, collapse
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
 
 VECTORS = Vectors(512, 32)
@@ -27,7 +28,7 @@ def form_at(computation):
 
 def put_back(form) -> LoopKernel:
     """Return the form's kernel with numbers for sizes, buffers aside."""
-    rename = Renamer(dict(form.values), {})
+    rename = AxisSubstitution(dict(form.values))
 
     def axes(given):
         return tuple(Axis(a.name, dim.substitute(a.extent, form.values)) for a in given)

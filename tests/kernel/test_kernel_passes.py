@@ -137,7 +137,8 @@ def _array(choose: np.random.Generator, element: DType, size: int) -> np.ndarray
     return (choose.standard_normal(size) * 2).astype(element.numpy)
 
 
-def _memory(kernel: LoopKernel, sizes: dict[str, int]) -> list[np.ndarray]:
+def memory_of(kernel: LoopKernel, sizes: dict[str, int]) -> list[np.ndarray]:
+    """Return data for the buffers of a kernel, the same every time."""
     choose = np.random.default_rng(0)
     return [_array(choose, b.dtype, number(b.size, sizes)) for b in kernel.buffers]
 
@@ -148,7 +149,7 @@ def _check(fused: Computation, sizes: dict[str, int]) -> list[str]:
     if kernel is None:
         return []
     verify_kernel(kernel)
-    memory = _memory(kernel, sizes)
+    memory = memory_of(kernel, sizes)
     wanted = [held.tobytes() for held in evaluate_kernel(kernel, memory, sizes)]
     changed: list[str] = []
     for name, made in kernel_history(fused):
@@ -192,7 +193,7 @@ def test_a_kernel_stores_what_its_fusion_gives() -> None:
     (fused,) = _fusions(text)
     kernel = _built(fused)
     assert kernel is not None
-    memory = _memory(kernel, {})
+    memory = memory_of(kernel, {})
     (found,) = evaluate_kernel(kernel, memory)
     wanted = evaluate(module, [memory[0].reshape(80, 6)])
     np.testing.assert_allclose(found.reshape(80, 6), wanted, rtol=1e-5)

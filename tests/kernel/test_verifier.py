@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier of loop kernels: a case for each constraint."""
+"""The verifier of kernels: a case for each constraint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ import numpy as np
 import pytest
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, PRED, S32, S64
+from ingot.hlo.dtype import C64, F32, F64, PRED, S32, S64
 from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel import verifier
-from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
-from ingot.kernel.verifier import verify_kernel
+from ingot.kernel.ir import (
+    Axis,
+    Buffer,
+    Combiner,
+    ContractionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    Pass,
+    PlainConvolution,
+    Reduction,
+    SortKernel,
+    Store,
+    TopKKernel,
+)
+from ingot.kernel.verifier import broken_constraint, verify_kernel
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
@@ -46,6 +61,23 @@ def _stored(value: ex.Expr) -> LoopKernel:
     return _storing(replace(STORE, value=value))
 
 
+CONVOLUTION = PlainConvolution(0, 2, 1, (), (), 1, 1, 1, ())
+SUMMED = ex.make("accumulator", F32, (), ("@b", "@m", "@n"))
+PRODUCT = ContractionKernel(
+    *(Axis(f"@{name}", 4) for name in "bmnk"),
+    ex.load(0, Dim.symbol("@m") + Dim.symbol("@k"), F32),
+    ex.load(1, Dim.symbol("@k") + Dim.symbol("@n"), F32),
+    F32,
+    (Store(2, Dim.symbol("@m"), SUMMED),),
+    (Buffer(F32, 7, False), Buffer(F32, 7, False), Buffer(F32, 4, True)),
+)
+LESS = ex.make("compare", PRED, (ex.argument(0, F32), ex.argument(1, F32)), CompareAttributes("LT"))
+SORT = SortKernel(2, 5, 1, LESS, SUM.buffers, (1,))
+FFT = FftKernel("FFT", (8,), 2, C64, (Buffer(C64, 16, False), Buffer(C64, 16, True)))
+TOP_K = TopKKernel(
+    2, 8, 3, True, (Buffer(F32, 16, False), Buffer(F32, 6, True), Buffer(S32, 6, True))
+)
+
 TRUE, NUMBER = ex.constant(np.bool_(True)), ex.constant(np.int32(1))
 
 BROKEN = {
@@ -71,8 +103,21 @@ BROKEN = {
         ex.make("convert", F32, (ex.reduced(0, 0, S32, frozenset()),), NO_ATTRIBUTES)
     ),
     "reduced_axes": _stored(ex.reduced(0, 0, F32, frozenset({"@1"}))),
-    "op_arity": _stored(ex.make("add", F32, (ZERO,), NO_ATTRIBUTES)),
-    "op_types": _stored(ex.make("select", F32, (NUMBER, ZERO, ZERO), NO_ATTRIBUTES)),
+    "op": _stored(ex.make("add", F32, (ZERO,), NO_ATTRIBUTES)),
+    "op_type": _stored(ex.make("compare", F32, (ZERO, ZERO), CompareAttributes("LT"))),
+    "op_attributes": _stored(ex.make("exponential", F32, (ZERO,), NO_ATTRIBUTES)),
+    "op_elementwise": _stored(ex.make("reshape", F32, (ZERO,), NO_ATTRIBUTES)),
+    "store_combiner": _storing(replace(STORE, combiner=Combiner(()))),
+    "size": replace(SUM, buffers=(Buffer(F32, -32, False), SUM.buffers[1])),
+    "kept_output": replace(SUM, kept=(Buffer(F32, 4, False),)),
+    "convolution_buffers": replace(SUM, convolution=CONVOLUTION),
+    "convolution_rank": replace(SUM, convolution=replace(CONVOLUTION, taps=1, sizes=(4,))),
+    "accumulator": replace(PRODUCT, accumulate=F64),
+    "sort_operands": replace(SORT, operands=(2,)),
+    "sort_comparator": replace(SORT, comparator=ex.argument(1, F32)),
+    "fft_kind": replace(FFT, kind="DCT"),
+    "fft_buffers": replace(FFT, element=F32),
+    "top_k_buffers": replace(TOP_K, buffers=SUM.buffers),
 }
 
 
@@ -82,9 +127,14 @@ def test_a_sum_of_rows_is_valid() -> None:
     assert TRUE.dtype is PRED
 
 
+@pytest.mark.parametrize("kernel", [PRODUCT, SORT, FFT, TOP_K], ids=lambda k: type(k).__name__)
+def test_every_kind_of_kernel_has_valid_ones(kernel: Kernel) -> None:
+    assert broken_constraint(kernel) is None
+
+
 @pytest.mark.parametrize("label", BROKEN)
 def test_a_broken_kernel_is_refused_by_its_constraint(label: str) -> None:
-    with pytest.raises(InternalError, match=f"INGOT0932.*{label}") as found:
+    with pytest.raises(InternalError, match=f"INGOT0932.*{label}:") as found:
         verify_kernel(BROKEN[label], "some-pass")
     assert "some-pass" in str(found.value)
 

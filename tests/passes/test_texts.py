@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tests/passes/<pass>/*.hlo`: a module, and beside it the text that one pass must make of it.
 
-A file holds a module and, after the line `// EXPECT`, the expected text: the module that the pass
+A file holds a module and the expected text (`tests/expected_text.py`): the module that the pass
 leaves; of `fusion`, why each edge was fused or not; of `buffers`, which value lies where; of
-`spmd`, the program of one device. After `// EXPECT LINES pattern` it holds just the lines that the
-regular expression matches, all of them and in their order: what the file is about, and no more.
+`spmd`, the program of one device.
 
 `pytest tests/passes --bless` writes what the pass gives now; look at the difference before
 committing it.
@@ -12,12 +11,12 @@ committing it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.expected_text import check_expected, expectation, shown
 from tests.passes.buffers.common import prepare
 
 from ingot.formats.hlo_text import parse, print_module
@@ -31,7 +30,6 @@ from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.spmd.partitioner import partition
 
 _HERE = Path(__file__).parent
-_MARK = re.compile(r"^// EXPECT(?: LINES (?P<pattern>.+))?\n", re.MULTILINE)
 
 
 def _after(step: Pass | Pipeline, module: Module) -> str:
@@ -67,30 +65,10 @@ _TEXTS: dict[str, Callable[[Module], str]] = {
 _FILES = sorted(path for path in _HERE.glob("*/*.hlo") if path.parent.name in _TEXTS)
 
 
-def _expectation(path: Path) -> tuple[str, str, str, str]:
-    """Return the source in a file, its mark, the pattern of a partial match, the expected text."""
-    text = path.read_text()
-    found = _MARK.search(text)
-    if found is None:
-        return text, "// EXPECT\n", "", ""
-    return text[: found.start()], found[0], found["pattern"] or "", text[found.end() :]
-
-
-def _shown(text: str, pattern: str) -> str:
-    """Return the lines of a text that a pattern matches, or all."""
-    lines = text.rstrip().splitlines()
-    return "".join(f"{line}\n" for line in lines if re.search(pattern, line))
-
-
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_pass_makes_the_expected_text(path: Path, request: pytest.FixtureRequest) -> None:
-    source, mark, pattern, expected = _expectation(path)
-    actual = _shown(_TEXTS[path.parent.name](parse(source, str(path))), pattern)
-    assert actual, "a test that expects no line cannot fail"
-    if request.config.getoption("--bless", default=False):
-        path.write_text(f"{source}{mark}{actual}")
-        return
-    assert actual == expected
+    source = expectation(path)[0]
+    check_expected(path, _TEXTS[path.parent.name](parse(source, str(path))), request)
 
 
 def test_every_pass_has_a_text() -> None:
@@ -101,9 +79,9 @@ def test_every_pass_has_a_text() -> None:
 def test_a_partial_match_takes_every_line_of_the_pattern(tmp_path: Path) -> None:
     path = tmp_path / "part.hlo"
     path.write_text("HloModule m\n// about all-reduce\n// EXPECT LINES all-re\nall-reduce(x)\n")
-    source, mark, pattern, expected = _expectation(path)
+    source, mark, pattern, expected = expectation(path)
     assert (source, pattern) == ("HloModule m\n// about all-reduce\n", "all-re")
     assert source + mark + expected == path.read_text()
-    assert _shown("add\nall-reduce(x)\n", pattern) == expected
-    assert _shown("all-reduce(x)\nall-reduce(y)\n", pattern) != expected
-    assert _shown("add\n", "") == "add\n"
+    assert shown("add\nall-reduce(x)\n", pattern) == expected
+    assert shown("all-reduce(x)\nall-reduce(y)\n", pattern) != expected
+    assert shown("add\n", "") == "add\n"

@@ -241,6 +241,7 @@ def test_opt_lists_passes(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "algsimp" in printed
     assert "element_limit=65536" in printed
+    assert "collapse-axes" in printed
 
 
 @pytest.mark.parametrize(
@@ -374,6 +375,60 @@ def test_opt_prints_what_each_kernel_pass_changed(
     assert main([*flags, "--stage=kernel"]) == 0
     assert "collapse-axes" not in capsys.readouterr().out
     assert "b1[128*@0+16*@1+@2] = v1" in kept.read_text()
+
+
+@pytest.mark.parametrize("stage", ["kernel", "kernel_passes"])
+def test_opt_reads_the_kernels_that_it_prints(
+    module: str, stage: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = tmp_path / "all.kernel"
+    assert main(["opt", module, f"--stage={stage}", "-o", str(path)]) == 0
+    assert main(["opt", str(path), "--passes=keep-rows"]) == 0
+    assert capfdbinary.readouterr().out == path.read_bytes()
+
+
+KERNEL = """loop over [@0 < 4, @1 < 8] {
+  b0 = in f32[32]
+  b1 = out f32[32]
+  pass over [] {
+    v0 = f32 load b0[8*@0+@1]
+    b1[8*@0+@1] = v0
+  }
+}
+"""
+
+
+def test_opt_runs_kernel_passes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path, kept = tmp_path / "x.txt", tmp_path / "after.txt"
+    path.write_text(KERNEL)
+    flags = ["opt", str(path), "--format=kernel", "-o", str(kept)]
+    assert main([*flags, "--passes=read-inside"]) == 0
+    assert kept.read_text() == KERNEL
+    assert main([*flags, "--passes=read-inside,collapse-axes", "--print-changed"]) == 0
+    assert "*** 1: collapse-axes (kernel) ***" in capfdbinary.readouterr().out.decode()
+    assert "b1[@0] = v0" in kept.read_text()
+    assert main(flags) == 0
+    assert "b1[@0] = v0" in kept.read_text()
+    assert main([*flags, "--xla_disable_hlo_passes=collapse-axes"]) == 0
+    assert kept.read_text() == KERNEL
+
+
+@pytest.mark.parametrize(
+    ("passes", "text", "error"),
+    [
+        ("collapse-axis", KERNEL, "did you mean 'collapse-axes'?"),
+        ("dce", KERNEL, "these are all: collapse-axes, "),
+        ("collapse-axes", KERNEL.replace("load b0", "load b9"), "buffer_number: a load from"),
+    ],
+)
+def test_opt_refuses_other_kernels_and_passes(
+    passes: str, text: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.kernel"
+    path.write_text(text)
+    assert main(["opt", str(path), f"--passes={passes}"]) == 1
+    assert error in capsys.readouterr().err
+    assert main(["opt", str(path), "--stage=llvm"]) == 2
 
 
 def test_opt_dumps_what_its_passes_do(

@@ -30,10 +30,11 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import fact
-from ingot.kernel.fingerprint import fingerprint, kernel_text
+from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.schedule.decide import Refusal
+from ingot.kernel.text import kernel_text
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import map_objects

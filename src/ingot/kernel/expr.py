@@ -183,6 +183,12 @@ def load(
     return make("load", dtype, args, Access(buffer, where, mask is not None))
 
 
+def unmasked(item: Expr, args: tuple[Expr, ...]) -> Expr:
+    """Return a masked load without its mask; `args` are its arguments, the mask first."""
+    access = item.payload
+    return load(access.buffer, access.index, item.dtype, args[1:])
+
+
 def is_position(value: Expr) -> bool:
     """Whether a value is the position on one axis, as any type."""
     place = value.args[0] if value.op == "convert" else value
@@ -222,15 +228,3 @@ def walk(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
         else:
             order[stack.pop()] = None
     return tuple(order)
-
-
-def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
-    """Return `root` with expressions replaced."""
-    done = dict(replacements)
-    for item in walk((root,)):
-        if item not in done:
-            args = tuple(done[arg] for arg in item.args)
-            done[item] = (
-                item if args == item.args else make(item.op, item.dtype, args, item.payload)
-            )
-    return done[root]

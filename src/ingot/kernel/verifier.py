@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier of loop kernels: what must hold of every kernel, whoever made it.
+"""The verifier of kernels: what must hold of every kernel, whoever made it.
 
-Runs after every kernel pass in debug mode (`INGOT_DEBUG=4`) and in tests (`kernel.loop.pipeline`).
-A constraint has a label, which the error names.
+Runs after every kernel pass in debug mode (`INGOT_DEBUG=4`) and in tests (`kernel.loop.pipeline`),
+and on what is read from a text (`kernel.parse`). A constraint has a label, which the error names.
 
 Example:
     >>> from ingot.hlo.dtype import F32
@@ -16,14 +16,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import PRED
-from ingot.hlo.opdef import find
+from ingot.hlo.dtype import PRED, S32, DType
+from ingot.hlo.opdef import Trait, find
+from ingot.hlo.shape import Shape
 from ingot.kernel.expr import LEAVES, Expr, axis_names, varies, walk
-from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Reduction, Store
-from ingot.support.diagnostics import InternalError
+from ingot.kernel.ir import (
+    Axis,
+    Buffer,
+    Combiner,
+    ContractionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    PlainConvolution,
+    Reduction,
+    SortKernel,
+    Store,
+    TopKKernel,
+)
+from ingot.support.diagnostics import InternalError, VerifyError
+from ingot.support.records import record, replace
 
 
-def verify_kernel(kernel: LoopKernel, pass_name: str = "") -> None:
+def verify_kernel(kernel: Kernel, pass_name: str = "") -> None:
     """Check a kernel.
 
     Args:
@@ -33,32 +48,145 @@ def verify_kernel(kernel: LoopKernel, pass_name: str = "") -> None:
     Raises:
         InternalError: INGOT0932, with the label of the constraint that does not hold.
     """
-    broken = next(_broken(kernel), None)
+    broken = broken_constraint(kernel)
     if broken is not None:
-        label, message = broken
-        raise InternalError(f"{label}: {message}", code="INGOT0932", pass_name=pass_name)
+        raise InternalError(broken, code="INGOT0932", pass_name=pass_name)
+
+
+def broken_constraint(kernel: Kernel) -> str | None:
+    """Return the label of a constraint that does not hold and what is wrong, None if all do."""
+    return next((f"{label}: {message}" for label, message in _broken(kernel)), None)
 
 
 Broken = Iterator[tuple[str, str]]
 """Yields the label of a constraint that does not hold, and what is wrong."""
 
+Folds = dict[int, tuple[Reduction, frozenset[str]]]
+"""Reductions that are finished, with the axes that their values vary with."""
 
-def _broken(kernel: LoopKernel) -> Broken:
+
+@record
+class _Scope:
+    """What may stand in an expression.
+
+    Attributes:
+        buffers: of the kernel.
+        names: axes.
+        folds: reductions that are finished.
+        total: type of the sum of a contraction, where it is finished.
+    """
+
+    buffers: tuple[Buffer, ...]
+    names: frozenset[str]
+    folds: Folds
+    total: DType | None = None
+
+    def buffer(self, number: int) -> Buffer | None:
+        """Return a buffer by its number, None where there is none."""
+        return self.buffers[number] if 0 <= number < len(self.buffers) else None
+
+
+def _broken(kernel: Kernel) -> Broken:
+    yield from _broken_buffers(kernel.buffers)
+    if isinstance(kernel, LoopKernel):
+        yield from _broken_loop(kernel)
+    elif isinstance(kernel, ContractionKernel):
+        yield from _broken_contraction(kernel)
+    elif isinstance(kernel, SortKernel):
+        yield from _broken_sort(kernel)
+    elif isinstance(kernel, FftKernel):
+        yield from _broken_fft(kernel)
+    else:
+        yield from _broken_top_k(kernel)
+
+
+def _broken_loop(kernel: LoopKernel) -> Broken:
     yield from _broken_axes(kernel.grid, kernel.grid)
-    known: dict[int, tuple[Reduction, frozenset[str]]] = {}
+    yield from _broken_buffers(kernel.kept)
+    if not all(buffer.is_output for buffer in kernel.kept):
+        yield "kept_output", "a local buffer that nothing may write"
+    yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
     grid = frozenset(axis.name for axis in kernel.grid)
+    scope = _Scope((*kernel.buffers, *kernel.kept), grid, {})
     for item in kernel.passes:
         yield from _broken_axes(item.axes, (*kernel.grid, *item.axes))
-        names = grid | {axis.name for axis in item.axes}
+        inside = replace(scope, names=grid | {axis.name for axis in item.axes})
+        numbers = [fold.number for fold in item.reductions]
+        if len(set(numbers)) < len(numbers):
+            yield "reduction_number", f"two reductions have one number: {numbers}"
         for fold in item.reductions:
-            yield from _broken_reduction(kernel, fold, grid, names, known)
-        visible = dict(known)
+            yield from _broken_reduction(fold, scope, inside)
+        visible = dict(scope.folds)
         for fold in item.reductions:
-            known[fold.number] = fold, grid
+            scope.folds[fold.number] = fold, grid
             if item.is_running:
-                visible[fold.number] = fold, names
+                visible[fold.number] = fold, inside.names
         for store in item.stores:
-            yield from _broken_store(kernel, store, names, visible)
+            yield from _broken_store(store, replace(inside, folds=visible))
+
+
+def _broken_contraction(kernel: ContractionKernel) -> Broken:
+    batch, m, n, k = axes = (kernel.batch, kernel.m, kernel.n, kernel.k)
+    patches = kernel.patches
+    inner = (m, k) if patches is None else (*patches.m, *patches.k)
+    yield from _broken_axes(axes, axes)
+    yield from _broken_axes(inner, (batch, n, *inner))
+    yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
+    lhs = _Scope(kernel.buffers, frozenset(axis.name for axis in (batch, *inner)), {})
+    yield from _broken_exprs((kernel.lhs,), lhs)
+    rhs = frozenset((batch.name, n.name, k.name))
+    yield from _broken_exprs((kernel.rhs,), replace(lhs, names=rhs))
+    after = replace(lhs, names=frozenset((batch.name, m.name, n.name)), total=kernel.accumulate)
+    for store in kernel.stores:
+        yield from _broken_store(store, after)
+
+
+def _broken_sort(kernel: SortKernel) -> Broken:
+    wrong = [number for number in kernel.operands if not 0 <= number < len(kernel.buffers)]
+    if wrong or not kernel.operands:
+        yield "sort_operands", f"operands {kernel.operands} of {len(kernel.buffers)} buffers"
+        return
+    types = [element.name for element in kernel.elements for _ in range(2)]
+    yield from _broken_arguments((kernel.comparator,), types)
+    if kernel.comparator.dtype is not PRED:
+        yield "sort_comparator", f"a comparator gives {kernel.comparator.dtype}"
+    yield from _broken_sizes((kernel.outer, kernel.length, kernel.inner))
+
+
+def _broken_fft(kernel: FftKernel) -> Broken:
+    if kernel.kind not in ("FFT", "IFFT", "RFFT", "IRFFT"):
+        yield "fft_kind", f"{kernel.kind} is no transform"
+    if not kernel.element.is_complex or len(kernel.buffers) != 2:
+        yield "fft_buffers", f"a transform of {len(kernel.buffers)} buffers in {kernel.element}"
+    yield from _broken_sizes((*kernel.lengths, kernel.batch))
+
+
+def _broken_top_k(kernel: TopKKernel) -> Broken:
+    types = [buffer.dtype for buffer in kernel.buffers]
+    if len(types) != 3 or types[0] is not types[1] or types[2] is not S32:
+        yield "top_k_buffers", f"values and indices of {', '.join(map(str, types))}"
+    yield from _broken_sizes((kernel.rows, kernel.length, kernel.k))
+
+
+def _broken_buffers(buffers: tuple[Buffer, ...]) -> Broken:
+    yield from _broken_sizes(buffer.size for buffer in buffers)
+
+
+def _broken_sizes(sizes: Iterable[int | Dim]) -> Broken:
+    for size in sizes:
+        is_negative = isinstance(size, int) and size < 0
+        if is_negative or any(map(varies, symbols_of((size,)))):
+            yield "size", f"the size {size} is negative or varies"
+
+
+def _broken_convolution(given: PlainConvolution | None, buffers: int) -> Broken:
+    if given is None:
+        return
+    if not (0 <= given.image < buffers and 0 <= given.taps < buffers):
+        yield "convolution_buffers", f"buffers {given.image} and {given.taps} of {buffers}"
+    rank = len(given.window)
+    if not rank == len(given.sizes) == len(given.results):
+        yield "convolution_rank", f"{given.sizes} to {given.results} by {rank} dimensions"
 
 
 def _broken_axes(axes: tuple[Axis, ...], together: tuple[Axis, ...]) -> Broken:
@@ -74,14 +202,8 @@ def _broken_axes(axes: tuple[Axis, ...], together: tuple[Axis, ...]) -> Broken:
             yield "axis_extent", f"{axis.name} has the extent {axis.extent}"
 
 
-Folds = dict[int, tuple[Reduction, frozenset[str]]]
-"""Reductions that are finished, with the axes that their values vary with."""
-
-
-def _broken_reduction(
-    kernel: LoopKernel, fold: Reduction, grid: frozenset[str], names: frozenset[str], known: Folds
-) -> Broken:
-    if fold.number in known:
+def _broken_reduction(fold: Reduction, before: _Scope, inside: _Scope) -> Broken:
+    if fold.number in before.folds:
         yield "reduction_number", f"two reductions have the number {fold.number}"
     count = len(fold.inputs)
     if not count == len(fold.inits) == len(fold.combiner.results):
@@ -91,23 +213,30 @@ def _broken_reduction(
             types = f"{init.dtype}, {value.dtype} and {result.dtype}"
             yield "reduction_types", f"reduction {fold.number} folds {types}"
     yield from _broken_combiner(fold.combiner, [value.dtype.name for value in fold.inputs])
-    yield from _broken_exprs(kernel, fold.inits, grid, known)
-    yield from _broken_exprs(kernel, fold.inputs, names, known)
+    yield from _broken_exprs(fold.inits, before)
+    yield from _broken_exprs(fold.inputs, inside)
 
 
 def _broken_combiner(combiner: Combiner, types: list[str]) -> Broken:
-    for node in walk(combiner.results):
+    yield from _broken_arguments(combiner.results, types * 2)
+
+
+def _broken_arguments(results: tuple[Expr, ...], types: list[str]) -> Broken:
+    """Check expressions over arguments of some types alone."""
+    for node in walk(results):
         if node.op == "argument":
-            if not 0 <= node.payload < 2 * len(types):
-                yield "combiner_argument", f"argument {node.payload} of {2 * len(types)}"
-            elif node.dtype.name != types[node.payload % len(types)]:
+            if not 0 <= node.payload < len(types):
+                yield "combiner_argument", f"argument {node.payload} of {len(types)}"
+            elif node.dtype.name != types[node.payload]:
                 yield "combiner_argument", f"argument {node.payload} is {node.dtype}"
-        elif node.op in LEAVES and node.op != "constant":
+        elif node.op not in LEAVES:
+            yield from _broken_op(node)
+        elif node.op != "constant":
             yield "combiner_leaf", f"a combiner has {node.op}"
 
 
-def _broken_store(kernel: LoopKernel, store: Store, names: frozenset[str], known: Folds) -> Broken:
-    target = _buffer(kernel, store.buffer)
+def _broken_store(store: Store, scope: _Scope) -> Broken:
+    target = scope.buffer(store.buffer)
     if target is None:
         yield "buffer_number", f"a store to buffer {store.buffer}"
         return
@@ -118,37 +247,40 @@ def _broken_store(kernel: LoopKernel, store: Store, names: frozenset[str], known
     if store.mask is not None and store.mask.dtype is not PRED:
         yield "mask_type", f"a store's mask is {store.mask.dtype}"
     if store.combiner is not None:
+        if len(store.combiner.results) != 1:
+            yield "store_combiner", f"an element becomes {len(store.combiner.results)}"
         yield from _broken_combiner(store.combiner, [store.value.dtype.name])
-    yield from _broken_index(store.index, store.values, names)
-    yield from _broken_exprs(kernel, store.exprs, names, known)
+    yield from _broken_index(store.index, store.values, scope.names)
+    yield from _broken_exprs(store.exprs, scope)
 
 
-def _broken_exprs(
-    kernel: LoopKernel, exprs: tuple[Expr, ...], names: frozenset[str], known: Folds
-) -> Broken:
+def _broken_exprs(exprs: tuple[Expr, ...], scope: _Scope) -> Broken:
     for node in walk(exprs):
         if node.op == "load":
-            yield from _broken_load(kernel, node, names)
+            yield from _broken_load(node, scope)
         elif node.op == "index":
-            yield from _broken_index(node.payload, node.args, names)
+            yield from _broken_index(node.payload, node.args, scope.names)
         elif node.op == "reduced":
-            yield from _broken_value(node, names, known)
+            yield from _broken_value(node, scope)
+        elif node.op == "accumulator" and scope.total is not None:
+            if node.dtype is not scope.total or not node.axes <= scope.names:
+                yield "accumulator", f"the sum is {scope.total}, not {node.dtype}, or has no axis"
         elif node.op in ("argument", "accumulator"):
             yield "leaf", f"{node.op} stands outside of what has one"
         elif node.op != "constant":
             yield from _broken_op(node)
 
 
-def _broken_load(kernel: LoopKernel, node: Expr, names: frozenset[str]) -> Broken:
+def _broken_load(node: Expr, scope: _Scope) -> Broken:
     access = node.payload
-    source = _buffer(kernel, access.buffer)
+    source = scope.buffer(access.buffer)
     if source is None:
         yield "buffer_number", f"a load from buffer {access.buffer}"
     elif source.dtype is not node.dtype:
         yield "load_type", f"{node.dtype} from {source.dtype}"
     if access.masked and (not node.args or node.args[0].dtype is not PRED):
         yield "mask_type", "a masked load has no pred first"
-    yield from _broken_index(access.index, node.args[access.masked :], names)
+    yield from _broken_index(access.index, node.args[access.masked :], scope.names)
 
 
 def _broken_index(index: int | Dim, values: Iterable[Expr], names: frozenset[str]) -> Broken:
@@ -164,32 +296,37 @@ def _broken_index(index: int | Dim, values: Iterable[Expr], names: frozenset[str
             yield "index_values", f"a value of the index {index} is {value.dtype}"
 
 
-def _broken_value(node: Expr, names: frozenset[str], known: Folds) -> Broken:
+def _broken_value(node: Expr, scope: _Scope) -> Broken:
     number: int
     output: int
     number, output, axes = node.payload
-    if number not in known:
+    if number not in scope.folds:
         yield "reduced_known", f"reduction {number} is not finished here"
         return
-    fold, varies = known[number]
+    fold, varies = scope.folds[number]
     if output >= len(fold.inputs):
         yield "reduced_output", f"output {output} of reduction {number}"
     elif fold.inputs[output].dtype is not node.dtype:
         yield "reduced_type", f"{node.dtype} of {fold.inputs[output].dtype}"
-    if not axes <= varies | names:
+    if not axes <= varies | scope.names:
         yield "reduced_axes", f"reduction {number} does not vary with {', '.join(sorted(axes))}"
 
 
 def _broken_op(node: Expr) -> Broken:
-    least, greatest = find(node.op).arity
-    if not least <= len(node.args) <= (len(node.args) if greatest is None else greatest):
-        yield "op_arity", f"{node.op} of {len(node.args)} operands"
-    if node.op == "compare" and node.dtype is not PRED:
-        yield "op_types", f"a comparison is {node.dtype}"
-    if node.op == "select" and [arg.dtype for arg in node.args] != [PRED, node.dtype, node.dtype]:
-        yield "op_types", f"select of {', '.join(str(arg.dtype) for arg in node.args)}"
-
-
-def _buffer(kernel: LoopKernel, number: int) -> Buffer | None:
-    buffers = (*kernel.buffers, *kernel.kept)
-    return buffers[number] if 0 <= number < len(buffers) else None
+    """Check an op by its own rule, on scalars."""
+    definition = find(node.op)
+    if not definition.has(Trait.ELEMENTWISE) and node.op != "bitcast-convert":
+        yield "op_elementwise", f"{node.op} is not computed element by element"
+        return
+    if not isinstance(node.payload, definition.attributes):
+        yield "op_attributes", f"{node.op} has {node.payload}"
+        return
+    operands = tuple(Shape.array(arg.dtype, ()) for arg in node.args)
+    declared = Shape.array(node.dtype, ())
+    try:
+        found = definition.result(operands, node.payload, declared).dtype
+    except VerifyError as error:
+        yield "op", error.diagnostic.message
+        return
+    if found is not node.dtype:
+        yield "op_type", f"{node.op} gives {found}, not {node.dtype}"

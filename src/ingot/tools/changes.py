@@ -48,6 +48,11 @@ class Changes:
                 self._show(f"{stage} ({PIPELINE_NAME} {name})", before, after)
             before = after
 
+    def see_kernel(self, pass_name: str, kernel_name: str, before: str, after: str) -> None:
+        """Print what a pass changed in the text of one kernel."""
+        title = f"{pass_name} ({f'{PIPELINE_NAME} {kernel_name}'.strip()})"
+        self._show(title, before.splitlines(), after.splitlines())
+
     def _show(self, title: str, before: list[str], after: list[str]) -> None:
         lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
         if not lines:

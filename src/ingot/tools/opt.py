@@ -3,6 +3,7 @@
 
 What hlo-opt does. `--passes` runs exactly these passes, in order; `--stage` compiles for a platform
 and prints the program at a stage of the way; without either, the module after all HLO passes.
+Kernels, as text, go through kernel passes (`tools.kernel_opt`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ingot.hlo.verifier import verify
 from ingot.support import xla_flags
 from ingot.tools import loading
 from ingot.tools.changes import Changes, See, seeing
+from ingot.tools.kernel_opt import FORMAT, SUFFIX, optimized, summaries
 from ingot.tools.options import switch
 from ingot.tools.passes import make, option_text, options_of, registry, split_list, summary
 
@@ -56,7 +58,7 @@ LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 )
 @switch("--list-stages", "List the stages.")
 @click.option("--platform", type=click.Choice(["cpu"]), default="cpu", help="Compile for this.")
-@click.option("--input-format", "--format", type=click.Choice(loading.INPUT_FORMATS),
+@click.option("--input-format", "--format", type=click.Choice([*loading.INPUT_FORMATS, FORMAT]),
               help="Default: by data.")  # fmt: skip
 @switch("--split-input-file", f"Several modules, with '{SEPARATOR}' between them.")
 @switch("--emit-proto", "Write an HloModuleProto, not text.")
@@ -79,15 +81,20 @@ def command(
     print_changed: bool,
     output: str | None,
 ) -> int:
-    """Run passes or the pipeline up to a stage on the module in FILE (- is standard input)."""
-    if list_passes:
-        show_passes()
-        return 0
-    if list_stages:
-        click.echo("\n".join([*STAGES, *GPU_STAGES, *LOGS]))
+    """Run passes or the pipeline up to a stage on the module in FILE (- is standard input).
+
+    A FILE of kernels (NAME.kernel, or --format=kernel) goes through kernel passes.
+    """
+    if list_passes or list_stages:
+        _list(list_passes)
         return 0
     if file is None:
         context.fail("give the FILE of a module; - is standard input")
+    if input_format == FORMAT or (not input_format and file.endswith(SUFFIX)):
+        if stage or emit_proto or split_input_file:
+            context.fail("kernels have --passes, neither --stage, --emit-proto nor parts")
+        _optimize_kernels(file, passes, print_changed, output)
+        return 0
     if passes and stage:
         context.fail("--passes and --stage exclude each other")
     stage = XLA_STAGES.get(stage or "", stage)
@@ -105,6 +112,21 @@ def command(
         whole = f"\n{SEPARATOR}\n".join(text.rstrip("\n") for text in texts)
         loading.write_bytes(whole.encode("utf-8", "surrogateescape") + b"\n", output)
     return 0
+
+
+def _list(passes: bool) -> None:
+    """Print the passes, or else the stages."""
+    if passes:
+        show_passes()
+    else:
+        click.echo("\n".join([*STAGES, *GPU_STAGES, *LOGS]))
+
+
+def _optimize_kernels(file: str, passes: str, print_changed: bool, output: str | None) -> None:
+    """Run kernel passes on the kernels in a file."""
+    text = loading.read_bytes(file).decode("utf-8", "surrogateescape")
+    made = optimized(text, file, passes, Changes() if print_changed else None)
+    loading.write_bytes(made.encode("utf-8", "surrogateescape"), output)
 
 
 def _modules(file: str, input_format: str, split: bool) -> list[Module]:
@@ -172,11 +194,13 @@ def at_stage(executable: Executable | StagedExecutable, stage: str) -> str:
 
 
 def show_passes() -> None:
-    """Print the registry of passes."""
+    """Print the registry of passes, and the kernel passes after them."""
     table = Table(box=None, pad_edge=False)
     for title in ("pass", "options", "what it does"):
         table.add_column(title)
     for name, found in registry().items():
         table.add_row(name, ", ".join(map(option_text, options_of(found))), summary(found))
+    for name, text in summaries():
+        table.add_row(name, "", f"Of kernels. {text}")
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False, markup=False).print(table)

@@ -12,7 +12,7 @@ import re
 from ingot.client.executable import Executable
 from ingot.formats.hlo_text import print_computation
 from ingot.hlo.instruction import Instruction
-from ingot.kernel.fingerprint import kernel_text
+from ingot.kernel.text import kernel_text
 
 _FUNCTION = re.compile(r"^define [^@]*@\"?([\w.$-]+)\"?\(.*?^\}", re.MULTILINE | re.DOTALL)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader
 from ingot.hlo import dim as dim_math
@@ -44,6 +45,10 @@ class ShapeReader:
     """Reads shapes and sizes from a reader; keeps the array shapes met so far by their text."""
 
     __slots__ = ("_known", "reader")
+    ATOM: ClassVar[re.Pattern[str]] = _ATOM
+    """A number, a name, or the parenthesis before a sum."""
+    WHAT: ClassVar[str] = "a size"
+    """What an error says was expected."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -150,14 +155,15 @@ class ShapeReader:
         text = found.group(1)
         if text == "?":
             reader.expect("(")
-            size = self._sum(0)
+            size = self.sum()
             reader.expect(")", "after the size")
             return size
         if text[0] == "?":
             return Dim.symbol(text[1:])
         return reader.to_integer(text, found.start(1))
 
-    def _sum(self, depth: int) -> int | Dim:
+    def sum(self, depth: int = 0) -> int | Dim:
+        """Take a size as `Dim` prints it: `4*n+floordiv(m,2)`."""
         reader = self.reader
         if depth >= MAX_NESTING // 2:
             reader.fail("this size is nested too deeply", code="INGOT0109")
@@ -180,12 +186,12 @@ class ShapeReader:
 
     def _atom(self, depth: int) -> int | Dim:
         reader = self.reader
-        found = reader.take(_ATOM)
+        found = reader.take(self.ATOM)
         if found is None:
-            reader.fail(f"expected a size, found {reader.found()}", code="INGOT0110")
+            reader.fail(f"expected {self.WHAT}, found {reader.found()}", code="INGOT0110")
         text = found.group(1)
         if text == "(":
-            inner = self._sum(depth + 1)
+            inner = self.sum(depth + 1)
             reader.expect(")")
             return inner
         if text[0].isdigit():
@@ -199,9 +205,9 @@ class ShapeReader:
         if name not in _FUNCTIONS:
             hint = did_you_mean(name, _FUNCTIONS)
             reader.fail(f"unknown function '{name}' of sizes", at=at, code="INGOT0110", hint=hint)
-        left = self._sum(depth + 1)
+        left = self.sum(depth + 1)
         reader.expect(",")
-        right = self._sum(depth + 1)
+        right = self.sum(depth + 1)
         reader.expect(")")
         if isinstance(right, int) and right < 1 and name in ("floordiv", "mod"):
             reader.fail(f"this size divides by {right}", at=at, code="INGOT0110")

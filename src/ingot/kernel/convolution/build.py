@@ -27,7 +27,6 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
 from ingot.kernel.loop.build import buffers_of, frames_of
-from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.loop.parts import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.pull.convolution_index import (
     Form,
@@ -41,6 +40,7 @@ from ingot.kernel.pull.convolution_index import (
 from ingot.kernel.pull.place import Place
 from ingot.kernel.pull.pull import puller_of
 from ingot.kernel.pull.puller import Puller
+from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.diagnostics import InternalError
 
 MIN_FEATURES = 2
@@ -167,8 +167,8 @@ def _with_patches(
     indices = indices_in((lhs,))
     m_runs, k_runs = runs_of(m_axes, indices), runs_of(k_axes, indices)
     if len(m_runs) <= 1 and len(k_runs) <= 1:
-        return Renamer({**positions(m_runs, M), **positions(k_runs, K)}, {}).expr(lhs), None
-    lhs = Renamer({**zeros(m_runs), **zeros(k_runs)}, {}).expr(lhs)
+        return AxisSubstitution({**positions(m_runs, M), **positions(k_runs, K)}).expr(lhs), None
+    lhs = AxisSubstitution({**zeros(m_runs), **zeros(k_runs)}).expr(lhs)
     m, k = (tuple(map(merged, runs)) for runs in (m_runs, k_runs))
     along_k = bool(k) and (not m or _is_dense(lhs, k[-1]) or not _is_dense(lhs, m[-1]))
     return lhs, Patches(m, k, along_k)
@@ -185,5 +185,5 @@ def _on_m(
     """Return the stores over m instead of the result's own axes."""
     exprs = [item for store in stores for item in store.exprs]
     indices = [*(store.index for store in stores), *indices_in(exprs)]
-    rename = Renamer({**positions(runs_of(m_axes, indices), M), **features}, {})
-    return tuple(rename.store(store) for store in stores)
+    rename = AxisSubstitution({**positions(runs_of(m_axes, indices), M), **features})
+    return rename.stores(stores)

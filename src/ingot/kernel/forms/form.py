@@ -28,7 +28,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     InLanes,
@@ -200,7 +200,7 @@ def _general_schedule(
     )
 
 
-class _Sizes(Renamer):
+class _Sizes(Rewriter):
     """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
 
     `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
@@ -214,7 +214,7 @@ class _Sizes(Renamer):
         row: int | Dim | None,
         lengths: frozenset[Expr],
     ) -> None:
-        super().__init__({}, {})
+        super().__init__()
         self.lanes = lanes
         self.short = short
         self.known = (-1, 0, 1, row)
@@ -238,7 +238,7 @@ class _Sizes(Renamer):
         name, lanes = f"extent{self._extents}", self.lanes.get(axis.name, 1)
         return Axis(axis.name, self.multiple(name, axis.extent, lanes))
 
-    def place(self, where: int | Dim) -> int | Dim:
+    def index(self, where: int | Dim) -> int | Dim:
         """Return the index of an access with sizes for steps and offset."""
         if isinstance(where, int):
             return self._step(where)

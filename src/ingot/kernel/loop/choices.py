@@ -21,7 +21,6 @@ from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.decide import grid_vector_axis
 from ingot.kernel.schedule.pieces import Narrower, Range
-from ingot.support.records import replace
 
 OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
@@ -35,8 +34,7 @@ def merge_choices(kernel: LoopKernel) -> LoopKernel:
     axis = grid_vector_axis(kernel)
     assert axis is not None, "a grid without loops inside has an axis for lanes"
     ranges = {a.name: (0, a.extent - 1) for a in kernel.grid if isinstance(a.extent, int)}
-    chooser = _Chooser(ranges, axis)
-    return replace(kernel, passes=tuple(map(chooser.sweep, kernel.passes)))
+    return _Chooser(ranges, axis).kernel(kernel)
 
 
 def _is_choice(_: Expr, yes: Expr, no: Expr) -> bool:

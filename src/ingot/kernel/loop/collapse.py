@@ -9,21 +9,17 @@ what is concatenated along outer axes becomes flat too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 
-from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Access, Expr, walk
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.parts import walks_as_one
-from ingot.support.records import replace
+from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 
 CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
 """What a move of elements consists of, where nothing is computed."""
-
-Substitution = Mapping[str, "int | Dim"]
 
 
 def collapse(kernel: LoopKernel) -> LoopKernel:
@@ -37,7 +33,7 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
         for axes in (kernel.grid, *(item.axes for item in kernel.passes)):
             pair = _collapsible(kernel, axes)
             if pair is not None:
-                kernel = _merge(kernel, *pair)
+                kernel = _Merger(*pair).kernel(kernel)
                 changed = True
                 break
         if not changed:
@@ -52,13 +48,15 @@ def _named_in_order(kernel: LoopKernel) -> LoopKernel:
     names = {old: f"@{number}" for number, old in enumerate(old_names)}
     if all(old == new for old, new in names.items()):
         return kernel
+    return _Namer({old: Dim.symbol(new) for old, new in names.items()}, names).kernel(kernel)
 
-    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(Axis(names[axis.name], axis.extent) for axis in old)
 
-    rename = Renamer({old: Dim.symbol(new) for old, new in names.items()}, names)
-    passes = tuple(replace(rename.sweep(item), axes=axes(item.axes)) for item in kernel.passes)
-    return replace(kernel, grid=axes(kernel.grid), passes=passes)
+class _Namer(AxisSubstitution):
+    """Gives axes other names."""
+
+    def axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """Return the axes under their new names."""
+        return tuple([Axis(self.names[axis.name], axis.extent) for axis in axes])
 
 
 def indices_of(kernel: LoopKernel) -> list[int | Dim]:
@@ -89,21 +87,22 @@ def _without_row_masks(kernel: LoopKernel) -> tuple[LoopKernel, bool]:
     for outer, inner in pairwise(kernel.grid):
         asked = RowMasks(outer, inner)
         if all(walks_as_one(index, outer, inner) for index in asked.others(kernel)):
-            passes = tuple(map(asked.sweep, kernel.passes))
-            return _merge(replace(kernel, passes=passes), outer, inner), True
+            return _Merger(outer, inner).kernel(asked.kernel(kernel)), True
     return kernel, False
 
 
-def _merge(kernel: LoopKernel, outer: Axis, inner: Axis) -> LoopKernel:
-    merged = Axis(inner.name, outer.extent * inner.extent)
-    values: dict[str, int | Dim] = {outer.name: 0}
+class _Merger(AxisSubstitution):
+    """Makes two neighbouring axes one, under the name of the inner one."""
 
-    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(merged if axis == inner else axis for axis in old if axis != outer)
+    def __init__(self, outer: Axis, inner: Axis) -> None:
+        super().__init__({outer.name: 0}, {outer.name: inner.name})
+        self.outer, self.inner = outer, inner
+        self.merged = Axis(inner.name, outer.extent * inner.extent)
 
-    rename = Renamer(values, {outer.name: inner.name})
-    passes = tuple(replace(rename.sweep(item), axes=axes(item.axes)) for item in kernel.passes)
-    return replace(kernel, grid=axes(kernel.grid), passes=passes)
+    def axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """Return the axes without the outer one."""
+        outer, inner, merged = self.outer, self.inner, self.merged
+        return tuple([merged if axis == inner else axis for axis in axes if axis != outer])
 
 
 def is_move(kernel: LoopKernel) -> bool:
@@ -116,70 +115,14 @@ def is_move(kernel: LoopKernel) -> bool:
     )
 
 
-class Renamer:
-    """Substitutes axes in everything that a pass holds."""
-
-    def __init__(self, values: Substitution, names: Mapping[str, str]) -> None:
-        """Replace axis names in indices by `values`; `names` says what reduced values vary with."""
-        self.values = values
-        self.names = names
-        self._memo: dict[Expr, Expr] = {}
-
-    def place(self, where: int | Dim) -> int | Dim:
-        """Return the index of a load or store with axes substituted."""
-        return dim.substitute(where, self.values)
-
-    def sweep(self, item: Pass) -> Pass:
-        """Return the pass with axes substituted (its own axes list is the caller's)."""
-        return replace(
-            item,
-            reductions=tuple(self._reduction(reduction) for reduction in item.reductions),
-            stores=tuple(self.store(store) for store in item.stores),
-        )
-
-    def _reduction(self, old: Reduction) -> Reduction:
-        inits = tuple(map(self.expr, old.inits))
-        return replace(old, inits=inits, inputs=tuple(map(self.expr, old.inputs)))
-
-    def store(self, old: Store) -> Store:
-        """Return the store with axes substituted."""
-        return replace(
-            old,
-            index=self.place(old.index),
-            value=self.expr(old.value),
-            values=tuple(map(self.expr, old.values)),
-            mask=self.expr(old.mask) if old.mask is not None else None,
-        )
-
-    def expr(self, root: Expr) -> Expr:
-        """Return the expression with axes substituted."""
-        for item in walk((root,)):
-            if item not in self._memo:
-                args = tuple(self._memo[arg] for arg in item.args)
-                self._memo[item] = self.node(item, args)
-        return self._memo[root]
-
-    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return one expression on arguments with axes substituted."""
-        payload = item.payload
-        if item.op == "load":
-            payload = Access(payload.buffer, self.place(payload.index), payload.masked)
-        elif item.op == "index":
-            payload = dim.substitute(payload, self.values)
-        elif item.op == "reduced":
-            varies = frozenset(self.names.get(name, name) for name in payload[2])
-            payload = (payload[0], payload[1], varies)
-        return ex.make(item.op, item.dtype, args, payload)
-
-
-class RowMasks(Renamer):
+class RowMasks(Rewriter):
     """Asks comparisons of an outer axis with a number of the axis that it makes with the inner one.
 
     `row < n` is `row * extent + column < n * extent`, likewise `>=`.
     """
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
-        super().__init__({}, {})
+        super().__init__()
         self.row = Dim.symbol(outer.name)
         self.extent = inner.extent
         self.element = self.row * inner.extent + Dim.symbol(inner.name)

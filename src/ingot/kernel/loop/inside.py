@@ -18,7 +18,6 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import Extents, upper_bound
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.pieces import Narrower
-from ingot.support.records import replace
 
 
 def read_inside(kernel: LoopKernel) -> LoopKernel:
@@ -29,7 +28,7 @@ def read_inside(kernel: LoopKernel) -> LoopKernel:
         return kernel
     sizes = {number: item.size for number, item in enumerate(kernel.buffers)}
     reader = _Reader({axis.name: axis.extent for axis in kernel.grid}, sizes)
-    return replace(kernel, passes=tuple(map(reader.sweep, kernel.passes)))
+    return reader.kernel(kernel)
 
 
 def _is_chosen(mask: Expr, yes: Expr, _: Expr) -> bool:
@@ -58,5 +57,5 @@ class _Reader(Narrower):
             return found
         if last >= size:
             return found
-        whole = ex.load(access.buffer, access.index, yes.dtype)
+        whole = ex.unmasked(yes, yes.args)
         return ex.make("select", found.dtype, (mask, whole, no), found.payload)

@@ -12,7 +12,8 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import LEAVES, Expr, walk
-from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Store
+from ingot.kernel.rewrite import ExprSubstitution
 from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import replace
 
@@ -61,7 +62,7 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
     if buffers:
         old = passes[earlier]
         passes[earlier] = replace(old, stores=(*old.stores, *stores))
-        passes[later] = _substituted(passes[later], replacements)
+        passes[later] = ExprSubstitution(replacements).sweep(passes[later])
     return buffers
 
 
@@ -84,18 +85,3 @@ def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[E
 
 def _is_expensive(node: Expr) -> bool:
     return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
-
-
-def _substituted(item: Pass, replacements: dict[Expr, Expr]) -> Pass:
-    def new(value: Expr) -> Expr:
-        return ex.substitute(value, replacements)
-
-    def reduction(old: Reduction) -> Reduction:
-        return replace(old, inputs=tuple(map(new, old.inputs)))
-
-    def store(old: Store) -> Store:
-        mask = new(old.mask) if old.mask is not None else None
-        return replace(old, value=new(old.value), values=tuple(map(new, old.values)), mask=mask)
-
-    reductions, stores = tuple(map(reduction, item.reductions)), tuple(map(store, item.stores))
-    return replace(item, reductions=reductions, stores=stores)

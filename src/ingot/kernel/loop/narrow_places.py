@@ -16,10 +16,10 @@ from ingot.hlo import dim
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
-from ingot.kernel.ir import Combiner, LoopKernel, Pass, Reduction
-from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.expr import Expr
+from ingot.kernel.ir import LoopKernel, Pass, Reduction
 from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import replace
 
 MOST = np.iinfo(np.int32).max
@@ -35,9 +35,8 @@ def narrow_places(kernel: LoopKernel) -> LoopKernel:
     }
     if not wide:
         return kernel
-    users = _Users(wide)
-    passes = (users.sweep(item) for item in kernel.passes)
-    return replace(kernel, passes=tuple(_with_narrow(item, wide) for item in passes))
+    made = _Users(wide).kernel(kernel)
+    return replace(made, passes=tuple(_with_narrow(item, wide) for item in made.passes))
 
 
 def _is_wide(item: Pass, fold: Reduction) -> bool:
@@ -60,31 +59,30 @@ def _narrow(fold: Reduction) -> Reduction:
     position = place.args[0] if place.op == "convert" else place
     return replace(
         fold,
-        combiner=Combiner(_with_narrow_arguments(fold.combiner.results)),
+        combiner=_Arguments().combiner(fold.combiner),
         inits=(start, ex.constant(np.int32(first.payload.value))),
         inputs=(value, ex.make("convert", S32, (position,), NO_ATTRIBUTES)),
     )
 
 
-def _with_narrow_arguments(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Return a combiner's results with both places in s32; it compares and chooses alone."""
-    made: dict[Expr, Expr] = {}
-    for node in walk(results):
-        args = tuple(made[arg] for arg in node.args)
-        element = node.dtype
-        if node.op == "argument":
-            element = S32 if node.payload % 2 else element
-        elif args and node.op not in ("compare", "and", "or", "not"):
+class _Arguments(Rewriter):
+    """Has both places of a combiner in s32; it compares and chooses alone."""
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an argument, or what is compared or chosen, with the type that it has now."""
+        element = item.dtype
+        if item.op == "argument":
+            element = S32 if item.payload % 2 else element
+        elif args and item.op not in ("compare", "and", "or", "not"):
             element = args[-1].dtype
-        made[node] = ex.make(node.op, element, args, node.payload)
-    return tuple(made[result] for result in results)
+        return ex.make(item.op, element, args, item.payload)
 
 
-class _Users(Renamer):
+class _Users(Rewriter):
     """Converts the places that were found to the type that they are wanted in."""
 
     def __init__(self, wide: dict[int, DType]) -> None:
-        super().__init__({}, {})
+        super().__init__()
         self.wide = wide
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:

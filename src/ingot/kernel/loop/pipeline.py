@@ -81,7 +81,8 @@ PIPELINE_NAME = "kernel"
 check_names("kernel passes", [item.name for item in KERNEL_PASSES], ORDER)
 
 
-def _passes_for(is_convolution: bool) -> list[KernelPass]:
+def passes_for(is_convolution: bool) -> list[KernelPass]:
+    """Return the passes that a kernel goes through; a convolution's loops keep their window."""
     return [item for item in KERNEL_PASSES if item.of_convolutions or not is_convolution]
 
 
@@ -119,7 +120,7 @@ def kernel_stages(
 def _stages(
     kernel: LoopKernel, context: PassContext, is_convolution: bool
 ) -> Iterator[tuple[str, LoopKernel]]:
-    for item in _passes_for(is_convolution):
+    for item in passes_for(is_convolution):
         if not context.may_run(item.name):
             continue
         start = time.perf_counter_ns()

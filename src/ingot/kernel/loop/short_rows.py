@@ -18,8 +18,8 @@ from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.loop.parts import walks_as_one
+from ingot.kernel.rewrite import AxisSubstitution
 
 LONGEST = 8
 """Elements of a row that is joined with the next, at most."""
@@ -78,7 +78,7 @@ def _is_near(where: int | Dim, outer: Axis, inner: Axis) -> bool:
     return abs(along) <= 1 or (abs(along) <= FARTHEST and abs(across) <= FARTHEST)
 
 
-class _Joiner(Renamer):
+class _Joiner(AxisSubstitution):
     """Puts places in rows end to end for places in rows."""
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
@@ -93,11 +93,11 @@ class _Joiner(Renamer):
         )
         self.outer, self.inner = outer, inner
 
-    def place(self, where: int | Dim) -> int | Dim:
+    def index(self, where: int | Dim) -> int | Dim:
         """Return an index of rows end to end; what walks both axes as one goes on doing so."""
         if walks_as_one(where, self.outer, self.inner):
             return dim.substitute(where, {self.outer.name: 0})
-        return super().place(where)
+        return super().index(where)
 
 
 def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> int:

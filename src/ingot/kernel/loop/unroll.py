@@ -16,10 +16,10 @@ from itertools import product
 
 from ingot.hlo import dim
 from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import LEAVES, Expr, make, substitute, walk
+from ingot.kernel.expr import LEAVES, make, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
-from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.ir import LoopKernel, Pass, Store
+from ingot.kernel.rewrite import AxisSubstitution, ExprSubstitution, applied
 from ingot.kernel.schedule.vector_axis import has_short_rows
 from ingot.support.records import replace
 
@@ -71,7 +71,7 @@ def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
 
 def _without_loops(kernel: LoopKernel) -> LoopKernel:
     stores: list[Store] = []
-    finished: dict[Expr, Expr] = {}
+    finished = ExprSubstitution({})
     for item in kernel.passes:
         stores += _written_out(item, kernel, finished)
     return replace(kernel, passes=(Pass((), (), tuple(stores)),))
@@ -90,18 +90,19 @@ def _size(inner: list[Pass]) -> int | None:
     return nodes if nodes <= MAX_NODES and expensive <= MAX_EXPENSIVE else None
 
 
-def _written_out(item: Pass, kernel: LoopKernel, finished: dict[Expr, Expr]) -> list[Store]:
+def _written_out(item: Pass, kernel: LoopKernel, finished: ExprSubstitution) -> list[Store]:
     """Return a pass's stores at each of its points; its reductions go to `finished`."""
     points = [item] if not item.axes else _points(item)
-    stores = [_finished(store, finished) for point in points for store in point.stores]
+    stores = [finished.store(store) for point in points for store in point.stores]
     names = frozenset(axis.name for axis in kernel.grid)
     for number, reduction in enumerate(item.reductions):
-        values = tuple(substitute(init, finished) for init in reduction.inits)
+        values = finished.exprs(reduction.inits)
         for point in points:
-            values = _step(point.reductions[number], values, finished)
+            inputs = finished.exprs(point.reductions[number].inputs)
+            values = applied(reduction.combiner, (*values, *inputs))
         for place, value in enumerate(values):
             leaf = make("reduced", value.dtype, (), (reduction.number, place, names))
-            finished[leaf] = value
+            finished.add(leaf, value)
     return stores
 
 
@@ -113,24 +114,6 @@ def _points(item: Pass) -> list[Pass]:
         ranges.append(range(axis.extent))
     names = [axis.name for axis in item.axes]
     return [
-        Renamer(dict(zip(names, place, strict=True)), {}).sweep(item) for place in product(*ranges)
+        AxisSubstitution(dict(zip(names, place, strict=True))).sweep(item)
+        for place in product(*ranges)
     ]
-
-
-def _step(
-    reduction: Reduction, values: tuple[Expr, ...], finished: dict[Expr, Expr]
-) -> tuple[Expr, ...]:
-    """Return the accumulators after one more element."""
-    inputs = tuple(substitute(value, finished) for value in reduction.inputs)
-    given = (*values, *inputs)
-    results = reduction.combiner.results
-    arguments: dict[Expr, Expr] = {
-        leaf: given[leaf.payload] for leaf in walk(results) if leaf.op == "argument"
-    }
-    return tuple(substitute(result, arguments) for result in results)
-
-
-def _finished(store: Store, finished: dict[Expr, Expr]) -> Store:
-    mask = substitute(store.mask, finished) if store.mask is not None else None
-    values = tuple(substitute(value, finished) for value in store.values)
-    return replace(store, value=substitute(store.value, finished), values=values, mask=mask)

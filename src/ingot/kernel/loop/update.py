@@ -15,7 +15,7 @@ from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, substitute, walk
+from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
 from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
@@ -30,6 +30,7 @@ from ingot.kernel.pull.place import (
 )
 from ingot.kernel.pull.pull import puller_of
 from ingot.kernel.pull.puller import Puller
+from ingot.kernel.rewrite import applied
 
 
 def build_update_kernel(fused: Computation) -> LoopKernel:
@@ -100,13 +101,9 @@ def _joint_stores(
         ex.load(first + number, element, update.dtype, used, mask)
         for number, update in enumerate(updates)
     ]
-    arguments += updates
-    replacements: dict[Expr, Expr] = {
-        item: arguments[item.payload] for item in walk(combiner.results) if item.op == "argument"
-    }
     return tuple(
-        Store(first + number, element, substitute(result, replacements), values, mask)
-        for number, result in enumerate(combiner.results)
+        Store(first + number, element, result, values, mask)
+        for number, result in enumerate(applied(combiner, (*arguments, *updates)))
     )
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Access, Expr, walk
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
+from ingot.kernel.rewrite import Rewriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,17 @@ def interior(operand: Expr, axes: tuple[str, ...]) -> Interior | None:
             if bound is None:
                 return None
             bounds[part] = bound
-    bare = {item: _bare(item) for item in loads}
-    return Interior(ex.substitute(operand, bare), tuple(bounds.values()))
+    return Interior(_Unmasking().expr(operand), tuple(bounds.values()))
+
+
+class _Unmasking(Rewriter):
+    """Takes the masks of loads away."""
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression, a load without its mask."""
+        if item.op == "load" and item.payload.masked:
+            return ex.unmasked(item, args)
+        return super().node(item, args)
 
 
 def _parts(mask: Expr) -> Iterator[Expr]:
@@ -82,8 +92,3 @@ def _bound(condition: Expr, axes: tuple[str, ...]) -> Bound | None:
         if step < 0:
             at_last.add(axis)
     return Bound(condition, frozenset(at_last))
-
-
-def _bare(load: Expr) -> Expr:
-    access: Access = load.payload
-    return ex.load(access.buffer, access.index, load.dtype, load.args[1:])

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.loop.inside import read_inside
+from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.pieces import Range
 from ingot.support.records import replace
 
@@ -26,7 +26,7 @@ def from_beginning(
     """Return a kernel of one piece: the passes of `kernel` as they are in the ranges of axes."""
     starts = {name: Dim.symbol(name) + first for name, (first, _) in ranges.items() if first}
     if starts:
-        passes = tuple(map(Renamer(starts, {}).sweep, passes))
+        passes = tuple(map(AxisSubstitution(starts).sweep, passes))
     grid = tuple(Axis(axis.name, _length(axis, ranges)) for axis in kernel.grid)
     return read_inside(replace(kernel, grid=grid, passes=passes))
 

@@ -20,12 +20,14 @@ from itertools import pairwise
 import numpy as np
 
 from ingot.hlo.dim import Dim, exact_quotient, never_negative, symbols_of
+from ingot.hlo.dtype import DType
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import record, replace
 
 MAX_PIECES = 8
@@ -223,35 +225,22 @@ def _narrowed(item: Pass, ranges: tuple[tuple[str, Range], ...]) -> Pass:
     return Narrower(dict(ranges)).sweep(item)
 
 
-class Narrower:
+class Narrower(Rewriter):
     """Simplifies expressions by what is known of axes."""
 
     def __init__(self, ranges: Mapping[str, Range]) -> None:
         """Know that each named axis stays within its range."""
+        super().__init__()
         self.ranges = ranges
-        self.memo: dict[Expr, Expr] = {}
 
-    def sweep(self, item: Pass) -> Pass:
-        """Return a pass of stores without the choices that are known."""
-        stores = [self.store(store) for store in item.stores]
-        return replace(item, stores=tuple(store for store in stores if store is not None))
-
-    def store(self, old: Store) -> Store | None:
-        """Return a store without the choices that are known, None where it is never made."""
-        mask = self.expr(old.mask) if old.mask is not None else None
-        known = _truth(mask) if mask is not None else True
-        if known is False:
-            return None
-        values = tuple(map(self.expr, old.values))
-        value = self.expr(old.value)
-        return replace(old, value=value, values=values, mask=None if known else mask)
-
-    def expr(self, root: Expr) -> Expr:
-        """Return an expression without the choices that are known."""
-        for item in walk((root,)):
-            if item not in self.memo:
-                self.memo[item] = self.node(item, tuple(self.memo[arg] for arg in item.args))
-        return self.memo[root]
+    def stores(self, old: tuple[Store, ...]) -> tuple[Store, ...]:
+        """Return the stores that are made; where a mask holds there is none."""
+        found: list[Store] = []
+        for store in super().stores(old):
+            known = None if store.mask is None else _truth(store.mask)
+            if known is not False:
+                found.append(replace(store, mask=None) if known else store)
+        return tuple(found)
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return one expression on arguments that are simplified."""
@@ -260,7 +249,8 @@ class Narrower:
             if known is not None:
                 return _known(known)
         elif item.op in ("and", "or"):
-            return _junction(item, args)
+            found = _junction(args, is_and=item.op == "and")
+            return super().node(item, args) if found is None else found
         elif item.op == "select":
             known = _truth(args[0])
             if known is not None:
@@ -268,8 +258,8 @@ class Narrower:
         elif item.op == "load" and item.payload.masked:
             known = _truth(args[0])
             if known is not None:
-                return _load(item, args, known)
-        return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+                return ex.unmasked(item, args) if known else _zero(item.dtype)
+        return super().node(item, args)
 
     def _compare(self, node: Expr) -> bool | None:
         """Return what a comparison gives everywhere in the ranges, or None."""
@@ -335,18 +325,14 @@ def _truth(value: Expr) -> bool | None:
     return value is _known(True) or (value is not _known(False) and bool(value.payload.value))
 
 
-def _junction(item: Expr, args: tuple[Expr, ...]) -> Expr:
-    """Return a conjunction or disjunction of predicates without what is known."""
-    is_and = item.op == "and"
+def _junction(args: tuple[Expr, ...], *, is_and: bool) -> Expr | None:
+    """Return a conjunction or disjunction of predicates, one of which is known, else None."""
     for known, other in (args, args[::-1]):
         truth = _truth(known) if known.dtype.name == "pred" else None
         if truth is not None:
             return other if truth is is_and else known
-    return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+    return None
 
 
-def _load(item: Expr, args: tuple[Expr, ...], is_read: bool) -> Expr:
-    if not is_read:
-        return ex.constant(item.dtype.numpy.type(0))
-    access = item.payload
-    return ex.load(access.buffer, access.index, item.dtype, args[1:])
+def _zero(element: DType) -> Expr:
+    return ex.constant(element.numpy.type(0))

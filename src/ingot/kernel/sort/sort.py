@@ -23,6 +23,7 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.kernel.pull.pull import combiner_exprs
+from ingot.kernel.rewrite import substitute
 
 MAX_CHUNKS = 32
 """Chunks at most: each has scratch for a row of its own."""
@@ -165,7 +166,7 @@ def keyed_form(kernel: SortKernel) -> KeyedForm | str:
     descending = compare.payload.direction == "GT"
     if given[1] in walk((left,)):
         left, right, descending = right, left, not descending
-    if ex.substitute(left, {given[0]: given[1]}) is not right or not _is_key(left, given[0]):
+    if substitute(left, {given[0]: given[1]}) is not right or not _is_key(left, given[0]):
         return "its comparator does not compare one simple key of the first operand"
     if left.dtype.is_float and compare.payload.type != "TOTALORDER":
         return "its order of floats is partial"

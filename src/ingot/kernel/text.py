@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel IR as text: what `Executable.as_text("kernel")` shows, `parse` reads, and names are of.
+
+Equal kernels have equal texts and different ones different texts, so the text's hash is a
+kernel's name (`fingerprint`), and `parse_kernel(kernel_text(kernel)) == kernel`.
+
+A kernel has a header and, in braces, its buffers and what it does::
+
+    loop over [@0 < n] {
+      b0 = in f32[40*n]
+      b1 = out f32[n]
+      pass over [@1 < 40] {
+        v0 = f32 load b0[40*@0+@1]
+        v1 = f32 constant(0.0)
+        v2 = f32 argument(0)
+        v3 = f32 argument(1)
+        v4 = f32 add(v2, v3)
+        r0 = reduce (v0) from (v1) by (v4)
+      }
+      pass over [] {
+        v5 = f32 reduced r0.0 over [@0]
+        b1[@0] = v5
+      }
+    }
+
+As in HLO a line gives an expression a name and says its element type; arguments come first. A name
+stands for its expression wherever it is used, in later passes too. In the grammar below `x,*` is a
+list with commas, `x*` some of them one after the other, and what stands between slashes may be
+absent::
+
+    loop         /serial/ loop over [axis,*] {
+                   buffer* kept* /parameters/ /convolution/ pass* }
+    pass         /running/ pass over [axis,*] { (value | reduction | store)* }
+    contraction  contraction over [axis,*] in type {            the axes: batch, m, n, k
+                   buffer* /patches/ /convolution/ value* lhs = vN value* rhs = vN
+                   (value | store)* }
+    sort         sort (bN,*) over [index,*] {          the extents: outer, length, inner
+                   buffer* value* before = vN }
+    fft          fft KIND of index times [integer,*] in type { buffer* }
+    top-k        top-k largest|least integer of [index, index] { buffer* }
+
+    axis         @name < index
+    buffer       bN = in|out type[index]
+    kept         bN = kept type[index]
+    parameters   parameters [name,*]
+    patches      patches [axis,*] by [axis,*] along m|k
+    convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
+                   groups=… window={…} /of_filter/
+    reduction    rN = reduce (vN,*) from (vN,*) by (vN,*)    inputs, initial values, combiner
+    store        bN[index] /with (vN,*)/ = vN /if vN/ /by (vN,*)/           mask and combiner
+    value        vN = type constant(…)                          a number, or its bits as 0x…
+                 vN = s64 index(index) /with (vN,*)/
+                 vN = type load bN[index] /with (vN,*)/ /if vN/
+                 vN = type reduced rN.N over [@name,*]
+                 vN = type argument(N)
+                 vN = type accumulator over [@name,*]
+                 vN = type opcode(vN,*), attribute=…            an elementwise op, as in HLO
+    index        a `Dim` of axes `@…`, sizes, and the values `$0`, `$1` … that stand in `with`
+
+Invariant: each distinct expression is written once, so the text is linear in the kernel's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from ingot.formats.hlo_text.attribute_text import plan
+from ingot.formats.hlo_text.window_text import write_window
+from ingot.hlo.dim import Dim
+from ingot.hlo.opdef import NO_ATTRIBUTES, find
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import (
+    Axis,
+    Buffer,
+    ContractionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    Pass,
+    PlainConvolution,
+    SortKernel,
+    Store,
+    TopKKernel,
+)
+from ingot.kernel.scalar_text import scalar_text
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """Return the text of a kernel, several lines."""
+    writer = _Writer()
+    if isinstance(kernel, LoopKernel):
+        writer.loop(kernel)
+    elif isinstance(kernel, ContractionKernel):
+        writer.contraction(kernel)
+    elif isinstance(kernel, SortKernel):
+        writer.sort(kernel)
+    elif isinstance(kernel, FftKernel):
+        writer.fft(kernel)
+    else:
+        writer.top_k(kernel)
+    writer.lines.append("}\n")
+    return "\n".join(writer.lines)
+
+
+class _Writer:
+    """The lines written so far, and the names of the expressions in them."""
+
+    __slots__ = ("lines", "names")
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[Expr, str] = {}
+
+    def loop(self, kernel: LoopKernel) -> None:
+        serial = "serial " if kernel.serial else ""
+        self.lines.append(f"{serial}loop over [{_axes(kernel.grid)}] {{")
+        self._buffers(kernel.buffers)
+        for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
+            self.lines.append(f"  b{number} = kept {buffer.dtype.name}[{buffer.size}]")
+        if kernel.parameters:
+            self.lines.append(f"  parameters [{', '.join(kernel.parameters)}]")
+        if kernel.convolution is not None:
+            self.lines.append(_convolution(kernel.convolution))
+        for item in kernel.passes:
+            self._pass(item)
+
+    def contraction(self, kernel: ContractionKernel) -> None:
+        axes = _axes((kernel.batch, kernel.m, kernel.n, kernel.k))
+        self.lines.append(f"contraction over [{axes}] in {kernel.accumulate.name} {{")
+        self._buffers(kernel.buffers)
+        patches = kernel.patches
+        if patches is not None:
+            along = "k" if patches.along_k else "m"
+            m, k = _axes(patches.m), _axes(patches.k)
+            self.lines.append(f"  patches [{m}] by [{k}] along {along}")
+        if kernel.convolution is not None:
+            self.lines.append(_convolution(kernel.convolution))
+        self.lines.append(f"  lhs = {self._value(kernel.lhs, '  ')}")
+        self.lines.append(f"  rhs = {self._value(kernel.rhs, '  ')}")
+        for store in kernel.stores:
+            self._store(store, "  ")
+
+    def sort(self, kernel: SortKernel) -> None:
+        operands = ", ".join([f"b{number}" for number in kernel.operands])
+        extents = f"{kernel.outer}, {kernel.length}, {kernel.inner}"
+        self.lines.append(f"sort ({operands}) over [{extents}] {{")
+        self._buffers(kernel.buffers)
+        self.lines.append(f"  before = {self._value(kernel.comparator, '  ')}")
+
+    def fft(self, kernel: FftKernel) -> None:
+        lengths = ", ".join(map(str, kernel.lengths))
+        head = f"fft {kernel.kind} of {kernel.batch} times [{lengths}]"
+        self.lines.append(f"{head} in {kernel.element.name} {{")
+        self._buffers(kernel.buffers)
+
+    def top_k(self, kernel: TopKKernel) -> None:
+        which = "largest" if kernel.largest else "least"
+        self.lines.append(f"top-k {which} {kernel.k} of [{kernel.rows}, {kernel.length}] {{")
+        self._buffers(kernel.buffers)
+
+    def _buffers(self, buffers: tuple[Buffer, ...]) -> None:
+        for number, buffer in enumerate(buffers):
+            word = "out" if buffer.is_output else "in"
+            self.lines.append(f"  b{number} = {word} {buffer.dtype.name}[{buffer.size}]")
+
+    def _pass(self, item: Pass) -> None:
+        word = "running pass" if item.is_running else "pass"
+        self.lines.append(f"  {word} over [{_axes(item.axes)}] {{")
+        for fold in item.reductions:
+            inputs = self._values(fold.inputs, "    ")
+            inits = self._values(fold.inits, "    ")
+            results = self._values(fold.combiner.results, "    ")
+            text = f"    r{fold.number} = reduce ({inputs}) from ({inits}) by ({results})"
+            self.lines.append(text)
+        for store in item.stores:
+            self._store(store, "    ")
+        self.lines.append("  }")
+
+    def _store(self, store: Store, indent: str) -> None:
+        target = f"{indent}b{store.buffer}[{store.index}]"
+        if store.values:
+            target += f" with ({self._values(store.values, indent)})"
+        text = f"{target} = {self._value(store.value, indent)}"
+        if store.mask is not None:
+            text += f" if {self._value(store.mask, indent)}"
+        if store.combiner is not None:
+            text += f" by ({self._values(store.combiner.results, indent)})"
+        self.lines.append(text)
+
+    def _values(self, roots: tuple[Expr, ...], indent: str) -> str:
+        return ", ".join([self._value(root, indent) for root in roots])
+
+    def _value(self, root: Expr, indent: str) -> str:
+        """Return the name of an expression; what has none yet is written before."""
+        names = self.names
+        name = names.get(root)
+        if name is not None:
+            return name
+        lines = self.lines
+        for item in walk((root,)):
+            if item not in names:
+                name = f"v{len(names)}"
+                lines.append(f"{indent}{name} = {item.dtype.name} {self._operation(item)}")
+                names[item] = name
+        return names[root]
+
+    def _operation(self, item: Expr) -> str:
+        """Return what an expression does with its arguments, which have names."""
+        op, payload, names = item.op, item.payload, self.names
+        if op == "load":
+            if not item.args:
+                return f"load b{payload.buffer}[{payload.index}]"
+            args = [names[arg] for arg in item.args]
+            mask = f" if {args.pop(0)}" if payload.masked else ""
+            values = f" with ({', '.join(args)})" if args else ""
+            return f"load b{payload.buffer}[{payload.index}]{values}{mask}"
+        if op == "constant":
+            return f"constant({scalar_text(payload)})"
+        args = ", ".join([names[arg] for arg in item.args])
+        if op == "index":
+            return f"index({payload}) with ({args})" if args else f"index({payload})"
+        if op == "reduced":
+            axes = ", ".join(sorted(payload[2]))
+            return f"reduced r{payload[0]}.{payload[1]} over [{axes}]"
+        if op == "argument":
+            return f"argument({payload})"
+        if op == "accumulator":
+            return f"accumulator over [{', '.join(payload)}]"
+        attributes = "" if payload is NO_ATTRIBUTES else _attributes(op, payload)
+        return f"{op}({args}){attributes}"
+
+
+def _axes(axes: tuple[Axis, ...]) -> str:
+    return ", ".join([f"{axis.name} < {axis.extent}" for axis in axes])
+
+
+@lru_cache(maxsize=1 << 10)
+def _attributes(op: str, attributes: Any) -> str:
+    """Return the attributes of an op as HLO text has them."""
+    rows = [(row, getattr(attributes, row.field)) for row in plan(find(op))]
+    return "".join(
+        f", {row.name}={row.codec.write(value, str)}" for row, value in rows if value != row.default
+    )
+
+
+def _convolution(given: PlainConvolution) -> str:
+    parts = (
+        f"  convolution b{given.image} * b{given.taps}, batch={given.batch}",
+        f"sizes={_integers(given.sizes)} results={_integers(given.results)}",
+        f"channels={given.channels} features={given.features} groups={given.groups}",
+        f"window={write_window(given.window)}",
+        *["of_filter"] * given.is_of_filter,
+    )
+    return " ".join(parts)
+
+
+def _integers(numbers: Iterable[int | Dim]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"

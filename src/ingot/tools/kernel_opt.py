@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ingot opt` on kernels: runs kernel passes on the text of kernels and prints what they leave.
+
+A file holds one kernel, or several after their labels, as `ingot opt --stage=kernel` prints them.
+Kernel passes are for loops; other kernels are printed as they are.
+
+Invariant: what is printed can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingot.client.compile import default_context
+from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass, passes_for
+from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
+from ingot.kernel.text import kernel_text
+from ingot.kernel.verifier import verify_kernel
+from ingot.support.diagnostics import ExecutionError
+from ingot.support.text import did_you_mean
+from ingot.tools.changes import Changes
+from ingot.tools.passes import split_list
+
+FORMAT = "kernel"
+"""What the options call the text of kernels."""
+
+SUFFIX = ".kernel"
+"""How names of files with it end."""
+
+
+def optimized(text: str, source_name: str, passes: str, changes: Changes | None) -> str:
+    """Return kernels as passes leave them, as text.
+
+    Args:
+        text: of the kernels.
+        source_name: what errors call it.
+        passes: names, with commas between them; empty: all kernel passes that a kernel goes
+            through when it is compiled.
+        changes: is shown what each pass changes.
+
+    Raises:
+        ParseError: the text is not that of kernels.
+        ExecutionError: INGOT0520 there is no such pass.
+        InternalError: INGOT0932 a pass left a kernel that is not valid.
+    """
+    chosen = [_kernel_pass(name.strip()) for name in split_list(passes)]
+    if not is_listing(text):
+        return kernel_text(_run(parse_kernel(text, source_name), chosen, changes, ""))
+    kernels = parse_kernels(text, source_name)
+    made = {name: _run(kernel, chosen, changes, name) for name, kernel in kernels.items()}
+    return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in made.items())
+
+
+def summaries() -> Iterator[tuple[str, str]]:
+    """Yield the name of each kernel pass and what it does."""
+    for item in KERNEL_PASSES:
+        yield item.name, (item.run.__doc__ or "").strip().split("\n")[0]
+
+
+def _kernel_pass(name: str) -> KernelPass:
+    known = {item.name: item for item in KERNEL_PASSES}
+    if name not in known:
+        raise ExecutionError(
+            f"there is no kernel pass '{name}'",
+            code="INGOT0520",
+            hint=did_you_mean(name, known) or f"these are all: {', '.join(known)}",
+        )
+    return known[name]
+
+
+def _run(kernel: Kernel, chosen: list[KernelPass], changes: Changes | None, label: str) -> Kernel:
+    if not isinstance(kernel, LoopKernel):
+        return kernel
+    context = default_context()
+    for item in chosen or passes_for(kernel.convolution is not None):
+        if not context.may_run(item.name):
+            continue
+        made = item.run(kernel)
+        verify_kernel(made, item.name)
+        if changes is not None:
+            changes.see_kernel(item.name, label, kernel_text(kernel), kernel_text(made))
+        kernel = made
+    return kernel
