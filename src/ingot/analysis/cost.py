@@ -61,7 +61,7 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
     opcode = instruction.opcode
     if opcode == "dot":
         lhs = instruction.operands[0].shape
-        given: DotAttributes = instruction.attributes
+        given = instruction.as_(DotAttributes)
         contracted = dim.product(lhs.dims[place] for place in given.lhs_contracting_dims)
         return instruction.shape.size * contracted * 2
     if opcode == "convolution":

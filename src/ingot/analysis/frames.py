@@ -96,7 +96,7 @@ class FrameMap:
     def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
         """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
         operand = user.operands[0].shape
-        given: ReduceAttributes = user.attributes
+        given = user.as_(ReduceAttributes)
         places = given.dimensions
         extents = tuple(operand.dims[place] for place in sorted(places))
         if extents in self.reduce_axes:
@@ -127,7 +127,7 @@ def grid_of(frame: Frame) -> frozenset[int]:
 
 
 def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given: DimensionsAttributes = user.attributes
+    given = user.as_(DimensionsAttributes)
     return [tuple(frame[place] for place in given.dimensions)]
 
 
@@ -137,7 +137,7 @@ def _bitcast_convert(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame
 
 
 def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given: DimensionsAttributes = user.attributes
+    given = user.as_(DimensionsAttributes)
     operand = [ONE] * len(frame)
     for result_place, operand_place in enumerate(given.dimensions):
         operand[operand_place] = frame[result_place]
@@ -156,7 +156,7 @@ def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]
 
 def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     operand = user.operands[0].shape
-    given: ReduceAttributes = user.attributes
+    given = user.as_(ReduceAttributes)
     places = sorted(given.dimensions)
     axes = frames.reduction_axes(user, frame)
     inner = dict(zip(places, axes, strict=True))

@@ -101,7 +101,7 @@ def _ops(computation: Computation) -> Iterator[Instruction]:
 
 
 def _slice(op: Instruction) -> Iterator[Pair]:
-    given: SliceAttributes = op.attributes
+    given = op.as_(SliceAttributes)
     for (start, limit, _), size in zip(given.slice, op.operands[0].shape.dims, strict=True):
         yield start, limit
         yield limit, size
@@ -116,7 +116,7 @@ def _update(op: Instruction) -> Iterator[Pair]:
 
 
 def _gather(op: Instruction) -> Iterator[Pair]:
-    given: GatherAttributes = op.attributes
+    given = op.as_(GatherAttributes)
     for pair in zip(given.slice_sizes, op.operands[0].shape.dims, strict=True):
         # An empty operand is all right where there are no indices either.
         if pair[0] != 1:
@@ -124,7 +124,7 @@ def _gather(op: Instruction) -> Iterator[Pair]:
 
 
 def _topk(op: Instruction) -> Iterator[Pair]:
-    given: TopKAttributes = op.attributes
+    given = op.as_(TopKAttributes)
     yield given.k, op.operands[0].shape.dims[-1]
 
 

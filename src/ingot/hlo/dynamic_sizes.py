@@ -184,7 +184,7 @@ def _reduce_window(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 
 def _dot(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    numbers: DotAttributes = op.attributes
+    numbers = op.as_(DotAttributes)
     lhs, rhs = (operand.shape.rank for operand in op.operands)
     left = (*numbers.lhs_batch_dims, *numbers.lhs_free_dims(lhs))
     found = {left.index(n): size for n, size in given[0].items() if n in left}

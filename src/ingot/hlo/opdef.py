@@ -21,10 +21,10 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum, IntEnum, auto
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import VerifyError
+from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import record
 
 MAX_SHAPE_BYTES = 1 << 62
@@ -110,6 +110,15 @@ class NoAttributes:
 
 NO_ATTRIBUTES = NoAttributes()
 
+Attributes = TypeVar("Attributes")
+
+
+def wrong_attributes(opcode: str, attributes: object, wanted: type[Any]) -> InternalError:
+    """Return the error of an op whose attributes are asked for as another class than theirs."""
+    have = type(attributes).__name__
+    message = f"attributes of {opcode} are {have}, not {wanted.__name__}"
+    return InternalError(message, code="INGOT0934")
+
 
 class OpView(NamedTuple):
     """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
@@ -118,6 +127,13 @@ class OpView(NamedTuple):
     operands: tuple[Shape, ...]
     attributes: Any
     declared: Shape | None = None
+
+    def as_(self, wanted: type[Attributes]) -> Attributes:
+        """Return the attributes, typed; InternalError INGOT0934 if they are of another class."""
+        attributes = self.attributes
+        if attributes.__class__ is wanted:
+            return attributes
+        raise wrong_attributes(self.opcode, attributes, wanted)
 
     def given(self) -> Shape:
         """Return the declared shape of an op that cannot infer it."""

@@ -135,7 +135,7 @@ def summed_type(left: DType, right: DType, result: DType) -> DType:
 
 def _infer_dot(view: OpView) -> Shape:
     lhs, rhs = view.operands
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     require(
         len(given.lhs_batch_dims) == len(given.rhs_batch_dims),
         "dot_general_c1",
@@ -190,7 +190,7 @@ def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> Non
 
 def _infer_convolution(view: OpView) -> Shape:
     lhs, rhs = view.operands
-    given: ConvolutionAttributes = view.attributes
+    given = view.as_(ConvolutionAttributes)
     _require_labels(lhs, rhs, given)
     labels, groups, batches = given.labels, given.feature_group_count, given.batch_group_count
     require(groups > 0, "convolution_c21", f"feature_group_count {groups}")

@@ -38,7 +38,7 @@ class RaggedDotAttributes(DotAttributes):
 def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, Shape]:
     """Check the dimension numbers of both operands; `skipped` ones of the rhs go nowhere."""
     lhs, rhs = view.operands[:2]
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     for shape, places in (
         (lhs, (*given.lhs_batch_dims, *given.lhs_contracting_dims)),
         (rhs, (*given.rhs_batch_dims, *given.rhs_contracting_dims, *skipped)),
@@ -58,7 +58,7 @@ def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, S
 
 
 def _infer_ragged(view: OpView) -> Shape:
-    given: RaggedDotAttributes = view.attributes
+    given = view.as_(RaggedDotAttributes)
     require(len(given.lhs_ragged_dims) == 1, "ragged_dot_c1", "one ragged dimension of the lhs")
     lhs, rhs = _check("ragged_dot", view, given.rhs_group_dims)
     sizes = view.operands[2]
@@ -85,7 +85,7 @@ def _infer_ragged(view: OpView) -> Shape:
 
 
 def _infer_scaled(view: OpView) -> Shape:
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     lhs, rhs = _check("scaled_dot", view, ())
     for operand, scale in ((lhs, view.operands[2]), (rhs, view.operands[3])):
         real = not (operand.dtype.is_complex or scale.dtype.is_complex)

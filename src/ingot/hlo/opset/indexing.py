@@ -213,7 +213,7 @@ def _batch_sizes(numbers: IndexMap, indices: Shape) -> list[int | Dim]:
 
 def _infer_gather(view: OpView) -> Shape:
     operand, indices = view.operands
-    given: GatherAttributes = view.attributes
+    given = view.as_(GatherAttributes)
     numbers = given.index_map
     require(indices.dtype.is_integer, "gather_i2", f"gather indices are {indices}")
     vectors = 1 if numbers.index_vector_dim < indices.rank else 0
@@ -240,7 +240,7 @@ def _infer_scatter(view: OpView) -> Shape:
     require(len(view.operands) == 2 * count + 1, "scatter_c5", "scatter: inputs, indices, updates")
     inputs, indices = view.operands[:count], view.operands[count]
     updates = view.operands[count + 1 :]
-    given: ScatterAttributes = view.attributes
+    given = view.as_(ScatterAttributes)
     numbers = given.index_map
     first, update = inputs[0], updates[0]
     require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are {indices}")

@@ -55,7 +55,7 @@ class SizesAttributes:
 def _infer_broadcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    attributes: DimensionsAttributes = view.attributes
+    attributes = view.as_(DimensionsAttributes)
     places = attributes.dimensions
     if operand.dtype is not given.dtype:
         require(False, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
@@ -121,7 +121,7 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
 
 def _infer_transpose(view: OpView) -> Shape:
     (operand,) = view.operands
-    given: DimensionsAttributes = view.attributes
+    given = view.as_(DimensionsAttributes)
     order = given.dimensions
     require(
         sorted(order) == list(range(operand.rank)),
@@ -174,7 +174,7 @@ def _infer_pad(view: OpView) -> Shape:
 
 def _infer_concatenate(view: OpView) -> Shape:
     first = view.operands[0]
-    given: DimensionsAttributes = view.attributes
+    given = view.as_(DimensionsAttributes)
     require(len(given.dimensions) == 1, "concatenate_c4", "one dimension number")
     (place,) = given.dimensions
     require(0 <= place < first.rank, "concatenate_c4", f"dimension {place} of {first}")

@@ -96,7 +96,7 @@ def _given(view: OpView) -> Shape:
 
 def _infer_custom_call(view: OpView) -> Shape:
     given = view.given()
-    attributes: CustomCallAttributes = view.attributes
+    attributes = view.as_(CustomCallAttributes)
     require_known(view, given)
     results = dict(given.leaves())
     for output, number, inner in attributes.aliases():
@@ -124,7 +124,7 @@ def _infer_tuple(view: OpView) -> Shape:
 
 def _infer_element(view: OpView) -> Shape:
     (operand,) = view.operands
-    given: IndexAttributes = view.attributes
+    given = view.as_(IndexAttributes)
     index = given.index
     if not operand.is_tuple:
         require(False, "get_tuple_element_i1", f"get-tuple-element of {operand}")

@@ -63,7 +63,7 @@ def _infer_fft(view: OpView) -> Shape:
 
 
 def _infer_scan(view: OpView) -> Shape:
-    given: ScanAttributes = view.attributes
+    given = view.as_(ScanAttributes)
     count = given.num_carries
     require(0 <= count <= len(view.operands), "scan_c1", f"{count} carries")
     first = len(view.operands) - count

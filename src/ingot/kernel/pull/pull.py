@@ -61,7 +61,7 @@ def _is_computed(instruction: Instruction) -> bool:
 def _combined(instruction: Instruction, memo: dict[Instruction, Expr]) -> Expr:
     """Return an instruction of a scalar computation as an expression over its operands'."""
     if instruction.opcode == "constant":
-        given: ConstantAttributes = instruction.attributes
+        given = instruction.as_(ConstantAttributes)
         return ex.constant(given.literal.scalar)
     if not _is_computed(instruction):
         raise _not_elementwise(instruction)

@@ -47,7 +47,7 @@ def _parameter(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
     del place
-    given: ConstantAttributes = instruction.attributes
+    given = instruction.as_(ConstantAttributes)
     if given.literal.is_splat:
         return ex.constant(given.literal.scalar)
     raise UnsupportedError(
@@ -58,19 +58,19 @@ def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
 
 
 def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: IotaAttributes = instruction.attributes
+    given = instruction.as_(IotaAttributes)
     value = position_value(place.index[given.iota_dimension], place)
     return converted(value, instruction.shape.dtype)
 
 
 def _broadcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     index = tuple(place.index[number] for number in given.dimensions)
     return puller.value(instruction.operands[0], place.at(index))
 
 
 def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     index: list[int | Dim] = [0] * len(place.index)
     for result_place, operand_place in enumerate(given.dimensions):
         index[operand_place] = place.index[result_place]
@@ -84,7 +84,7 @@ def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 
 def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     index = tuple(
         size - 1 - position if number in given.dimensions else position
         for number, (position, size) in enumerate(
@@ -95,7 +95,7 @@ def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 
 def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: SliceAttributes = instruction.attributes
+    given = instruction.as_(SliceAttributes)
     index = tuple(
         start + position * stride
         for position, (start, _, stride) in zip(place.index, given.slice, strict=True)
@@ -105,7 +105,7 @@ def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand, filler = instruction.operands
-    given: PadAttributes = instruction.attributes
+    given = instruction.as_(PadAttributes)
     index: list[int | Dim] = []
     mask: Expr | None = None
     for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
@@ -140,7 +140,7 @@ def unpadded(
 
 
 def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     (axis,) = given.dimensions
     position = position_value(place.index[axis], place)
     start: int | Dim = 0
@@ -217,7 +217,7 @@ def _part(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
     del place
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     (number,) = given.dimensions
     size = instruction.operands[0].shape.dims[number]
     return converted(ex.index(size), instruction.shape.dtype)
@@ -225,7 +225,7 @@ def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     source = instruction.operands[0]
-    given: IndexAttributes = instruction.attributes
+    given = instruction.as_(IndexAttributes)
     if source in puller.reductions:
         return puller.reductions[source][given.index]
     if source.opcode == "tuple":

@@ -99,7 +99,7 @@ def is_fusible(instruction: Instruction) -> bool:
     if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter", *ALONE):
         return False
     if opcode == "constant":
-        given: ConstantAttributes = instruction.attributes
+        given = instruction.as_(ConstantAttributes)
         return given.literal.is_splat
     if opcode == "bitcast":
         # Complex numbers seen as real ones are what lies in memory.

@@ -83,7 +83,7 @@ class Side:
 
 def sides_of(dot: Instruction) -> tuple[Side, Side]:
     """Return both operands of a dot."""
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     lhs, rhs = dot.operands
     return (
         Side(lhs, given.lhs_batch_dims, given.lhs_contracting_dims),

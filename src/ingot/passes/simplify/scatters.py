@@ -40,7 +40,7 @@ class ScatterSimplifier(Expander):
 def _is_simple(scatter: Instruction) -> bool:
     if len(scatter.operands) != 3 or not all(o.shape.is_static for o in scatter.operands):
         return False
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, indices, updates = scatter.operands
     starts = len(given.scatter_dims_to_operand_dims)
     body = given.to_apply.post_order()
@@ -56,7 +56,7 @@ def _is_simple(scatter: Instruction) -> bool:
 
 def _window(scatter: Instruction) -> tuple[int, ...]:
     """Return the sizes of the window in the operand."""
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, _, updates = scatter.operands
     sizes = iter([updates.shape.static_dims[number] for number in given.update_window_dims])
     dropped = (*given.inserted_window_dims, *given.input_batching_dims)
@@ -64,7 +64,7 @@ def _window(scatter: Instruction) -> tuple[int, ...]:
 
 
 def _update(scatter: Instruction, build: Builder) -> Instruction:
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, indices, updates = scatter.operands
     window = _window(scatter)
     if indices.shape.dtype not in (S32, S64):
