@@ -12,12 +12,12 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.support.records import record
 
-_WINDOWED = frozenset({"dynamic-slice", "gather", "slice"})
-_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+_WINDOWED = ops_with(Trait.SUBSET_EXTRACTION)
+_IN_PLACE = ops_with(FusionClass.IN_PLACE)
 
 
 @record

@@ -25,12 +25,14 @@ from dataclasses import dataclass, field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 
 ONE = -1
 Frame = tuple[int, ...]
+
+_ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class FrameMap:
     def note_operand(self, user: Instruction, operand: Instruction) -> None:
         """Record how `user`, whose own frame is known, reads one of its operands."""
         frame = self.frames.get(user)
-        if frame is not None and user.has(Trait.ELEMENTWISE) and user.opcode not in _RULES:
+        if frame is not None and user.opcode in _ELEMENTWISE:
             self.note(operand, frame)
             return
         for other, place in zip(user.operands, self.operand_frames(user), strict=True):
@@ -89,7 +91,7 @@ class FrameMap:
             return [frame]
         if rule is not None and frame is not None:
             return rule(self, user, frame)
-        if user.has(Trait.ELEMENTWISE) and frame is not None:
+        if user.opcode in _ELEMENTWISE and frame is not None:
             return [frame if operand.shape.dims else () for operand in user.operands]
         return [() if not operand.shape.dims else None for operand in user.operands]
 

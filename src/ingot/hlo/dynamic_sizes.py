@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.opset.contraction import ConvolutionLabels, DotAttributes
 from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.support.diagnostics import UnsupportedError
+
+_ELEMENTWISE = ops_with(Trait.ELEMENTWISE, also=("map",))
 
 Sizes = dict[int, int | Dim]
 """Size by dimension, for the dynamic dimensions of an array."""
@@ -71,7 +73,7 @@ def rule_of(op: Instruction) -> DynamicRule | None:
 
 def is_elementwise(op: Instruction) -> bool:
     """Whether elements of a result depend on those of the same place: operands join in size."""
-    return op.has(Trait.ELEMENTWISE) or op.opcode in ("map", "stochastic-convert")
+    return op.opcode in _ELEMENTWISE
 
 
 def refused(op: Instruction, what: str) -> UnsupportedError:

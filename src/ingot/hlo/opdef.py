@@ -19,10 +19,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from enum import Enum, IntEnum, auto
+from enum import Enum, auto
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, register
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import record
@@ -47,20 +48,6 @@ FAMILIES = (
     "transforms",
     "linalg",
 )
-
-
-class Trait(IntEnum):
-    """What passes may assume of every instruction of an op; an integer, which hashes fast."""
-
-    ELEMENTWISE = auto()  # output element i depends on element i of each operand
-    COMMUTATIVE = auto()
-    ASSOCIATIVE = auto()  # on integers; on floats only under a licence
-    IDEMPOTENT = auto()  # f(f(x)) == f(x)
-    SHAPING = auto()  # moves elements, computes nothing
-    SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
-    COLLECTIVE = auto()
-    NEEDS_SHAPE = auto()  # the result shape is given, not inferred
-    EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
 
 
 class Codec(Enum):
@@ -156,6 +143,8 @@ class OpDef:
         attributes: the attribute dataclass.
         infer: result shape from operand shapes and attributes; raises VerifyError with the label.
         traits: what passes may assume.
+        fusion: what a kernel does with it.
+        regions: what it does with the computations that it refers to.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
         results: labels of what the result's dimensions and its element type must be.
@@ -172,6 +161,8 @@ class OpDef:
     attributes: type[Any]
     infer: Infer
     traits: frozenset[Trait]
+    fusion: FusionClass
+    regions: RegionKind
     spec: str
     doc: str
     callees: tuple[tuple[str, bool], ...]
@@ -279,6 +270,8 @@ def define(
     infer: Infer,
     attributes: type[Any] = NoAttributes,
     traits: frozenset[Trait] | set[Trait] = frozenset(),
+    fusion: FusionClass = FusionClass.NONE,
+    regions: RegionKind = RegionKind.NONE,
     spec: str = "",
     doc: str = "",
     results: str | tuple[str, str] = "c1",
@@ -295,15 +288,20 @@ def define(
     both = (arity, arity) if isinstance(arity, int) else arity
     callees = _callees(attributes)
     may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
+    if bool(callees) != (regions is not RegionKind.NONE):
+        raise InternalError(f"{name} does not say what it does with computations", code="INGOT0934")
+    if fusion is FusionClass.NONE and Trait.ELEMENTWISE in traits:
+        fusion = FusionClass.ELEMENTWISE
     kept, place = frozenset(traits), spec or name
     prefix = label_prefix(place)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
-        name, family, both, attributes, infer, kept, place, doc, callees, may_act,
-        labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
+        name, family, both, attributes, infer, kept, fusion, regions, place, doc, callees,
+        may_act, labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
+    register(name, (*kept, fusion, regions))
     return entry
 
 

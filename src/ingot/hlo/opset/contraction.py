@@ -10,6 +10,7 @@ import re
 
 from ingot.hlo import dim
 from ingot.hlo.dtype import C64, C128, F32, F64, DType, Kind
+from ingot.hlo.interfaces import FusionClass, Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.windows import require_window
 from ingot.hlo.shape import Shape
@@ -216,7 +217,9 @@ def _infer_convolution(view: OpView) -> Shape:
 
 define("dot", family=FAMILY, arity=2, infer=_infer_dot, attributes=DotAttributes,
        results="c12", spec="dot_general",
+       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
        doc="sums of products over contracting dimensions")  # fmt: skip
 define("convolution", family=FAMILY, arity=2, infer=_infer_convolution,
        results="c25", attributes=ConvolutionAttributes,
+       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
        doc="sums of products over windows")  # fmt: skip

@@ -12,6 +12,7 @@ CHLO `ragged_dot`.
 from __future__ import annotations
 
 from ingot.hlo import dim
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.contraction import DotAttributes, product_type
 from ingot.hlo.shape import Shape
@@ -108,7 +109,8 @@ def _infer_scaled(view: OpView) -> Shape:
 
 
 define("ragged-dot", family=FAMILY, arity=3, infer=_infer_ragged, attributes=RaggedDotAttributes,
-       results="c5",
+       results="c5", traits={Trait.CONTRACTION},
        doc="a dot per group of neighbouring rows")  # fmt: skip
 define("scaled-dot", family=FAMILY, arity=4, infer=_infer_scaled, attributes=DotAttributes,
-       results="c2", doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip
+       results="c2", traits={Trait.CONTRACTION},
+       doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip

@@ -14,6 +14,7 @@ from itertools import pairwise
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
@@ -290,14 +291,15 @@ def _infer_topk(view: OpView) -> Shape:
 
 
 define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
-       results=("c22", "c23"),
+       results=("c22", "c23"), traits={Trait.SUBSET_EXTRACTION}, fusion=FusionClass.INJECTIVE,
        doc="windows of the operand at computed places, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
        attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
+       fusion=FusionClass.IN_PLACE, regions=RegionKind.ELEMENT,
        doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
-       results="c2", counts="c1",
+       results="c2", counts="c1", fusion=FusionClass.OPAQUE, regions=RegionKind.ELEMENT,
        doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip
 define("topk", family=FAMILY, arity=1, infer=_infer_topk, attributes=TopKAttributes,
-       results="c3",
+       results="c3", fusion=FusionClass.OPAQUE,
        doc="k greatest (or least) elements of the last dimension, with their indices")  # fmt: skip

@@ -9,12 +9,15 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
+from ingot.hlo.interfaces import FusionClass
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
 FAMILY = "shaping"
 _S, _N = Trait.SHAPING, Trait.NEEDS_SHAPE
+_VIEWS = {Trait.VIEW, Trait.RESHAPE_LIKE}
+_INJECTIVE = FusionClass.INJECTIVE
 
 
 @record
@@ -249,33 +252,41 @@ def _infer_dynamic_update_slice(view: OpView) -> Shape:
 
 _DIMS = DimensionsAttributes
 define("broadcast", family=FAMILY, arity=1, infer=_infer_broadcast, attributes=_DIMS,
-       results="c2", traits={_S, _N}, spec="broadcast_in_dim",
+       results="c2", traits={_S, _N}, fusion=_INJECTIVE, spec="broadcast_in_dim",
        doc="repeats along new dimensions")  # fmt: skip
-define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N},
+define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N} | _VIEWS,
+       fusion=_INJECTIVE,
        doc="other dimensions, same row-major elements")  # fmt: skip
-define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N}, results="c1",
+define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N} | _VIEWS,
+       fusion=_INJECTIVE, results="c1",
        doc="same buffer seen as another shape")  # fmt: skip
 define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
+       fusion=_INJECTIVE,
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
-       results=("c3", "c1"), traits={_S},
+       results=("c3", "c1"), traits={_S}, fusion=_INJECTIVE,
        doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
 define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
-       traits={_S}, doc="reverses dimensions")  # fmt: skip
+       traits={_S}, fusion=_INJECTIVE, doc="reverses dimensions")  # fmt: skip
 define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
-       results=("c5", "c1"), traits={_S}, doc="a strided box")  # fmt: skip
+       results=("c5", "c1"), traits={_S, Trait.SUBSET_EXTRACTION}, fusion=_INJECTIVE,
+       doc="a strided box")  # fmt: skip
 define("pad", family=FAMILY, arity=2, infer=_infer_pad, attributes=PadAttributes,
-       results=("c4", "c1"), traits={_S}, doc="borders and gaps filled with a value")  # fmt: skip
+       results=("c4", "c1"), traits={_S}, fusion=_INJECTIVE,
+       doc="borders and gaps filled with a value")  # fmt: skip
 define("concatenate", family=FAMILY, arity=(1, None), infer=_infer_concatenate, attributes=_DIMS,
-       results=("c6", "c5"), counts="c3", traits={_S},
+       results=("c6", "c5"), counts="c3", traits={_S}, fusion=_INJECTIVE,
        doc="operands one after the other along a dimension")  # fmt: skip
 define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttributes,
-       traits={_N}, doc="0, 1, 2 … along a dimension")  # fmt: skip
+       traits={_N, Trait.CONSTANT_LIKE}, fusion=_INJECTIVE,
+       doc="0, 1, 2 … along a dimension")  # fmt: skip
 define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size, attributes=_DIMS,
-       results="o1",
+       results="o1", fusion=_INJECTIVE,
        doc="the size of one dimension, at run time")  # fmt: skip
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
-       attributes=SizesAttributes, traits={_S}, results=("c5", "c1"),
+       attributes=SizesAttributes, traits={_S, Trait.SUBSET_EXTRACTION}, fusion=_INJECTIVE,
+       results=("c5", "c1"),
        doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
+       fusion=FusionClass.IN_PLACE,
        doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip

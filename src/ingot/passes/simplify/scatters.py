@@ -18,8 +18,8 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import product
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
@@ -37,6 +37,9 @@ class ScatterSimplifier(Expander):
         return _update(op, build) if _is_simple(op) else op
 
 
+_POINTWISE = ops_with(Trait.LEAF, Trait.ELEMENTWISE)
+
+
 def _is_simple(scatter: Instruction) -> bool:
     if len(scatter.operands) != 3 or not all(o.shape.is_static for o in scatter.operands):
         return False
@@ -50,7 +53,7 @@ def _is_simple(scatter: Instruction) -> bool:
         and product(_window(scatter)) == updates.shape.size
         and updates.shape.size != 0
         and not given.input_batching_dims
-        and all(i.opcode in ("parameter", "constant") or i.has(Trait.ELEMENTWISE) for i in body)
+        and all(i.opcode in _POINTWISE for i in body)
     )
 
 

@@ -21,6 +21,7 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, C128
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -63,9 +64,7 @@ def _touches(instruction: Instruction) -> bool:
     return has_complex(instruction.shape) or any(has_complex(o.shape) for o in instruction.operands)
 
 
-_KEPT = frozenset(
-    {"parameter", "constant", "tuple", "get-tuple-element", "real", "imag", "complex"}
-)
+_KEPT = ops_with(Trait.LEAF, Trait.TUPLE, also=("real", "imag", "complex"))
 
 
 def _is_move(instruction: Instruction) -> bool:
@@ -79,7 +78,7 @@ def _is_move(instruction: Instruction) -> bool:
 
 def _is_pair(value: Instruction) -> bool:
     """Whether arithmetic gives a complex number: its parts are at hand."""
-    computed = value.opcode in RULES and value.opcode not in MOVES | _KEPT
+    computed = value.opcode in RULES and value.opcode not in MOVES and value.opcode not in _KEPT
     return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
@@ -139,7 +138,7 @@ def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instr
     """
     found: set[Instruction] = set()
     for instruction in reversed(order):
-        is_move = instruction.opcode in ("tuple", "get-tuple-element") or _is_move(instruction)
+        is_move = instruction.has(Trait.TUPLE) or _is_move(instruction)
         if not is_move or (instruction.is_root and instruction is not root):
             continue
         if all(user in found or _takes_whole(user) for user in instruction.users):
