@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import ProjectedPermutation, Trait, ops_with
 from ingot.hlo.opset.reduction import ReduceAttributes
-from ingot.hlo.opset.shaping import DimensionsAttributes
 
 ONE = -1
 Frame = tuple[int, ...]
@@ -93,6 +92,9 @@ class FrameMap:
             return rule(self, user, frame)
         if user.opcode in _ELEMENTWISE and frame is not None:
             return [frame if operand.shape.dims else () for operand in user.operands]
+        indexing = user.definition.indexing
+        if isinstance(indexing, ProjectedPermutation) and frame is not None:
+            return [tuple([frame[number] for number in indexing.dims(user)])]
         return [() if not operand.shape.dims else None for operand in user.operands]
 
     def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
@@ -128,22 +130,9 @@ def grid_of(frame: Frame) -> frozenset[int]:
     return frozenset(axis for axis in frame if axis != ONE)
 
 
-def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given = user.as_(DimensionsAttributes)
-    return [tuple(frame[place] for place in given.dimensions)]
-
-
 def _bitcast_convert(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     same = user.operands[0].shape.dims == user.shape.dims
     return [frame if same else None]
-
-
-def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given = user.as_(DimensionsAttributes)
-    operand = [ONE] * len(frame)
-    for result_place, operand_place in enumerate(given.dimensions):
-        operand[operand_place] = frame[result_place]
-    return [tuple(operand)]
 
 
 def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
@@ -170,8 +159,6 @@ def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | N
 
 _RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {
     "bitcast-convert": _bitcast_convert,
-    "broadcast": _broadcast,
-    "transpose": _transpose,
     "reshape": _reshape,
     "reduce": _reduce,
 }

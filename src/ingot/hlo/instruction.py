@@ -126,7 +126,7 @@ class Instruction:
             IotaAttributes(iota_dimension=0)
         """
         attributes = self.attributes
-        if attributes.__class__ is wanted:
+        if isinstance(attributes, wanted):
             return attributes
         raise wrong_attributes(self.opcode, attributes, wanted)
 

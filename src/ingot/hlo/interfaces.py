@@ -24,6 +24,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING
+
+from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ingot.hlo.dim import Dim
+    from ingot.hlo.instruction import Instruction
 
 
 class Trait(IntEnum):
@@ -73,6 +82,38 @@ class RegionKind(Enum):
     DEVICE = "it joins elements of several devices"
     ASYNC = "it is named again: an `async-start` runs it"
     FOREIGN = "code that is registered under a name runs them"
+
+
+@record
+class IndexingMap:
+    """Where a shaping op with one operand takes each element of its result from.
+
+    Attributes:
+        index: the operand's index of the element at an index of the result; one `int` or `Dim` per
+            dimension, whatever the sizes are.
+    """
+
+    index: Callable[[Instruction, tuple[int | Dim, ...]], tuple[int | Dim, ...]]
+
+
+@record
+class ProjectedPermutation:
+    """An indexing map that only picks and permutes dimensions of the result.
+
+    Frames, sizes and indices all follow it: what is true of a dimension of the result is true of
+    the operand's dimension along which it runs. (The name is that of MLIR's AffineMap.)
+
+    Attributes:
+        dims: the dimension of the result that runs along each dimension of the operand.
+    """
+
+    dims: Callable[[Instruction], tuple[int, ...]]
+
+    def index(
+        self, instruction: Instruction, index: tuple[int | Dim, ...]
+    ) -> tuple[int | Dim, ...]:
+        """Return the operand's index of the element at `index` of the result."""
+        return tuple([index[number] for number in self.dims(instruction)])
 
 
 Interface = Trait | FusionClass | RegionKind

@@ -23,7 +23,14 @@ from enum import Enum, auto
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, register
+from ingot.hlo.interfaces import (
+    FusionClass,
+    IndexingMap,
+    ProjectedPermutation,
+    RegionKind,
+    Trait,
+    register,
+)
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import record
@@ -118,7 +125,7 @@ class OpView(NamedTuple):
     def as_(self, wanted: type[Attributes]) -> Attributes:
         """Return the attributes, typed; InternalError INGOT0934 if they are of another class."""
         attributes = self.attributes
-        if attributes.__class__ is wanted:
+        if isinstance(attributes, wanted):
             return attributes
         raise wrong_attributes(self.opcode, attributes, wanted)
 
@@ -145,6 +152,7 @@ class OpDef:
         traits: what passes may assume.
         fusion: what a kernel does with it.
         regions: what it does with the computations that it refers to.
+        indexing: where an element of the result comes from, if that is its one operand alone.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
         results: labels of what the result's dimensions and its element type must be.
@@ -163,6 +171,7 @@ class OpDef:
     traits: frozenset[Trait]
     fusion: FusionClass
     regions: RegionKind
+    indexing: IndexingMap | ProjectedPermutation | None
     spec: str
     doc: str
     callees: tuple[tuple[str, bool], ...]
@@ -272,6 +281,7 @@ def define(
     traits: frozenset[Trait] | set[Trait] = frozenset(),
     fusion: FusionClass = FusionClass.NONE,
     regions: RegionKind = RegionKind.NONE,
+    indexing: IndexingMap | ProjectedPermutation | None = None,
     spec: str = "",
     doc: str = "",
     results: str | tuple[str, str] = "c1",
@@ -292,13 +302,15 @@ def define(
         raise InternalError(f"{name} does not say what it does with computations", code="INGOT0934")
     if fusion is FusionClass.NONE and Trait.ELEMENTWISE in traits:
         fusion = FusionClass.ELEMENTWISE
+    if indexing is not None:
+        fusion = FusionClass.INJECTIVE
     kept, place = frozenset(traits), spec or name
     prefix = label_prefix(place)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
-        name, family, both, attributes, infer, kept, fusion, regions, place, doc, callees,
-        may_act, labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
+        name, family, both, attributes, infer, kept, fusion, regions, indexing, place, doc,
+        callees, may_act, labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
     register(name, (*kept, fusion, regions))

@@ -6,13 +6,18 @@ Source: StableHLO specification (labels as there), XLA operation semantics for t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.hlo.interfaces import FusionClass
+from ingot.hlo.interfaces import FusionClass, IndexingMap, ProjectedPermutation
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
 
 FAMILY = "shaping"
 _S, _N = Trait.SHAPING, Trait.NEEDS_SHAPE
@@ -250,9 +255,42 @@ def _infer_dynamic_update_slice(view: OpView) -> Shape:
     return operand
 
 
+def _broadcast_dims(op: Instruction) -> tuple[int, ...]:
+    return op.as_(DimensionsAttributes).dimensions
+
+
+def _transpose_dims(op: Instruction) -> tuple[int, ...]:
+    order = op.as_(DimensionsAttributes).dimensions
+    dims = [0] * len(order)
+    for result, operand in enumerate(order):
+        dims[operand] = result
+    return tuple(dims)
+
+
+def _reverse_index(op: Instruction, index: tuple[int | Dim, ...]) -> tuple[int | Dim, ...]:
+    reversed_dims = op.as_(DimensionsAttributes).dimensions
+    return tuple(
+        [
+            size - 1 - position if number in reversed_dims else position
+            for number, (position, size) in enumerate(zip(index, op.shape.dims, strict=True))
+        ]
+    )
+
+
+def _slice_index(op: Instruction, index: tuple[int | Dim, ...]) -> tuple[int | Dim, ...]:
+    bounds = op.as_(SliceAttributes).slice
+    return tuple(
+        [
+            start + position * stride
+            for position, (start, _, stride) in zip(index, bounds, strict=True)
+        ]
+    )
+
+
 _DIMS = DimensionsAttributes
 define("broadcast", family=FAMILY, arity=1, infer=_infer_broadcast, attributes=_DIMS,
-       results="c2", traits={_S, _N}, fusion=_INJECTIVE, spec="broadcast_in_dim",
+       results="c2", traits={_S, _N}, spec="broadcast_in_dim",
+       indexing=ProjectedPermutation(_broadcast_dims),
        doc="repeats along new dimensions")  # fmt: skip
 define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N} | _VIEWS,
        fusion=_INJECTIVE,
@@ -264,13 +302,13 @@ define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, 
        fusion=_INJECTIVE,
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
-       results=("c3", "c1"), traits={_S}, fusion=_INJECTIVE,
+       results=("c3", "c1"), traits={_S}, indexing=ProjectedPermutation(_transpose_dims),
        doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
 define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
-       traits={_S}, fusion=_INJECTIVE, doc="reverses dimensions")  # fmt: skip
+       traits={_S}, indexing=IndexingMap(_reverse_index), doc="reverses dimensions")  # fmt: skip
 define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
-       results=("c5", "c1"), traits={_S, Trait.SUBSET_EXTRACTION}, fusion=_INJECTIVE,
-       doc="a strided box")  # fmt: skip
+       results=("c5", "c1"), traits={_S, Trait.SUBSET_EXTRACTION},
+       indexing=IndexingMap(_slice_index), doc="a strided box")  # fmt: skip
 define("pad", family=FAMILY, arity=2, infer=_infer_pad, attributes=PadAttributes,
        results=("c4", "c1"), traits={_S}, fusion=_INJECTIVE,
        doc="borders and gaps filled with a value")  # fmt: skip

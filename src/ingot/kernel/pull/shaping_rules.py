@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulling rules of leaves and of ops that only move elements: they change the index.
 
-One rule per opcode, in `SHAPING`. Ops that leave gaps (pad, concatenate) add a mask, so that no
-load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
+One rule per opcode, in `SHAPING`, but for ops whose row of the op table has the indexing map of
+their one operand: `mapped` follows that. Ops that leave gaps (pad, concatenate) add a mask, so that
+no load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
 strides.
 """
 
@@ -19,7 +20,6 @@ from ingot.hlo.opset.shaping import (
     DimensionsAttributes,
     IotaAttributes,
     PadAttributes,
-    SliceAttributes,
 )
 from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
 from ingot.kernel import expr as ex
@@ -63,44 +63,18 @@ def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
     return converted(value, instruction.shape.dtype)
 
 
-def _broadcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given = instruction.as_(DimensionsAttributes)
-    index = tuple(place.index[number] for number in given.dimensions)
+def mapped(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    """Return the operand's value where the op's indexing map says."""
+    indexing = instruction.definition.indexing
+    assert indexing is not None, instruction
+    index = indexing.index(instruction, place.index)
     return puller.value(instruction.operands[0], place.at(index))
-
-
-def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given = instruction.as_(DimensionsAttributes)
-    index: list[int | Dim] = [0] * len(place.index)
-    for result_place, operand_place in enumerate(given.dimensions):
-        index[operand_place] = place.index[result_place]
-    return puller.value(instruction.operands[0], place.at(tuple(index)))
 
 
 def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
     index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, puller.extents)
     return puller.value(operand, place.at(index))
-
-
-def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given = instruction.as_(DimensionsAttributes)
-    index = tuple(
-        size - 1 - position if number in given.dimensions else position
-        for number, (position, size) in enumerate(
-            zip(place.index, instruction.shape.dims, strict=True)
-        )
-    )
-    return puller.value(instruction.operands[0], place.at(index))
-
-
-def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given = instruction.as_(SliceAttributes)
-    index = tuple(
-        start + position * stride
-        for position, (start, _, stride) in zip(place.index, given.slice, strict=True)
-    )
-    return puller.value(instruction.operands[0], place.at(index))
 
 
 def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
@@ -241,13 +215,9 @@ SHAPING: Mapping[str, Rule] = {
     "parameter": _parameter,
     "constant": _constant,
     "iota": _iota,
-    "broadcast": _broadcast,
-    "transpose": _transpose,
     "reshape": _reshape,
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast_convert,
-    "reverse": _reverse,
-    "slice": _slice,
     "pad": _pad,
     "concatenate": _concatenate,
     "get-dimension-size": _dimension_size,

@@ -28,7 +28,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.forms import Forms, has_complex
 from ingot.passes.expand.complex_expander.products import stays_complex
-from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site
+from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of
 from ingot.passes.simplify.inline import replace_by_call
 
 
@@ -78,7 +78,7 @@ def _is_move(instruction: Instruction) -> bool:
 
 def _is_pair(value: Instruction) -> bool:
     """Whether arithmetic gives a complex number: its parts are at hand."""
-    computed = value.opcode in RULES and value.opcode not in MOVES and value.opcode not in _KEPT
+    computed = value.opcode in RULES and value.opcode not in _KEPT
     return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
@@ -88,7 +88,7 @@ def _is_split(instruction: Instruction) -> bool:
         return False
     if stays_complex(instruction):
         return False
-    return instruction.opcode in RULES or instruction.opcode == "fusion"
+    return rule_of(instruction.opcode) is not None or instruction.opcode == "fusion"
 
 
 def _split_in_place(computation: Computation, versions: Versions) -> None:
@@ -114,7 +114,7 @@ def _split(computation: Computation, versions: Versions) -> Forms:
 
 def _split_one(site: Site, stays: bool) -> None:
     instruction, forms = site.instruction, site.forms
-    rule = RULES.get(instruction.opcode)
+    rule = rule_of(instruction.opcode)
     if rule is None or (stays and _is_move(instruction)):
         for number, operand in enumerate(instruction.operands):
             whole = forms.whole(forms.of(operand))
@@ -128,7 +128,7 @@ def _split_one(site: Site, stays: bool) -> None:
 
 
 def _takes_whole(user: Instruction) -> bool:
-    return user.opcode not in RULES or stays_complex(user)
+    return rule_of(user.opcode) is None or stays_complex(user)
 
 
 def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
