@@ -29,7 +29,13 @@ from ingot.passes.fusion.legality import (
     why_not,
     why_not_output,
 )
-from ingot.passes.fusion.recompute import RESHAPES, STEPS, is_cheap_to_recompute, places_in
+from ingot.passes.fusion.recompute import (
+    LITERALS,
+    RESHAPES,
+    STEPS,
+    is_cheap_to_recompute,
+    places_in,
+)
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
@@ -160,7 +166,7 @@ def _may_pull_everywhere(
         return True
     if producer.opcode in _COSTLY:
         return False
-    if producer.opcode in ("broadcast", "iota"):
+    if producer.opcode in LITERALS:
         return True
     return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
 

@@ -20,6 +20,7 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.recompute import (
+    LITERALS,
     RESHAPE_MOVES,
     STEPS,
     is_repeated,
@@ -89,8 +90,6 @@ _SLOW = ops_with(Trait.LONG_LATENCY)
 _FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
 _VARIADIC = ops_with(FusionClass.REDUCTION, FusionClass.OPAQUE, also=("scatter",))
 """Ops whose kernels may have a tuple as result."""
-
-_LITERAL = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
 
 
 def is_fusible(instruction: Instruction) -> bool:
@@ -216,7 +215,7 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
 
 def _why_not_places(producer: Instruction, group: Group) -> str:
     """A scan by doubling reads each step at two places of the next: 2^n places after n steps."""
-    if producer.opcode in _LITERAL:
+    if producer.opcode in LITERALS:
         return ""
     places = places_in(group, producer)
     if max(map(_spreads, places), default=0) > MAX_SPREADS:

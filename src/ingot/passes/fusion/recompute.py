@@ -31,6 +31,9 @@ RESHAPE_MOVES = 8
 """Moves that a reshape counts as: six of them, one inside the other, give 2^6 divisions."""
 
 
+LITERALS = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
+"""Ops that cost no memory: what they give is known wherever it is needed, or repeats."""
+
 RESHAPES = ops_with(Trait.RESHAPE_LIKE)
 STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 """Ops that a point of a kernel computes from what its operands are at that point."""

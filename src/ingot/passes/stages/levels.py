@@ -26,7 +26,7 @@ from ingot.hlo.size_definitions import (
 from ingot.support.levels import assign_levels
 from ingot.support.records import record
 
-VIEWS = frozenset({"parameter", "tuple", "get-tuple-element"})
+VIEWS = ops_with(Trait.TUPLE, also=("parameter",))
 """Values that are handed on between stages as they are, and in no stage by themselves."""
 
 _CONTROL = ops_with(RegionKind.BRANCH)
