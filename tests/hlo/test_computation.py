@@ -15,6 +15,8 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction, Metadata
 from ingot.hlo.module import Module
+from ingot.hlo.opdef import OpView
+from ingot.hlo.opset.shaping import DimensionsAttributes, SliceAttributes
 from ingot.hlo.verifier import verify, verify_computation
 from ingot.support.diagnostics import InternalError, VerifyError
 
@@ -247,3 +249,16 @@ def test_another_shape_is_no_replacement() -> None:
     b.build(b.abs(y))
     with pytest.raises(InternalError, match="replaced by"):
         b.computation.replace(y, b.convert_to(x, "f64"))
+
+
+def test_attributes_are_typed_or_refused() -> None:
+    b = Builder("main")
+    turned = b.transpose(b.parameter(0, "f32[2,3]"), dimensions=(1, 0))
+    view = OpView("transpose", (turned.operands[0].shape,), turned.attributes)
+    for asked in (turned, view):
+        assert asked.as_(DimensionsAttributes).dimensions == (1, 0)
+        with pytest.raises(
+            InternalError, match="transpose are DimensionsAttributes, not Slice"
+        ) as e:
+            asked.as_(SliceAttributes)
+        assert e.value.diagnostic.code == "INGOT0934"

@@ -37,6 +37,7 @@ from typing import TypeAlias
 
 from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
@@ -45,8 +46,8 @@ from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
 
-FIRST_OPERAND_VIEWS = frozenset({"bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
-VIEWS = FIRST_OPERAND_VIEWS | {"tuple", "get-tuple-element"}
+FIRST_OPERAND_VIEWS = ops_with(Trait.VIEW)
+VIEWS = ops_with(Trait.VIEW, Trait.TUPLE)
 
 
 @dataclass(slots=True, eq=False)

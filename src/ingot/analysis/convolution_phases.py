@@ -88,7 +88,7 @@ def runs_whole_in_f32(convolution: Instruction) -> bool:
 
 
 def _runs_in_any_type(convolution: Instruction) -> bool:
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     lhs, rhs = convolution.operands
     if given.batch_group_count > 1:
         return False
@@ -100,7 +100,7 @@ def _runs_in_any_type(convolution: Instruction) -> bool:
 
 def _suits(convolution: Instruction) -> bool:
     """Whether features, channels and lines fill the driver's blocks."""
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     weights = dict(zip(given.labels.rhs, convolution.operands[1].shape.dims, strict=True))
     results = dict(zip(given.labels.output, convolution.shape.dims, strict=True))
     channels, features = weights["i"], weights["o"]

@@ -12,12 +12,12 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.support.records import record
 
-_WINDOWED = frozenset({"dynamic-slice", "gather", "slice"})
-_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+_WINDOWED = ops_with(Trait.SUBSET_EXTRACTION)
+_IN_PLACE = ops_with(FusionClass.IN_PLACE)
 
 
 @record
@@ -61,7 +61,7 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
     opcode = instruction.opcode
     if opcode == "dot":
         lhs = instruction.operands[0].shape
-        given: DotAttributes = instruction.attributes
+        given = instruction.as_(DotAttributes)
         contracted = dim.product(lhs.dims[place] for place in given.lhs_contracting_dims)
         return instruction.shape.size * contracted * 2
     if opcode == "convolution":

@@ -25,13 +25,14 @@ from dataclasses import dataclass, field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import ProjectedPermutation, Trait, ops_with
 from ingot.hlo.opset.reduction import ReduceAttributes
-from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.support.records import fresh
 
 ONE = -1
 Frame = tuple[int, ...]
+
+_ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class FrameMap:
     def note_operand(self, user: Instruction, operand: Instruction) -> None:
         """Record how `user`, whose own frame is known, reads one of its operands."""
         frame = self.frames.get(user)
-        if frame is not None and user.has(Trait.ELEMENTWISE) and user.opcode not in _RULES:
+        if frame is not None and user.opcode in _ELEMENTWISE:
             self.note(operand, frame)
             return
         for other, place in zip(user.operands, self.operand_frames(user), strict=True):
@@ -90,14 +91,17 @@ class FrameMap:
             return [frame]
         if rule is not None and frame is not None:
             return rule(self, user, frame)
-        if user.has(Trait.ELEMENTWISE) and frame is not None:
+        if user.opcode in _ELEMENTWISE and frame is not None:
             return [frame if operand.shape.dims else () for operand in user.operands]
+        indexing = user.definition.indexing
+        if isinstance(indexing, ProjectedPermutation) and frame is not None:
+            return [tuple([frame[number] for number in indexing.dims(user)])]
         return [() if not operand.shape.dims else None for operand in user.operands]
 
     def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
         """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
         operand = user.operands[0].shape
-        given: ReduceAttributes = user.attributes
+        given = user.as_(ReduceAttributes)
         places = given.dimensions
         extents = tuple(operand.dims[place] for place in sorted(places))
         if extents in self.reduce_axes:
@@ -127,22 +131,9 @@ def grid_of(frame: Frame) -> frozenset[int]:
     return frozenset(axis for axis in frame if axis != ONE)
 
 
-def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given: DimensionsAttributes = user.attributes
-    return [tuple(frame[place] for place in given.dimensions)]
-
-
 def _bitcast_convert(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     same = user.operands[0].shape.dims == user.shape.dims
     return [frame if same else None]
-
-
-def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    given: DimensionsAttributes = user.attributes
-    operand = [ONE] * len(frame)
-    for result_place, operand_place in enumerate(given.dimensions):
-        operand[operand_place] = frame[result_place]
-    return [tuple(operand)]
 
 
 def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
@@ -157,7 +148,7 @@ def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]
 
 def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     operand = user.operands[0].shape
-    given: ReduceAttributes = user.attributes
+    given = user.as_(ReduceAttributes)
     places = sorted(given.dimensions)
     axes = frames.reduction_axes(user, frame)
     inner = dict(zip(places, axes, strict=True))
@@ -169,8 +160,6 @@ def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | N
 
 _RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {
     "bitcast-convert": _bitcast_convert,
-    "broadcast": _broadcast,
-    "transpose": _transpose,
     "reshape": _reshape,
     "reduce": _reduce,
 }

@@ -28,16 +28,21 @@ from typing import TypeAlias
 from ingot.analysis.aliasing import Path
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import fact
 
-_NO_ELEMENT_ORDER = frozenset(
+_NO_ELEMENT_ORDER = ops_with(
     # Kernels of these write outputs in other orders than one element after the other.
-    {"dot", "convolution", "reduce", "reduce-window", "scatter", "sort", "dynamic-update-slice",
-     "select-and-scatter", "custom-call", "while", "fusion", "fft", "topk", "cholesky",
-     "triangular-solve"}
-)  # fmt: skip
+    FusionClass.CONTRACTION,
+    FusionClass.REDUCTION,
+    FusionClass.IN_PLACE,
+    FusionClass.OPAQUE,
+    RegionKind.BRANCH,
+    RegionKind.FUSION,
+    RegionKind.FOREIGN,
+    also=("select-and-scatter", "cholesky", "triangular-solve"),
+)
 
 Sharing: TypeAlias = tuple[dict[Path, int], frozenset[int]]
 

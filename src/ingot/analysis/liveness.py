@@ -32,6 +32,7 @@ from ingot.analysis.failures import may_fail, may_fail_to_start, surviving_alias
 from ingot.analysis.in_place import shared_operands
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.support.records import fresh, record
 from ingot.support.trampoline import Recursion, run
@@ -41,7 +42,7 @@ Segment: TypeAlias = tuple[int, int]  # first and last time, both included
 
 BEFORE = -1
 FOREVER = 1 << 60
-_NOTHING = frozenset({"parameter", "constant"})
+_NOTHING = ops_with(Trait.LEAF)
 
 
 class EdgeKind(Enum):

@@ -38,7 +38,7 @@ def prefixes_of(item: Instruction) -> Prefixes | None:
     """Return how a `reduce-window` scans, or None if it does not."""
     if item.opcode != "reduce-window":
         return None
-    given: ReduceWindowAttributes = item.attributes
+    given = item.as_(ReduceWindowAttributes)
     places = [n for n, one in enumerate(given.window) if one != WindowDimension(1)]
     if len(places) != 1:
         return None

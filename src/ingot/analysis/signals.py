@@ -17,7 +17,7 @@ from ingot.hlo.opset.contraction import ConvolutionAttributes
 
 def is_signal(convolution: Instruction) -> bool:
     """Whether a convolution is one of signals, padded or not."""
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     if len(given.window) != 1 or given.feature_group_count * given.batch_group_count != 1:
         return False
     (one,) = given.window

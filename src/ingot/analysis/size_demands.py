@@ -19,6 +19,7 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, TopKAttributes
 from ingot.hlo.opset.shaping import SliceAttributes
@@ -60,7 +61,7 @@ def _regions(entry: Computation) -> Iterator[Computation]:
     stack, seen = [entry], {entry}
     while stack:
         for instruction in stack.pop().actors:
-            if instruction.opcode not in ("while", "conditional", "call"):
+            if instruction.opcode not in _RUN:
                 continue
             for called in instruction.called_computations:
                 if called not in seen:
@@ -101,7 +102,7 @@ def _ops(computation: Computation) -> Iterator[Instruction]:
 
 
 def _slice(op: Instruction) -> Iterator[Pair]:
-    given: SliceAttributes = op.attributes
+    given = op.as_(SliceAttributes)
     for (start, limit, _), size in zip(given.slice, op.operands[0].shape.dims, strict=True):
         yield start, limit
         yield limit, size
@@ -116,7 +117,7 @@ def _update(op: Instruction) -> Iterator[Pair]:
 
 
 def _gather(op: Instruction) -> Iterator[Pair]:
-    given: GatherAttributes = op.attributes
+    given = op.as_(GatherAttributes)
     for pair in zip(given.slice_sizes, op.operands[0].shape.dims, strict=True):
         # An empty operand is all right where there are no indices either.
         if pair[0] != 1:
@@ -124,11 +125,14 @@ def _gather(op: Instruction) -> Iterator[Pair]:
 
 
 def _topk(op: Instruction) -> Iterator[Pair]:
-    given: TopKAttributes = op.attributes
+    given = op.as_(TopKAttributes)
     yield given.k, op.operands[0].shape.dims[-1]
 
 
-_HANDED_ON = {"parameter", "tuple", "get-tuple-element"}
+_RUN = ops_with(RegionKind.BRANCH, RegionKind.CALL)
+"""Ops whose computations the host program runs."""
+
+_HANDED_ON = ops_with(Trait.LEAF, Trait.TUPLE)
 """Ops that make nothing: the sizes of their results are those of others."""
 
 _RULES: dict[str, Callable[[Instruction], Iterator[Pair]]] = {

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
@@ -36,15 +37,10 @@ MAX_NEST = 24
 TOO_HIGH = 1 << 30
 """The height of what is no part of a register loop."""
 
-VIEWS = frozenset(
-    {
-        "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape",
-        "opt-barrier", "add-dependency", "after-all",
-    }
-)  # fmt: skip
+VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, also=("after-all",))
 """Ops that do nothing at run time."""
 
-CONTROL = frozenset({"while", "conditional"})
+CONTROL = ops_with(RegionKind.BRANCH)
 """Ops whose computations are scheduled."""
 
 

@@ -26,16 +26,18 @@ from ingot.artifact.steps import (
 from ingot.cpu.code import RegisterLoop
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
-from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sites import sites
 from ingot.cpu.sizes import require_bound, result_sizes
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 
-_STRAIGHT = VIEWS | {"fusion", "copy"}
+_STRAIGHT = ops_with(
+    Trait.LEAF, Trait.TUPLE, Trait.VIEW, RegionKind.FUSION, also=("after-all", "copy")
+)
 
 
 def host_steps(

@@ -44,7 +44,7 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
 @evaluates("triangular-solve")
 def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Substitution: the first unknown, then the next with what is known put in."""
-    given: TriangularSolveAttributes = op.attributes
+    given = op.as_(TriangularSolveAttributes)
     a, b = (_wide(operand, op.shape.dtype) for operand in operands)
     a = np.tril(a) if given.lower else np.triu(a)
     if given.transpose_a != "NO_TRANSPOSE":

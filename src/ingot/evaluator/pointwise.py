@@ -16,18 +16,17 @@ from ingot.evaluator.numbers import bits_of, from_bits
 from ingot.evaluator.registry import Array, Context, rule_of
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.support.trampoline import Recursion
 
 _BITS = ("bitcast-convert", "bitcast")
-_GLUE = frozenset({"call", "parameter", "constant", "tuple", "get-tuple-element"})
+_PLAIN = ops_with(Trait.ELEMENTWISE, Trait.LEAF, Trait.TUPLE, also=("call",))
 
 
 def is_pointwise(computation: Computation) -> bool:
     """Whether the computation has only elementwise ops, constants, flat tuples and such calls."""
     return all(
-        instruction.has(Trait.ELEMENTWISE)
-        or instruction.opcode in _GLUE
+        instruction.opcode in _PLAIN
         or (instruction.opcode in _BITS and _is_scalar_step(instruction))
         for one in reached(computation)
         for instruction in one.instructions

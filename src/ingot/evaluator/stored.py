@@ -32,9 +32,10 @@ from ingot.hlo.dynamic_sizes import (
     stays_in_order,
 )
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 
-_READS = frozenset({"dynamic-slice", "gather", "slice"})
+_READS = ops_with(Trait.SUBSET_EXTRACTION)
 """Ops that read elements wherever they are, inside of a size or behind."""
 
 

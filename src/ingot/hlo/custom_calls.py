@@ -78,7 +78,7 @@ def is_annotation(instruction: Instruction) -> bool:
     """Whether an instruction is a custom call that hands on its operand."""
     if instruction.opcode != "custom-call" or len(instruction.operands) != 1:
         return False
-    given: CustomCallAttributes = instruction.attributes
+    given = instruction.as_(CustomCallAttributes)
     same = instruction.shape.compatible(instruction.operands[0].shape)
     return given.custom_call_target in ANNOTATIONS and same
 
@@ -248,7 +248,7 @@ def set_config(instruction: Instruction, config: str) -> None:
 
 def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
     """Return (result leaf, operand leaf) of `output_to_operand_aliasing`."""
-    given: CustomCallAttributes = instruction.attributes
+    given = instruction.as_(CustomCallAttributes)
     if not given.output_to_operand_aliasing:
         return []
     results = {path: n for n, (path, _) in enumerate(instruction.shape.leaves())}

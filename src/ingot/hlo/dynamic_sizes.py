@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import ProjectedPermutation, Trait, ops_with
 from ingot.hlo.opset.contraction import ConvolutionLabels, DotAttributes
 from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.support.diagnostics import UnsupportedError
+
+_ELEMENTWISE = ops_with(Trait.ELEMENTWISE, also=("map",))
 
 Sizes = dict[int, int | Dim]
 """Size by dimension, for the dynamic dimensions of an array."""
@@ -66,12 +68,14 @@ def rule_of(op: Instruction) -> DynamicRule | None:
     """Return what an op does with dynamic dimensions; None when it takes none."""
     if is_elementwise(op):
         return _JOINED
+    if isinstance(op.definition.indexing, ProjectedPermutation):
+        return _PROJECTED
     return RULES.get(op.opcode)
 
 
 def is_elementwise(op: Instruction) -> bool:
     """Whether elements of a result depend on those of the same place: operands join in size."""
-    return op.has(Trait.ELEMENTWISE) or op.opcode in ("map", "stochastic-convert")
+    return op.opcode in _ELEMENTWISE
 
 
 def refused(op: Instruction, what: str) -> UnsupportedError:
@@ -100,12 +104,11 @@ def _any(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     return found
 
 
-def _broadcast(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    return {op.attributes.dimensions[place]: size for place, size in given[0].items()}
-
-
-def _transpose(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    return {op.attributes.dimensions.index(place): size for place, size in given[0].items()}
+def _projected(op: Instruction, given: Sequence[Sizes]) -> Sizes:
+    indexing = op.definition.indexing
+    assert isinstance(indexing, ProjectedPermutation), op.opcode
+    dims = indexing.dims(op)
+    return {dims[number]: size for number, size in given[0].items()}
 
 
 def _bitcast_convert(op: Instruction, given: Sequence[Sizes]) -> Sizes:
@@ -184,7 +187,7 @@ def _reduce_window(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 
 def _dot(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    numbers: DotAttributes = op.attributes
+    numbers = op.as_(DotAttributes)
     lhs, rhs = (operand.shape.rank for operand in op.operands)
     left = (*numbers.lhs_batch_dims, *numbers.lhs_free_dims(lhs))
     found = {left.index(n): size for n, size in given[0].items() if n in left}
@@ -364,9 +367,9 @@ def _mask_indices(op: Instruction) -> Iterator[Mask]:
 
 
 _JOINED = DynamicRule(_any)
+_PROJECTED = DynamicRule(_projected)
 RULES: dict[str, DynamicRule] = {
     "bitcast-convert": DynamicRule(_bitcast_convert),
-    "broadcast": DynamicRule(_broadcast),
     "concatenate": DynamicRule(_concatenate),
     "constant": DynamicRule(_any),
     "convolution": DynamicRule(_convolution, _mask_convolved),
@@ -386,5 +389,4 @@ RULES: dict[str, DynamicRule] = {
     "slice": DynamicRule(_slice),
     "sort": DynamicRule(_any),
     "topk": DynamicRule(_topk),
-    "transpose": DynamicRule(_transpose),
 }

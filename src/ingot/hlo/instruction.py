@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ingot.hlo.opdef import OpDef, Trait
+from ingot.hlo.opdef import Attributes, OpDef, Trait, wrong_attributes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
@@ -114,6 +114,21 @@ class Instruction:
         """The computation that holds this instruction."""
         assert self.parent is not None, f"{self.name} is in no computation"
         return self.parent
+
+    def as_(self, wanted: type[Attributes]) -> Attributes:
+        """Return the attributes, typed; InternalError INGOT0934 if they are of another class.
+
+        Example:
+            >>> from ingot.hlo.builder import Builder
+            >>> from ingot.hlo.opset.shaping import IotaAttributes
+            >>> b = Builder("main")
+            >>> b.emit("iota", shape=Shape.array("s32", (4,)), iota_dimension=0).as_(IotaAttributes)
+            IotaAttributes(iota_dimension=0)
+        """
+        attributes = self.attributes
+        if isinstance(attributes, wanted):
+            return attributes
+        raise wrong_attributes(self.opcode, attributes, wanted)
 
     def has(self, trait: Trait) -> bool:
         """Whether the op has `trait`."""

@@ -19,12 +19,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from enum import Enum, IntEnum, auto
+from enum import Enum, auto
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from ingot.hlo.interfaces import (
+    FusionClass,
+    IndexingMap,
+    ProjectedPermutation,
+    RegionKind,
+    Trait,
+    register,
+)
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import VerifyError
+from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import record
 
 MAX_SHAPE_BYTES = 1 << 62
@@ -47,20 +55,6 @@ FAMILIES = (
     "transforms",
     "linalg",
 )
-
-
-class Trait(IntEnum):
-    """What passes may assume of every instruction of an op; an integer, which hashes fast."""
-
-    ELEMENTWISE = auto()  # output element i depends on element i of each operand
-    COMMUTATIVE = auto()
-    ASSOCIATIVE = auto()  # on integers; on floats only under a licence
-    IDEMPOTENT = auto()  # f(f(x)) == f(x)
-    SHAPING = auto()  # moves elements, computes nothing
-    SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
-    COLLECTIVE = auto()
-    NEEDS_SHAPE = auto()  # the result shape is given, not inferred
-    EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
 
 
 class Codec(Enum):
@@ -110,6 +104,15 @@ class NoAttributes:
 
 NO_ATTRIBUTES = NoAttributes()
 
+Attributes = TypeVar("Attributes")
+
+
+def wrong_attributes(opcode: str, attributes: object, wanted: type[Any]) -> InternalError:
+    """Return the error of an op whose attributes are asked for as another class than theirs."""
+    have = type(attributes).__name__
+    message = f"attributes of {opcode} are {have}, not {wanted.__name__}"
+    return InternalError(message, code="INGOT0934")
+
 
 class OpView(NamedTuple):
     """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
@@ -118,6 +121,13 @@ class OpView(NamedTuple):
     operands: tuple[Shape, ...]
     attributes: Any
     declared: Shape | None = None
+
+    def as_(self, wanted: type[Attributes]) -> Attributes:
+        """Return the attributes, typed; InternalError INGOT0934 if they are of another class."""
+        attributes = self.attributes
+        if isinstance(attributes, wanted):
+            return attributes
+        raise wrong_attributes(self.opcode, attributes, wanted)
 
     def given(self) -> Shape:
         """Return the declared shape of an op that cannot infer it."""
@@ -140,6 +150,9 @@ class OpDef:
         attributes: the attribute dataclass.
         infer: result shape from operand shapes and attributes; raises VerifyError with the label.
         traits: what passes may assume.
+        fusion: what a kernel does with it.
+        regions: what it does with the computations that it refers to.
+        indexing: where an element of the result comes from, if that is its one operand alone.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
         results: labels of what the result's dimensions and its element type must be.
@@ -156,6 +169,9 @@ class OpDef:
     attributes: type[Any]
     infer: Infer
     traits: frozenset[Trait]
+    fusion: FusionClass
+    regions: RegionKind
+    indexing: IndexingMap | ProjectedPermutation | None
     spec: str
     doc: str
     callees: tuple[tuple[str, bool], ...]
@@ -263,6 +279,9 @@ def define(
     infer: Infer,
     attributes: type[Any] = NoAttributes,
     traits: frozenset[Trait] | set[Trait] = frozenset(),
+    fusion: FusionClass = FusionClass.NONE,
+    regions: RegionKind = RegionKind.NONE,
+    indexing: IndexingMap | ProjectedPermutation | None = None,
     spec: str = "",
     doc: str = "",
     results: str | tuple[str, str] = "c1",
@@ -279,15 +298,22 @@ def define(
     both = (arity, arity) if isinstance(arity, int) else arity
     callees = _callees(attributes)
     may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
+    if bool(callees) != (regions is not RegionKind.NONE):
+        raise InternalError(f"{name} does not say what it does with computations", code="INGOT0934")
+    if fusion is FusionClass.NONE and Trait.ELEMENTWISE in traits:
+        fusion = FusionClass.ELEMENTWISE
+    if indexing is not None:
+        fusion = FusionClass.INJECTIVE
     kept, place = frozenset(traits), spec or name
     prefix = label_prefix(place)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
-        name, family, both, attributes, infer, kept, place, doc, callees, may_act,
-        labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
+        name, family, both, attributes, infer, kept, fusion, regions, indexing, place, doc,
+        callees, may_act, labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
+    register(name, (*kept, fusion, regions))
     return entry
 
 

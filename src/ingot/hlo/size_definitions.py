@@ -34,13 +34,14 @@ from ingot.hlo.computation import Computation, reached
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.library_calls import SIZE
 from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 
-_DEFINING = frozenset({"while", "conditional"})
+_DEFINING = ops_with(RegionKind.BRANCH)
 
 
 def define_size(builder: Builder, count: Instruction, name: str) -> Instruction:

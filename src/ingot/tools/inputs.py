@@ -178,7 +178,7 @@ def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int
         whole = evaluate(user.operands[0].shape.dims[axis], sizes)
         use.bound(whole - evaluate(window.dims[axis], sizes))
     elif opcode == "gather" and number == 1:
-        given: GatherAttributes = user.attributes
+        given = user.as_(GatherAttributes)
         for axis in given.start_index_map:
             size = evaluate(user.operands[0].shape.dims[axis], sizes)
             use.bound(size - evaluate(given.slice_sizes[axis], sizes))
@@ -194,7 +194,7 @@ def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int
 
 
 def _constrain_scatter(use: Use, user: Instruction, sizes: Mapping[str, int]) -> None:
-    given: ScatterAttributes = user.attributes
+    given = user.as_(ScatterAttributes)
     operand, numbers = user.operands[0].shape, given.index_map
     window_dims = numbers.operand_window_dims(operand.rank)
     update = user.operands[-1].shape

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.support.records import record
 from ingot.viz.layout import curve, layers
 from ingot.viz.report import KernelReport, ProgramReport
@@ -20,7 +21,7 @@ MOST_BOXES = 60
 WIDTH, BOX_WIDTH, BOX_HEIGHT, GAP, LAYER_GAP = 1040, 190, 54, 16, 44
 _LETTERS = 24
 _KINDS = (
-    ("product", frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})),
+    ("product", ops_with(Trait.CONTRACTION)),
     ("reduction", frozenset({"reduce", "reduce-window", "scan", "sort", "topk"})),
     ("moves", frozenset({"gather", "scatter", "dynamic-slice", "dynamic-update-slice"})),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
+from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
@@ -301,9 +302,11 @@ def _infer_device(view: OpView) -> Shape:
 
 define("all-reduce", family=FAMILY, arity=(1, None), infer=_infer_all_reduce, spec="all_reduce",
        attributes=AllReduceAttributes, traits=_COLLECTIVE, results=("c6", "c7"),
+       regions=RegionKind.DEVICE,
        doc="each element combined over the devices of a group")  # fmt: skip
 define("all-reduce-start", family=FAMILY, arity=(1, None), infer=_infer_all_reduce,
-       attributes=AllReduceAttributes, traits=_COLLECTIVE, doc="begins an all-reduce")  # fmt: skip
+       attributes=AllReduceAttributes, traits=_COLLECTIVE, regions=RegionKind.DEVICE,
+       doc="begins an all-reduce")  # fmt: skip
 define("all-reduce-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_first,
        traits=_COLLECTIVE, doc="the value of an all-reduce-start")  # fmt: skip
 define("all-gather", family=FAMILY, arity=(1, None), infer=_infer_all_gather, spec="all_gather",
@@ -314,7 +317,8 @@ define("all-gather-start", family=FAMILY, arity=(1, None), infer=_infer_all_gath
 define("all-gather-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_second,
        traits=_COLLECTIVE, doc="the value of an all-gather-start")  # fmt: skip
 define("reduce-scatter", family=FAMILY, arity=(1, None), infer=_infer_reduce_scatter,
-       attributes=ReduceScatterAttributes, traits=_GIVEN, spec="reduce_scatter",
+       attributes=ReduceScatterAttributes, traits=_GIVEN, regions=RegionKind.DEVICE,
+       spec="reduce_scatter",
        doc="an all-reduce of which each device keeps its part")  # fmt: skip
 define("all-to-all", family=FAMILY, arity=(1, None), infer=_infer_all_to_all, spec="all_to_all",
        attributes=AllToAllAttributes, traits=_COLLECTIVE, results="c9",
@@ -334,6 +338,8 @@ define("collective-permute-start", family=FAMILY, arity=(1, None), infer=_infer_
 define("collective-permute-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_second,
        traits=_COLLECTIVE, doc="the value of a collective-permute-start")  # fmt: skip
 define("partition-id", family=FAMILY, arity=0, infer=_infer_device, results="o1",
+       traits={Trait.DEVICE_ID},
        doc="the number of this device's partition")  # fmt: skip
 define("replica-id", family=FAMILY, arity=0, infer=_infer_device, results="o1",
+       traits={Trait.DEVICE_ID},
        doc="the number of this device's replica")  # fmt: skip

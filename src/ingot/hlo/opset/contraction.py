@@ -10,6 +10,7 @@ import re
 
 from ingot.hlo import dim
 from ingot.hlo.dtype import C64, C128, F32, F64, DType, Kind
+from ingot.hlo.interfaces import FusionClass, Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.windows import require_window
 from ingot.hlo.shape import Shape
@@ -135,7 +136,7 @@ def summed_type(left: DType, right: DType, result: DType) -> DType:
 
 def _infer_dot(view: OpView) -> Shape:
     lhs, rhs = view.operands
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     require(
         len(given.lhs_batch_dims) == len(given.rhs_batch_dims),
         "dot_general_c1",
@@ -190,7 +191,7 @@ def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> Non
 
 def _infer_convolution(view: OpView) -> Shape:
     lhs, rhs = view.operands
-    given: ConvolutionAttributes = view.attributes
+    given = view.as_(ConvolutionAttributes)
     _require_labels(lhs, rhs, given)
     labels, groups, batches = given.labels, given.feature_group_count, given.batch_group_count
     require(groups > 0, "convolution_c21", f"feature_group_count {groups}")
@@ -216,7 +217,9 @@ def _infer_convolution(view: OpView) -> Shape:
 
 define("dot", family=FAMILY, arity=2, infer=_infer_dot, attributes=DotAttributes,
        results="c12", spec="dot_general",
+       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
        doc="sums of products over contracting dimensions")  # fmt: skip
 define("convolution", family=FAMILY, arity=2, infer=_infer_convolution,
        results="c25", attributes=ConvolutionAttributes,
+       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
        doc="sums of products over windows")  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -102,11 +103,12 @@ def _infer_conditional(view: OpView) -> Shape:
 
 
 define("call", family=FAMILY, arity=(0, None), infer=_infer_call, attributes=CallAttributes,
-       takes_arrays=False, results="c2",
+       takes_arrays=False, results="c2", regions=RegionKind.CALL,
        doc="the value of a computation")  # fmt: skip
 define("while", family=FAMILY, arity=1, infer=_infer_while, attributes=WhileAttributes,
-       takes_arrays=False, results="c3",
+       takes_arrays=False, results="c3", regions=RegionKind.BRANCH,
        doc="repeats body while condition holds")  # fmt: skip
 define("conditional", family=FAMILY, arity=(1, None), infer=_infer_conditional,
-       takes_arrays=False, results="c4", attributes=ConditionalAttributes, spec="case",
+       takes_arrays=False, results="c4", regions=RegionKind.BRANCH,
+       attributes=ConditionalAttributes, spec="case",
        doc="one of some computations")  # fmt: skip

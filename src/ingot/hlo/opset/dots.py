@@ -12,6 +12,7 @@ CHLO `ragged_dot`.
 from __future__ import annotations
 
 from ingot.hlo import dim
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.contraction import DotAttributes, product_type
 from ingot.hlo.shape import Shape
@@ -38,7 +39,7 @@ class RaggedDotAttributes(DotAttributes):
 def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, Shape]:
     """Check the dimension numbers of both operands; `skipped` ones of the rhs go nowhere."""
     lhs, rhs = view.operands[:2]
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     for shape, places in (
         (lhs, (*given.lhs_batch_dims, *given.lhs_contracting_dims)),
         (rhs, (*given.rhs_batch_dims, *given.rhs_contracting_dims, *skipped)),
@@ -58,7 +59,7 @@ def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, S
 
 
 def _infer_ragged(view: OpView) -> Shape:
-    given: RaggedDotAttributes = view.attributes
+    given = view.as_(RaggedDotAttributes)
     require(len(given.lhs_ragged_dims) == 1, "ragged_dot_c1", "one ragged dimension of the lhs")
     lhs, rhs = _check("ragged_dot", view, given.rhs_group_dims)
     sizes = view.operands[2]
@@ -85,7 +86,7 @@ def _infer_ragged(view: OpView) -> Shape:
 
 
 def _infer_scaled(view: OpView) -> Shape:
-    given: DotAttributes = view.attributes
+    given = view.as_(DotAttributes)
     lhs, rhs = _check("scaled_dot", view, ())
     for operand, scale in ((lhs, view.operands[2]), (rhs, view.operands[3])):
         real = not (operand.dtype.is_complex or scale.dtype.is_complex)
@@ -108,7 +109,8 @@ def _infer_scaled(view: OpView) -> Shape:
 
 
 define("ragged-dot", family=FAMILY, arity=3, infer=_infer_ragged, attributes=RaggedDotAttributes,
-       results="c5",
+       results="c5", traits={Trait.CONTRACTION},
        doc="a dot per group of neighbouring rows")  # fmt: skip
 define("scaled-dot", family=FAMILY, arity=4, infer=_infer_scaled, attributes=DotAttributes,
-       results="c2", doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip
+       results="c2", traits={Trait.CONTRACTION},
+       doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip

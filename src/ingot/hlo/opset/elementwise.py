@@ -22,12 +22,13 @@ _ANY = _FLOAT | _COMPLEX | _INT | _PRED
 _NUMBER = _FLOAT | _COMPLEX | _INT
 _BITS = _INT | _PRED
 
-_E, _C, _A, _I, _X = (
+_E, _C, _A, _I, _X, _L = (
     Trait.ELEMENTWISE,
     Trait.COMMUTATIVE,
     Trait.ASSOCIATIVE,
     Trait.IDEMPOTENT,
     Trait.EXPENSIVE,
+    Trait.LONG_LATENCY,
 )
 _REAL_OF = {C64: F32, C128: F64}
 _COMPLEX_OF = {F32: C64, F64: C128}
@@ -115,37 +116,37 @@ _UNARY = (
     ("sign", _NUMBER, {_I}, "-1, 0 or 1; NaN and signed zero pass through"),
 )
 _TRANSCENDENTAL = (
-    ("cosine", "cos x"),
-    ("exponential", "e to the x"),
-    ("exponential-minus-one", "e to the x minus 1, accurate near 0"),
-    ("log", "natural logarithm"),
-    ("log-plus-one", "log(1 + x), accurate near 0"),
-    ("logistic", "1 / (1 + exp(-x))"),
-    ("rsqrt", "1 / sqrt(x)"),
-    ("sine", "sin x"),
-    ("sqrt", "square root"),
-    ("tan", "tangent"),
-    ("tanh", "hyperbolic tangent"),
-    ("acos", "inverse cosine"),
-    ("acosh", "inverse hyperbolic cosine"),
-    ("asin", "inverse sine"),
-    ("asinh", "inverse hyperbolic sine"),
-    ("atanh", "inverse hyperbolic tangent"),
-    ("cosh", "hyperbolic cosine"),
-    ("sinh", "hyperbolic sine"),
+    ("cosine", {_X}, "cos x"),
+    ("exponential", {_X}, "e to the x"),
+    ("exponential-minus-one", {_X}, "e to the x minus 1, accurate near 0"),
+    ("log", {_X}, "natural logarithm"),
+    ("log-plus-one", {_X}, "log(1 + x), accurate near 0"),
+    ("logistic", {_X}, "1 / (1 + exp(-x))"),
+    ("rsqrt", {_L}, "1 / sqrt(x)"),
+    ("sine", {_X}, "sin x"),
+    ("sqrt", {_L}, "square root"),
+    ("tan", {_X}, "tangent"),
+    ("tanh", {_X}, "hyperbolic tangent"),
+    ("acos", {_X}, "inverse cosine"),
+    ("acosh", {_X}, "inverse hyperbolic cosine"),
+    ("asin", {_X}, "inverse sine"),
+    ("asinh", {_X}, "inverse hyperbolic sine"),
+    ("atanh", {_X}, "inverse hyperbolic tangent"),
+    ("cosh", {_X}, "hyperbolic cosine"),
+    ("sinh", {_X}, "hyperbolic sine"),
 )
 _BINARY = (
     ("add", _ANY, {_C, _A}, "x + y; pred: or"),
     ("and", _BITS, {_C, _A}, "bitwise and"),
     ("atan2", _FLOAT | _COMPLEX, {_X}, "angle of the point (y, x)"),
-    ("divide", _NUMBER, set[Trait](), "x / y; integers truncate, x/0 = -1, min/-1 = min"),
+    ("divide", _NUMBER, {_L}, "x / y; integers truncate, x/0 = -1, min/-1 = min"),
     ("maximum", _ANY, {_C, _A}, "greater; NaN if either is"),
     ("minimum", _ANY, {_C, _A}, "smaller; NaN if either is"),
     ("mulhi", _INT, {_C}, "high half of the product"),
     ("multiply", _ANY, {_C, _A}, "x * y; pred: and"),
     ("or", _BITS, {_C, _A}, "bitwise or"),
     ("power", _NUMBER, {_X}, "x to the y"),
-    ("remainder", _NUMBER - _COMPLEX, set[Trait](), "remainder with the sign of x; x%0 = x"),
+    ("remainder", _NUMBER - _COMPLEX, {_L}, "remainder with the sign of x; x%0 = x"),
     ("shift-left", _INT, set[Trait](), "x << y; 0 when y is out of range"),
     ("shift-right-arithmetic", _INT, set[Trait](), "x >> y with sign; sign when y is out of range"),
     ("shift-right-logical", _INT, set[Trait](), "x >> y with zeros; 0 when y is out of range"),
@@ -163,14 +164,14 @@ for _name, _allowed, _traits, _doc in _UNARY:
         doc=_doc,
         results=("c1", "c2") if _name == "abs" else "c1",
     )
-for _name, _doc in _TRANSCENDENTAL:
+for _name, _traits, _doc in _TRANSCENDENTAL:
     define(
         _name,
         family=FAMILY,
         arity=1,
         infer=_unary(_FLOAT | _COMPLEX),
         attributes=AccuracyAttributes,
-        traits={_E, _X} - ({_X} if _name in ("sqrt", "rsqrt") else set()),
+        traits=_traits | {_E},
         doc=_doc,
     )
 for _name, _allowed, _traits, _doc in _BINARY:

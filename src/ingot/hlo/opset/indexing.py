@@ -14,6 +14,7 @@ from itertools import pairwise
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
@@ -213,7 +214,7 @@ def _batch_sizes(numbers: IndexMap, indices: Shape) -> list[int | Dim]:
 
 def _infer_gather(view: OpView) -> Shape:
     operand, indices = view.operands
-    given: GatherAttributes = view.attributes
+    given = view.as_(GatherAttributes)
     numbers = given.index_map
     require(indices.dtype.is_integer, "gather_i2", f"gather indices are {indices}")
     vectors = 1 if numbers.index_vector_dim < indices.rank else 0
@@ -240,7 +241,7 @@ def _infer_scatter(view: OpView) -> Shape:
     require(len(view.operands) == 2 * count + 1, "scatter_c5", "scatter: inputs, indices, updates")
     inputs, indices = view.operands[:count], view.operands[count]
     updates = view.operands[count + 1 :]
-    given: ScatterAttributes = view.attributes
+    given = view.as_(ScatterAttributes)
     numbers = given.index_map
     first, update = inputs[0], updates[0]
     require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are {indices}")
@@ -290,14 +291,15 @@ def _infer_topk(view: OpView) -> Shape:
 
 
 define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
-       results=("c22", "c23"),
+       results=("c22", "c23"), traits={Trait.SUBSET_EXTRACTION}, fusion=FusionClass.INJECTIVE,
        doc="windows of the operand at computed places, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
        attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
+       fusion=FusionClass.IN_PLACE, regions=RegionKind.ELEMENT,
        doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
-       results="c2", counts="c1",
+       results="c2", counts="c1", fusion=FusionClass.OPAQUE, regions=RegionKind.ELEMENT,
        doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip
 define("topk", family=FAMILY, arity=1, infer=_infer_topk, attributes=TopKAttributes,
-       results="c3",
+       results="c3", fusion=FusionClass.OPAQUE,
        doc="k greatest (or least) elements of the last dimension, with their indices")  # fmt: skip

@@ -52,7 +52,7 @@ def _infer_cholesky(view: OpView) -> Shape:
 
 def _infer_triangular_solve(view: OpView) -> Shape:
     a, b = view.operands
-    given: TriangularSolveAttributes = view.attributes
+    given = view.as_(TriangularSolveAttributes)
     known = given.transpose_a in TRANSPOSES
     require(known, "triangular_solve_i6", f"transpose_a {given.transpose_a} is not known")
     labels = ("triangular_solve_i1", "triangular_solve_c2", "triangular_solve_c3")

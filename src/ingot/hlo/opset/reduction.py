@@ -9,6 +9,7 @@ from __future__ import annotations
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
+from ingot.hlo.interfaces import FusionClass, RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.regions import require_reducer, require_region
 from ingot.hlo.opset.windows import require_window
@@ -111,13 +112,16 @@ def _infer_map(view: OpView) -> Shape:
 
 define("reduce", family=FAMILY, arity=(2, None), infer=_infer_reduce, attributes=ReduceAttributes,
        results=("c7", "c8"), counts="c3",
+       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT,
        doc="folds dimensions with a computation; the order is not defined")  # fmt: skip
 define("map", family=FAMILY, arity=(1, None), infer=_infer_map, attributes=ReduceAttributes,
-       results=("c1", "c4"), counts="c2",
+       results=("c1", "c4"), counts="c2", regions=RegionKind.ELEMENT,
        doc="applies a scalar computation to each element")  # fmt: skip
 define("reduce-window", family=FAMILY, arity=(2, None), infer=_infer_reduce_window,
        attributes=ReduceWindowAttributes, results=("c15", "c16"), counts="c1",
+       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT,
        doc="folds each window")  # fmt: skip
 define("select-and-scatter", family=FAMILY, arity=3, infer=_infer_select_and_scatter,
        attributes=SelectAndScatterAttributes, results=("c11", "c12"),
+       regions=RegionKind.ELEMENT,
        doc="each source value joined to the chosen element of its window")  # fmt: skip

@@ -6,15 +6,23 @@ Source: StableHLO specification (labels as there), XLA operation semantics for t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
+from ingot.hlo.interfaces import FusionClass, IndexingMap, ProjectedPermutation
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
+
 FAMILY = "shaping"
 _S, _N = Trait.SHAPING, Trait.NEEDS_SHAPE
+_VIEWS = {Trait.VIEW, Trait.RESHAPE_LIKE}
+_INJECTIVE = FusionClass.INJECTIVE
 
 
 @record
@@ -55,7 +63,7 @@ class SizesAttributes:
 def _infer_broadcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    attributes: DimensionsAttributes = view.attributes
+    attributes = view.as_(DimensionsAttributes)
     places = attributes.dimensions
     if operand.dtype is not given.dtype:
         require(False, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
@@ -121,7 +129,7 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
 
 def _infer_transpose(view: OpView) -> Shape:
     (operand,) = view.operands
-    given: DimensionsAttributes = view.attributes
+    given = view.as_(DimensionsAttributes)
     order = given.dimensions
     require(
         sorted(order) == list(range(operand.rank)),
@@ -174,7 +182,7 @@ def _infer_pad(view: OpView) -> Shape:
 
 def _infer_concatenate(view: OpView) -> Shape:
     first = view.operands[0]
-    given: DimensionsAttributes = view.attributes
+    given = view.as_(DimensionsAttributes)
     require(len(given.dimensions) == 1, "concatenate_c4", "one dimension number")
     (place,) = given.dimensions
     require(0 <= place < first.rank, "concatenate_c4", f"dimension {place} of {first}")
@@ -247,35 +255,76 @@ def _infer_dynamic_update_slice(view: OpView) -> Shape:
     return operand
 
 
+def _broadcast_dims(op: Instruction) -> tuple[int, ...]:
+    return op.as_(DimensionsAttributes).dimensions
+
+
+def _transpose_dims(op: Instruction) -> tuple[int, ...]:
+    order = op.as_(DimensionsAttributes).dimensions
+    dims = [0] * len(order)
+    for result, operand in enumerate(order):
+        dims[operand] = result
+    return tuple(dims)
+
+
+def _reverse_index(op: Instruction, index: tuple[int | Dim, ...]) -> tuple[int | Dim, ...]:
+    reversed_dims = op.as_(DimensionsAttributes).dimensions
+    return tuple(
+        [
+            size - 1 - position if number in reversed_dims else position
+            for number, (position, size) in enumerate(zip(index, op.shape.dims, strict=True))
+        ]
+    )
+
+
+def _slice_index(op: Instruction, index: tuple[int | Dim, ...]) -> tuple[int | Dim, ...]:
+    bounds = op.as_(SliceAttributes).slice
+    return tuple(
+        [
+            start + position * stride
+            for position, (start, _, stride) in zip(index, bounds, strict=True)
+        ]
+    )
+
+
 _DIMS = DimensionsAttributes
 define("broadcast", family=FAMILY, arity=1, infer=_infer_broadcast, attributes=_DIMS,
        results="c2", traits={_S, _N}, spec="broadcast_in_dim",
+       indexing=ProjectedPermutation(_broadcast_dims),
        doc="repeats along new dimensions")  # fmt: skip
-define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N},
+define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N} | _VIEWS,
+       fusion=_INJECTIVE,
        doc="other dimensions, same row-major elements")  # fmt: skip
-define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N}, results="c1",
+define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N} | _VIEWS,
+       fusion=_INJECTIVE, results="c1",
        doc="same buffer seen as another shape")  # fmt: skip
 define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
+       fusion=_INJECTIVE,
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
-       results=("c3", "c1"), traits={_S},
+       results=("c3", "c1"), traits={_S}, indexing=ProjectedPermutation(_transpose_dims),
        doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
 define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
-       traits={_S}, doc="reverses dimensions")  # fmt: skip
+       traits={_S}, indexing=IndexingMap(_reverse_index), doc="reverses dimensions")  # fmt: skip
 define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
-       results=("c5", "c1"), traits={_S}, doc="a strided box")  # fmt: skip
+       results=("c5", "c1"), traits={_S, Trait.SUBSET_EXTRACTION},
+       indexing=IndexingMap(_slice_index), doc="a strided box")  # fmt: skip
 define("pad", family=FAMILY, arity=2, infer=_infer_pad, attributes=PadAttributes,
-       results=("c4", "c1"), traits={_S}, doc="borders and gaps filled with a value")  # fmt: skip
+       results=("c4", "c1"), traits={_S}, fusion=_INJECTIVE,
+       doc="borders and gaps filled with a value")  # fmt: skip
 define("concatenate", family=FAMILY, arity=(1, None), infer=_infer_concatenate, attributes=_DIMS,
-       results=("c6", "c5"), counts="c3", traits={_S},
+       results=("c6", "c5"), counts="c3", traits={_S}, fusion=_INJECTIVE,
        doc="operands one after the other along a dimension")  # fmt: skip
 define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttributes,
-       traits={_N}, doc="0, 1, 2 … along a dimension")  # fmt: skip
+       traits={_N, Trait.CONSTANT_LIKE}, fusion=_INJECTIVE,
+       doc="0, 1, 2 … along a dimension")  # fmt: skip
 define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size, attributes=_DIMS,
-       results="o1",
+       results="o1", fusion=_INJECTIVE,
        doc="the size of one dimension, at run time")  # fmt: skip
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
-       attributes=SizesAttributes, traits={_S}, results=("c5", "c1"),
+       attributes=SizesAttributes, traits={_S, Trait.SUBSET_EXTRACTION}, fusion=_INJECTIVE,
+       results=("c5", "c1"),
        doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
+       fusion=FusionClass.IN_PLACE,
        doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip

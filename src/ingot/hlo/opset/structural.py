@@ -10,6 +10,7 @@ import re
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN
+from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.opset.library_calls import require_known
@@ -96,7 +97,7 @@ def _given(view: OpView) -> Shape:
 
 def _infer_custom_call(view: OpView) -> Shape:
     given = view.given()
-    attributes: CustomCallAttributes = view.attributes
+    attributes = view.as_(CustomCallAttributes)
     require_known(view, given)
     results = dict(given.leaves())
     for output, number, inner in attributes.aliases():
@@ -124,7 +125,7 @@ def _infer_tuple(view: OpView) -> Shape:
 
 def _infer_element(view: OpView) -> Shape:
     (operand,) = view.operands
-    given: IndexAttributes = view.attributes
+    given = view.as_(IndexAttributes)
     index = given.index
     if not operand.is_tuple:
         require(False, "get_tuple_element_i1", f"get-tuple-element of {operand}")
@@ -163,27 +164,31 @@ def _infer_identity(view: OpView) -> Shape:
 
 define("parameter", family=FAMILY, arity=0, infer=_given, attributes=ParameterAttributes,
        results="o1",
-       traits={_SHAPE}, doc="an argument of the computation")  # fmt: skip
+       traits={_SHAPE, Trait.LEAF}, doc="an argument of the computation")  # fmt: skip
 define("constant", family=FAMILY, arity=0, infer=_infer_constant, attributes=ConstantAttributes,
-       results="c1",
+       results="c1", traits={Trait.LEAF, Trait.CONSTANT_LIKE},
        doc="a literal value")  # fmt: skip
 define("tuple", family=FAMILY, arity=(0, None), infer=_infer_tuple, takes_arrays=False,
+       traits={Trait.TUPLE},
        doc="several values as one")  # fmt: skip
 define("get-tuple-element", family=FAMILY, arity=1, infer=_infer_element,
-       takes_arrays=False, results="c2", attributes=IndexAttributes,
+       takes_arrays=False, results="c2", attributes=IndexAttributes, traits={Trait.TUPLE},
        doc="one element of a tuple")  # fmt: skip
 define("fusion", family=FAMILY, arity=(0, None), infer=_infer_fusion, attributes=FusionAttributes,
-       takes_arrays=False, results="c2",
+       takes_arrays=False, results="c2", regions=RegionKind.FUSION,
        doc="a computation that runs as one kernel")  # fmt: skip
 define("custom-call", family=FAMILY, arity=(0, None), infer=_infer_custom_call,
        attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT}, takes_arrays=False,
+       regions=RegionKind.FOREIGN,
        doc="a call of code registered under a name")  # fmt: skip
 define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity, takes_arrays=False,
-       spec="optimization_barrier", doc="its operand; nothing moves across")  # fmt: skip
+       traits={Trait.VIEW}, spec="optimization_barrier",
+       doc="its operand; nothing moves across")  # fmt: skip
 define("domain", family=FAMILY, arity=1, infer=_infer_identity, attributes=DomainAttributes,
-       takes_arrays=False,
+       takes_arrays=False, traits={Trait.VIEW},
        doc="its operand, where one region of placement ends")  # fmt: skip
 define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token, takes_arrays=False,
        results="o1", traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
 define("add-dependency", family=FAMILY, arity=2, infer=_infer_dependency, takes_arrays=False,
+       traits={Trait.VIEW},
        doc="its first operand, after its second")  # fmt: skip

@@ -14,6 +14,7 @@ from functools import partial
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN, U32
+from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -194,12 +195,12 @@ def _infer_outfeed(view: OpView) -> Shape:
 _define = partial(define, family=FAMILY, takes_arrays=False, results="o1")
 
 _define("async-start", arity=(0, None), infer=_infer_async_start,
-       attributes=AsyncStartAttributes, traits=_GIVEN,
+       attributes=AsyncStartAttributes, traits=_GIVEN, regions=RegionKind.CALL,
        doc="begins a computation that runs beside others")  # fmt: skip
 _define("async-update", arity=1, infer=_require_chain, attributes=AsyncAttributes,
-       traits=_EFFECT, doc="a point between start and done")  # fmt: skip
+       traits=_EFFECT, regions=RegionKind.ASYNC, doc="a point between start and done")  # fmt: skip
 _define("async-done", arity=1, results="c1", infer=_infer_async_done, attributes=AsyncAttributes,
-       traits=_EFFECT, doc="the value of an async-start")  # fmt: skip
+       traits=_EFFECT, regions=RegionKind.ASYNC, doc="the value of an async-start")  # fmt: skip
 _define("copy-start", arity=1, infer=_infer_copy_start,
        attributes=CopyStartAttributes, doc="begins a copy")  # fmt: skip
 _define("copy-done", arity=1, infer=_infer_copy_done,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, C128, F32, F64
+from ingot.hlo.interfaces import FusionClass, RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -63,7 +64,7 @@ def _infer_fft(view: OpView) -> Shape:
 
 
 def _infer_scan(view: OpView) -> Shape:
-    given: ScanAttributes = view.attributes
+    given = view.as_(ScanAttributes)
     count = given.num_carries
     require(0 <= count <= len(view.operands), "scan_c1", f"{count} carries")
     first = len(view.operands) - count
@@ -111,8 +112,8 @@ def _with(shape: Shape, place: int, size: int | dim.Dim) -> Shape:
 
 
 define("fft", family=FAMILY, arity=1, infer=_infer_fft, attributes=FftAttributes,
-       results=("c5", "c2"),
+       results=("c5", "c2"), fusion=FusionClass.OPAQUE,
        doc="discrete Fourier transform of the last dimensions")  # fmt: skip
 define("scan", family=FAMILY, arity=(1, None), infer=_infer_scan, attributes=ScanAttributes,
-       results="c6",
+       results="c6", regions=RegionKind.SCAN,
        doc="a computation applied step by step along a dimension, with a state")  # fmt: skip

@@ -245,12 +245,13 @@ def _fitting(inner: list[Match]) -> Callable[[tuple[Instruction, ...], Bindings]
     return fits
 
 
-_CONSTANT_LIKE = frozenset({"constant", "broadcast", "reshape"})
+_SPREAD = frozenset({"broadcast", "reshape"})
+_CONSTANT_LIKE = _SPREAD | {"constant"}
 
 
 def splat_of(instruction: Instruction) -> Any:
     """Return the NumPy scalar that every element of a constant or its broadcast is, or None."""
-    while instruction.opcode in ("broadcast", "reshape"):
+    while instruction.opcode in _SPREAD:
         instruction = instruction.operands[0]
     if instruction.opcode != "constant":
         return None

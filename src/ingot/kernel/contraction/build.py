@@ -78,7 +78,7 @@ def epilogue_stores(puller: Puller, frames: FrameMap, fused: Computation) -> tup
 
 
 def _places(dot: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     lhs_free = given.lhs_free_dims(dot.operands[0].shape.rank)
     rhs_free = given.rhs_free_dims(dot.operands[1].shape.rank)
     counts = (len(given.lhs_batch_dims), len(lhs_free), len(rhs_free))
@@ -94,7 +94,7 @@ def _result_axes(
 ) -> dict[str, Axis]:
     """Return the axes of batch, m and n; a result dimension of extent 1 gets an axis of its own."""
     lhs_free, rhs_free = _places(dot)
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     kinds = "b" * len(given.lhs_batch_dims) + "m" * len(lhs_free) + "n" * len(rhs_free)
     axes = {kind: Axis(f"@{kind}", 1) for kind in "bmn"}
     for kind, number in zip(kinds, frame, strict=True):
@@ -104,7 +104,7 @@ def _result_axes(
 
 
 def _contracted_axis(dot: Instruction) -> Axis:
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     places = given.lhs_contracting_dims
     extent = dot.operands[0].shape.dims[places[0]] if places else 1
     return Axis(K_AXIS, extent)
@@ -113,7 +113,7 @@ def _contracted_axis(dot: Instruction) -> Axis:
 def _operand(
     puller: Puller, dot: Instruction, number: int, axes: dict[str, Axis], k_axis: Axis
 ) -> Expr:
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     batch = (given.lhs_batch_dims, given.rhs_batch_dims)[number]
     contracting = (given.lhs_contracting_dims, given.rhs_contracting_dims)[number]
     free = axes["mn"[number]]

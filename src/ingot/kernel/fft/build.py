@@ -121,7 +121,7 @@ class FftPlan:
 def build_fft_kernel(fused: Computation) -> FftKernel:
     """Return the kernel of a fused computation that is one `fft`."""
     root = fused.root
-    given: FftAttributes = root.attributes
+    given = root.as_(FftAttributes)
     operand = root.operands[0].shape
     batch = product(operand.dims[: operand.rank - len(given.fft_length)])
     buffers = buffers_of(fused)

@@ -87,7 +87,7 @@ def _place_sibling(frames: FrameMap, root: Instruction, main: Instruction) -> No
         return
     if root.opcode == "reduce" and root.operands[0].shape.dims == main.shape.dims:
         whole = frames.frames[main] or ()
-        given: ReduceAttributes = root.attributes
+        given = root.as_(ReduceAttributes)
         frames.frames[root] = tuple(
             axis for place, axis in enumerate(whole) if place not in given.dimensions
         )

@@ -114,7 +114,7 @@ def _scatter_target(
 
     An update whose window does not lie wholly inside the operand is dropped (StableHLO scatter).
     """
-    given: ScatterAttributes = root.attributes
+    given = root.as_(ScatterAttributes)
     vector_dim = given.index_vector_dim
     operand, indices = root.operands[0], root.operands[len(root.operands) // 2]
     window_places = given.update_window_dims

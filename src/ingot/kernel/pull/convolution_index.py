@@ -56,7 +56,7 @@ class Form:
     @staticmethod
     def of(convolution: Instruction) -> Form:
         """Read the attributes of a convolution."""
-        given: ConvolutionAttributes = convolution.attributes
+        given = convolution.as_(ConvolutionAttributes)
         labels = given.labels
         groups = given.feature_group_count * given.batch_group_count
         features = convolution.operands[1].shape.dims[labels.rhs.index("o")]

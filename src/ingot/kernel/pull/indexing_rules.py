@@ -29,7 +29,7 @@ from ingot.kernel.pull.puller import Puller, Rule
 
 def _dynamic_slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
-    given: SizesAttributes = instruction.attributes
+    given = instruction.as_(SizesAttributes)
     inner = place
     index: list[int | Dim] = []
     for number, (position, size, window) in enumerate(
@@ -70,7 +70,7 @@ def _dynamic_update_slice(puller: Puller, instruction: Instruction, place: Place
 
 def _gather(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand, starts = instruction.operands
-    given: GatherAttributes = instruction.attributes
+    given = instruction.as_(GatherAttributes)
     batch = [p for number, p in enumerate(place.index) if number not in given.offset_dims]
     offsets = iter([place.index[number] for number in given.offset_dims])
     dropped = (*given.collapsed_slice_dims, *given.operand_batching_dims)

@@ -18,7 +18,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.pull.indexing_rules import INDEXING
 from ingot.kernel.pull.puller import Puller, Rule
-from ingot.kernel.pull.shaping_rules import SHAPING
+from ingot.kernel.pull.shaping_rules import SHAPING, mapped
 from ingot.support.diagnostics import UnsupportedError
 
 RULES: Mapping[str, Rule] = {**SHAPING, **INDEXING}
@@ -32,7 +32,7 @@ def puller_of(fused: Computation, extents: dict[str, int | Dim]) -> Puller:
         extents: extents of the axes that places will use.
     """
     buffers = {parameter: number for number, parameter in enumerate(fused.parameters)}
-    return Puller(RULES, buffers, extents)
+    return Puller(RULES, mapped, buffers, extents)
 
 
 def combiner_exprs(
@@ -61,7 +61,7 @@ def _is_computed(instruction: Instruction) -> bool:
 def _combined(instruction: Instruction, memo: dict[Instruction, Expr]) -> Expr:
     """Return an instruction of a scalar computation as an expression over its operands'."""
     if instruction.opcode == "constant":
-        given: ConstantAttributes = instruction.attributes
+        given = instruction.as_(ConstantAttributes)
         return ex.constant(given.literal.scalar)
     if not _is_computed(instruction):
         raise _not_elementwise(instruction)

@@ -3,9 +3,9 @@
 
 `Puller.value(instruction, place)` walks down from a result: elementwise ops become expression
 nodes, shaping ops change the index, parameters become loads. Nothing is stored on the way, so
-whatever is pulled is fused. What an opcode does is its rule in `shaping_rules` or `indexing_rules`;
-`pull` puts the tables together. Out-of-bounds places (pad, concatenate) carry a mask down to the
-loads.
+whatever is pulled is fused. What an opcode does is its rule in `shaping_rules` or `indexing_rules`,
+or the indexing map in its row of the op table; `pull` puts the tables together. Out-of-bounds
+places (pad, concatenate) carry a mask down to the loads.
 
 Invariant: the same instruction at the same place is the same expression.
 
@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.pull.place import Place
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import fresh
+
+_ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Puller:
 
     Attributes:
         rules: what each opcode does that is not elementwise.
+        mapped: what an op does that has no rule, but an indexing map.
         buffers: buffer number per parameter instruction.
         extents: extents of axes, for index simplification.
         reductions: filled by the loop builder: `reduce` instruction -> its values.
@@ -40,6 +43,7 @@ class Puller:
     """
 
     rules: Mapping[str, Rule]
+    mapped: Rule
     buffers: Mapping[Instruction, int]
     extents: dict[str, int | Dim]
     reductions: dict[Instruction, tuple[Expr, ...]] = field(
@@ -85,7 +89,7 @@ class Puller:
         self, instruction: Instruction, place: Place
     ) -> list[tuple[Instruction, Place]] | None:
         """Return what an elementwise op reads, and where; None where it takes a rule."""
-        if instruction.opcode in self.rules or not instruction.has(Trait.ELEMENTWISE):
+        if instruction.opcode not in _ELEMENTWISE:
             return None
         if instruction in self.accumulators or instruction in self.reductions:
             return None
@@ -100,6 +104,8 @@ class Puller:
         rule = self.rules.get(instruction.opcode)
         if rule is not None:
             return rule(self, instruction, place)
+        if instruction.definition.indexing is not None:
+            return self.mapped(self, instruction, place)
         raise UnsupportedError(
             f"{instruction.opcode} cannot be part of a loop kernel",
             code="INGOT0340",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulling rules of leaves and of ops that only move elements: they change the index.
 
-One rule per opcode, in `SHAPING`. Ops that leave gaps (pad, concatenate) add a mask, so that no
-load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
+One rule per opcode, in `SHAPING`, but for ops whose row of the op table has the indexing map of
+their one operand: `mapped` follows that. Ops that leave gaps (pad, concatenate) add a mask, so that
+no load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
 strides.
 """
 
@@ -19,7 +20,6 @@ from ingot.hlo.opset.shaping import (
     DimensionsAttributes,
     IotaAttributes,
     PadAttributes,
-    SliceAttributes,
 )
 from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
 from ingot.kernel import expr as ex
@@ -47,7 +47,7 @@ def _parameter(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
     del place
-    given: ConstantAttributes = instruction.attributes
+    given = instruction.as_(ConstantAttributes)
     if given.literal.is_splat:
         return ex.constant(given.literal.scalar)
     raise UnsupportedError(
@@ -58,23 +58,17 @@ def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
 
 
 def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: IotaAttributes = instruction.attributes
+    given = instruction.as_(IotaAttributes)
     value = position_value(place.index[given.iota_dimension], place)
     return converted(value, instruction.shape.dtype)
 
 
-def _broadcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
-    index = tuple(place.index[number] for number in given.dimensions)
+def mapped(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    """Return the operand's value where the op's indexing map says."""
+    indexing = instruction.definition.indexing
+    assert indexing is not None, instruction
+    index = indexing.index(instruction, place.index)
     return puller.value(instruction.operands[0], place.at(index))
-
-
-def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
-    index: list[int | Dim] = [0] * len(place.index)
-    for result_place, operand_place in enumerate(given.dimensions):
-        index[operand_place] = place.index[result_place]
-    return puller.value(instruction.operands[0], place.at(tuple(index)))
 
 
 def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
@@ -83,29 +77,9 @@ def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     return puller.value(operand, place.at(index))
 
 
-def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
-    index = tuple(
-        size - 1 - position if number in given.dimensions else position
-        for number, (position, size) in enumerate(
-            zip(place.index, instruction.shape.dims, strict=True)
-        )
-    )
-    return puller.value(instruction.operands[0], place.at(index))
-
-
-def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: SliceAttributes = instruction.attributes
-    index = tuple(
-        start + position * stride
-        for position, (start, _, stride) in zip(place.index, given.slice, strict=True)
-    )
-    return puller.value(instruction.operands[0], place.at(index))
-
-
 def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand, filler = instruction.operands
-    given: PadAttributes = instruction.attributes
+    given = instruction.as_(PadAttributes)
     index: list[int | Dim] = []
     mask: Expr | None = None
     for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
@@ -140,7 +114,7 @@ def unpadded(
 
 
 def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     (axis,) = given.dimensions
     position = position_value(place.index[axis], place)
     start: int | Dim = 0
@@ -217,7 +191,7 @@ def _part(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
     del place
-    given: DimensionsAttributes = instruction.attributes
+    given = instruction.as_(DimensionsAttributes)
     (number,) = given.dimensions
     size = instruction.operands[0].shape.dims[number]
     return converted(ex.index(size), instruction.shape.dtype)
@@ -225,7 +199,7 @@ def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     source = instruction.operands[0]
-    given: IndexAttributes = instruction.attributes
+    given = instruction.as_(IndexAttributes)
     if source in puller.reductions:
         return puller.reductions[source][given.index]
     if source.opcode == "tuple":
@@ -241,13 +215,9 @@ SHAPING: Mapping[str, Rule] = {
     "parameter": _parameter,
     "constant": _constant,
     "iota": _iota,
-    "broadcast": _broadcast,
-    "transpose": _transpose,
     "reshape": _reshape,
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast_convert,
-    "reverse": _reverse,
-    "slice": _slice,
     "pad": _pad,
     "concatenate": _concatenate,
     "get-dimension-size": _dimension_size,

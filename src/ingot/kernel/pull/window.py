@@ -65,13 +65,13 @@ def taken(
 
 def window_extents(instruction: Instruction) -> tuple[int | Dim, ...]:
     """Return the extents of a windowed reduction's own axes."""
-    given: ReduceWindowAttributes = instruction.attributes
+    given = instruction.as_(ReduceWindowAttributes)
     return tuple(one.size for one in given.window)
 
 
 def window_fold(puller: Puller, instruction: Instruction, frame: Frame, axes: Frame) -> Fold:
     """Return what `reduce-window` folds; `frame` are its axes, `axes` those of the window."""
-    given: ReduceWindowAttributes = instruction.attributes
+    given = instruction.as_(ReduceWindowAttributes)
     count = len(instruction.operands) // 2
     dims = instruction.operands[0].shape.dims
     index: list[int | Dim] = []

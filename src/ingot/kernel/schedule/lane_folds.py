@@ -10,12 +10,13 @@ Invariant: the answer depends on the pass alone.
 
 from __future__ import annotations
 
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Pass, Reduction
 from ingot.kernel.loop.extreme_places import place_fold
 
-LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+LANE_COMBINERS = ops_with(Trait.ASSOCIATIVE)
 """Combiners with an identity: lanes may start from it and be folded at the end."""
 
 LONG_ROW = 128

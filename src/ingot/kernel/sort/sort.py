@@ -89,7 +89,7 @@ class SortSchedule:
 def build_sort_kernel(fused: Computation) -> SortKernel:
     """Return the kernel of a fused computation that is one `sort`."""
     root = fused.root
-    given: SortAttributes = root.attributes
+    given = root.as_(SortAttributes)
     (place,) = given.dimensions
     dims = root.operands[0].shape.dims
     arguments = {

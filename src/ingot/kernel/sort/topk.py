@@ -70,7 +70,7 @@ class TopKSchedule:
 def build_topk_kernel(fused: Computation) -> TopKKernel:
     """Return the kernel of a fused computation that is one `topk`."""
     root = fused.root
-    given: TopKAttributes = root.attributes
+    given = root.as_(TopKAttributes)
     *outer, length = root.operands[0].shape.dims
     return TopKKernel(product(outer), length, given.k, given.largest, buffers_of(fused))
 

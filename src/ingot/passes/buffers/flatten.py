@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.unfolding import check_unfolded
 
 FLAT = "flat-call-graph"
+_BRANCHES = ops_with(RegionKind.BRANCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class FlattenCallGraph(Pass):
                         retarget(instruction, functions)
                         changed = True
                     continue
-                if instruction.opcode not in ("while", "conditional"):
+                if instruction.opcode not in _BRANCHES:
                     continue
                 own = [_own(module, callee, seen) for callee in instruction.called_computations]
                 changed = changed or own != [*instruction.called_computations]

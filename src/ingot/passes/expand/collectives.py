@@ -23,6 +23,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.device_groups import grid_of, pairs_of
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
@@ -49,7 +50,7 @@ class CollectiveExpander(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the calls and arithmetic."""
         grid = grid_of(module)
-        if op.opcode in ("partition-id", "replica-id"):
+        if op.has(Trait.DEVICE_ID):
             return device_id(op.opcode, grid, build)
         exchange = Exchange(op, build, grid, module)
         return _RULES[op.opcode](op, exchange)

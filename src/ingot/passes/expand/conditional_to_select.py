@@ -16,12 +16,13 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.inline import inline
 
-_CONTROL = frozenset(
-    {"call", "conditional", "custom-call", "fusion", "while", "async-start", "scan"}
+_CONTROL = ops_with(
+    RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKind.SCAN, RegionKind.FOREIGN
 )
 
 

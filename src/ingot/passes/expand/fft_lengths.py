@@ -28,7 +28,7 @@ class FftLengths(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the transform of a fitted operand, fitted; the op itself if its lengths fit."""
-        given: FftAttributes = op.attributes
+        given = op.as_(FftAttributes)
         (operand,) = op.operands
         kept = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
         dims = (*kept, *given.fft_length)

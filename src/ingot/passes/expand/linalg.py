@@ -61,7 +61,7 @@ def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
 
 
 def _triangular_solve(op: Instruction, build: Builder, module: Module) -> Instruction:
-    given: TriangularSolveAttributes = op.attributes
+    given = op.as_(TriangularSolveAttributes)
     element = lapack_element(op.shape.dtype)
     a, b = (build.convert_to(operand, element) for operand in op.operands)
     characters = {

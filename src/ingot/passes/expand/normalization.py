@@ -25,17 +25,17 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import BF16, DTYPES, F16, F32, PRED, S8, U8, DType, dtype
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import replace
 
 # Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
 _MOVES = frozenset({"select", "copy", "convert", "bitcast-convert", "stochastic-convert"})
-_CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
-_FOLDS = frozenset({"reduce", "reduce-window"})
-_REDUCTIONS = _FOLDS | {"all-reduce", "reduce-scatter"}
+_CONTRACTIONS = ops_with(Trait.CONTRACTION)
+_FOLDS = ops_with(FusionClass.REDUCTION)
+_REDUCTIONS = ops_with(FusionClass.REDUCTION, also=("all-reduce", "reduce-scatter"))
 # Folds whose wide result, rounded once, is as good as one rounded at every step, or the same.
 _WIDE_FOLDS = frozenset({"add", "maximum", "minimum", "and", "or", "xor"})
 # Folds that lose what 16 bits cannot hold, if every step is rounded to them.

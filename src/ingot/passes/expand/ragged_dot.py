@@ -34,7 +34,7 @@ class RaggedDotRewriter(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of masked operands."""
         lhs, rhs, sizes = op.operands
-        given: RaggedDotAttributes = op.attributes
+        given = op.as_(RaggedDotAttributes)
         mode = given.mode()
         if mode == "batch":
             return _dot(op, build, lhs, rhs, _numbers(given))

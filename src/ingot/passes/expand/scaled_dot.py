@@ -32,7 +32,7 @@ class ScaledDotRewriter(Expander):
         """Return the dot of the products."""
         lhs, rhs, lhs_scale, rhs_scale = op.operands
         wide = F64 if op.shape.dtype is F64 else F32
-        given: DotAttributes = op.attributes
+        given = op.as_(DotAttributes)
         product = build.dot(
             *(
                 build.multiply(build.convert_to(operand, wide), _spread(scale, operand, build))

@@ -29,7 +29,7 @@ class ScanToWhile(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return outputs and carries of the loop."""
-        given: ScanAttributes = op.attributes
+        given = op.as_(ScanAttributes)
         count = given.num_carries
         taken = len(op.operands) - count
         inputs, carries = op.operands[:taken], op.operands[taken:]
@@ -59,7 +59,7 @@ def _condition(state: Shape) -> Computation:
 
 
 def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computation:
-    given: ScanAttributes = op.attributes
+    given = op.as_(ScanAttributes)
     (place,) = given.dimensions
     b = Builder("scan_body")
     values = b.parameter(0, state)

@@ -44,7 +44,7 @@ def scattered(op: Instruction, build: Builder, module: Module) -> list[Instructi
 
 def _target(op: Instruction, build: Builder) -> Instruction:
     """Return for each update the number of the element that it goes to; -1 for none."""
-    given: ScatterAttributes = op.attributes
+    given = op.as_(ScatterAttributes)
     count = len(op.operands) // 2
     operand, indices, update = op.operands[0], op.operands[count], op.operands[-1]
     dims = update.shape.dims

@@ -65,7 +65,7 @@ class _Expansion:
 
     @staticmethod
     def of(op: Instruction) -> _Expansion:
-        given: SelectAndScatterAttributes = op.attributes
+        given = op.as_(SelectAndScatterAttributes)
         operand, source, _ = op.operands
         build = Builder(op.computation, op.metadata)
         return _Expansion(op, build, given.window, operand.shape.dims, source.shape.dims)
@@ -119,7 +119,7 @@ class _Expansion:
 
     def _chooser(self, element: DType) -> Computation:
         """Return the computation that keeps (value, number) of the chosen one of two elements."""
-        given: SelectAndScatterAttributes = self.op.attributes
+        given = self.op.as_(SelectAndScatterAttributes)
         value, number = Shape.array(self.op.shape.dtype, ()), Shape.array(element, ())
         b = Builder("choose")
         kept, at, other, other_at = (
@@ -139,7 +139,7 @@ class _Expansion:
         self, total: Instruction, chosen: Instruction, numbers: Instruction, source: Instruction
     ) -> Instruction:
         """Return `total` with `source` joined in where `chosen` is the element itself."""
-        given: SelectAndScatterAttributes = self.op.attributes
+        given = self.op.as_(SelectAndScatterAttributes)
         build = self.build
         joined = build.map(
             total, source, dimensions=tuple(range(len(self.dims))), to_apply=given.scatter
@@ -193,7 +193,7 @@ class _Expansion:
     def _scattered(self, start: Instruction) -> Instruction:
         """Return the sources scattered to the chosen elements; an index of -1 is dropped."""
         build = self.build
-        given: SelectAndScatterAttributes = self.op.attributes
+        given = self.op.as_(SelectAndScatterAttributes)
         chosen = self._chosen(self._numbers(tuple(range(len(self.dims)))))
         flat = build.reshape_to(start, (start.shape.size,))
         count = chosen.shape.size

@@ -44,7 +44,7 @@ def has_keys(element: DType) -> bool:
 
 
 def _sorted(topk: Instruction, build: Builder, module: Module) -> Instruction:
-    given: TopKAttributes = topk.attributes
+    given = topk.as_(TopKAttributes)
     (operand,) = topk.operands
     dims = operand.shape.dims
     last = len(dims) - 1

@@ -15,7 +15,7 @@ from ingot.analysis.frames import ONE, grid_of
 from ingot.analysis.prefixes import is_scan
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import (
     ALONE,
@@ -29,13 +29,24 @@ from ingot.passes.fusion.legality import (
     why_not,
     why_not_output,
 )
-from ingot.passes.fusion.recompute import is_cheap_to_recompute, places_in
+from ingot.passes.fusion.recompute import (
+    LITERALS,
+    RESHAPES,
+    STEPS,
+    is_cheap_to_recompute,
+    places_in,
+)
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
 
 Reached = list[tuple[Instruction, list[Group]]]
 """The users of a producer, each with the groups that compute it."""
+
+_COSTLY = ops_with(
+    FusionClass.REDUCTION, FusionClass.CONTRACTION, Trait.EXPENSIVE, also=("gather",)
+)
+"""Ops that are computed once, however many kernels read them."""
 
 ONLY_CONSUMER = "its only consumer: the value never reaches memory"
 
@@ -57,7 +68,7 @@ def alone(computation: Computation) -> Grouping:
             continue
         if instruction.opcode == "constant":
             _visit(grouping, instruction)
-        elif instruction.opcode not in ("reshape", "bitcast"):
+        elif instruction.opcode not in RESHAPES:
             _materialize(grouping, instruction, {}, {})
     return grouping
 
@@ -82,7 +93,7 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
         _pull(grouping, producer, legal)
         for group in legal:
             _record(grouping, producer, group, True, _pull_reason(legal))
-    elif producer.opcode in ("reshape", "bitcast") and outside and not legal:
+    elif producer.opcode in RESHAPES and outside and not legal:
         _forget(consumers, producer)
     else:
         _materialize(grouping, producer, consumers, reasons)
@@ -95,7 +106,7 @@ def _chain_through(reached: Reached, producer: Instruction) -> Group | None:
     """
     if producer.is_root or not producer.shape.dims:
         return None
-    if producer.opcode != "broadcast" and not producer.has(Trait.ELEMENTWISE):
+    if producer.opcode not in STEPS:
         return None
     groups = reached[0][1]
     group = groups[0] if len(groups) == 1 else None
@@ -153,9 +164,9 @@ def _may_pull_everywhere(
         return False
     if len(consumers) == 1:
         return True
-    if producer.opcode in (*REDUCTIONS, *CONTRACTIONS, "gather") or producer.has(Trait.EXPENSIVE):
+    if producer.opcode in _COSTLY:
         return False
-    if producer.opcode in ("broadcast", "iota"):
+    if producer.opcode in LITERALS:
         return True
     return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
 

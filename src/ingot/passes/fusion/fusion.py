@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.outline import outline
 
-CONTROL = frozenset({"while", "conditional", "call"})
+CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 
 
 def controlled_computations(module: Module) -> list[Computation]:

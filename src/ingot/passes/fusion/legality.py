@@ -16,11 +16,13 @@ from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.prefixes import is_scan
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.recompute import (
+    LITERALS,
     RESHAPE_MOVES,
+    STEPS,
     is_repeated,
     moves_to,
     places_in,
@@ -55,17 +57,9 @@ SMALL_WORK = 32_768
 TINY = 32
 """Rows, and elements of one, that are summed faster than a function is computed row by row."""
 
-_ROOTS = frozenset({"sqrt", "rsqrt"})
-"""Expensive ops that are one instruction, of a vector or a number."""
-
-_SHAPING = frozenset(
-    {
-        "broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "iota",
-        "dynamic-slice", "gather", "bitcast", "bitcast-convert", "get-dimension-size",
-    }
-)  # fmt: skip
-IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
-REDUCTIONS = frozenset({"reduce", "reduce-window"})
+_SHAPING = ops_with(FusionClass.INJECTIVE)
+IN_PLACE = ops_with(FusionClass.IN_PLACE)
+REDUCTIONS = ops_with(FusionClass.REDUCTION)
 CONTRACTIONS = {
     "dot": frozenset(
         {
@@ -83,35 +77,33 @@ CONTRACTIONS = {
 }
 """Contractions, and what each of them does to its operands on the way in."""
 
-ALONE = frozenset({"sort", "fft", "topk"})
+ALONE = ops_with(FusionClass.OPAQUE)
 """Ops that are kernels of their own, with nothing fused into them."""
 
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
-_SLOW = frozenset({"sqrt", "rsqrt", "divide", "remainder"})
+_SLOW = ops_with(Trait.LONG_LATENCY)
 """Ops of one instruction that takes as long as many others: not for every row of a large result."""
+
+
+_FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
+_VARIADIC = ops_with(FusionClass.REDUCTION, FusionClass.OPAQUE, also=("scatter",))
+"""Ops whose kernels may have a tuple as result."""
 
 
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
     opcode = instruction.opcode
-    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter", *ALONE):
+    if not instruction.shape.is_array and opcode not in _VARIADIC:
         return False
     if opcode == "constant":
-        given: ConstantAttributes = instruction.attributes
+        given = instruction.as_(ConstantAttributes)
         return given.literal.is_splat
     if opcode == "bitcast":
         # Complex numbers seen as real ones are what lies in memory.
         return instruction.operands[0].shape.dtype.is_complex == instruction.shape.dtype.is_complex
-    return (
-        opcode in _SHAPING
-        or opcode in IN_PLACE
-        or opcode in REDUCTIONS
-        or opcode in CONTRACTIONS
-        or opcode in ALONE
-        or instruction.has(Trait.ELEMENTWISE)
-    )
+    return opcode in _FUSIBLE
 
 
 def is_full(group: Group) -> bool:
@@ -123,7 +115,7 @@ def _is_leaf_with_room(group: Group, producer: Instruction) -> bool:
     """Whether a full kernel takes what reads an array from memory at most, and repeated numbers."""
     if len(group.members) >= MAX_MEMBERS + MAX_LEAVES:
         return False
-    if producer.opcode != "broadcast" and not producer.has(Trait.ELEMENTWISE):
+    if producer.opcode not in STEPS:
         return False
     read = [one for one in producer.operands if not _is_number(one)]
     return len(read) <= 1 and not any(map(is_fusible, read))
@@ -223,7 +215,7 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
 
 def _why_not_places(producer: Instruction, group: Group) -> str:
     """A scan by doubling reads each step at two places of the next: 2^n places after n steps."""
-    if producer.opcode in ("constant", "iota", "broadcast"):
+    if producer.opcode in LITERALS:
         return ""
     places = places_in(group, producer)
     if max(map(_spreads, places), default=0) > MAX_SPREADS:
@@ -276,7 +268,7 @@ def _why_not_tiny_rows(producer: Instruction, group: Group) -> str:
     tiny = all(isinstance(one, int) and one <= TINY for one in (size, group.points))
     if len(dims) - 1 not in reduced or not tiny:
         return ""
-    if any(one.has(Trait.EXPENSIVE) and one.opcode not in _ROOTS for one in group.members):
+    if any(one.has(Trait.EXPENSIVE) for one in group.members):
         return "expensive, and tiny rows leave no time to compute it one by one"
     return ""
 

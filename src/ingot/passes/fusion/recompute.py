@@ -13,7 +13,7 @@ from typing import cast
 
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
@@ -29,6 +29,16 @@ EXPENSIVE_OPERATIONS = 12
 
 RESHAPE_MOVES = 8
 """Moves that a reshape counts as: six of them, one inside the other, give 2^6 divisions."""
+
+
+LITERALS = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
+"""Ops that cost no memory: what they give is known wherever it is needed, or repeats."""
+
+RESHAPES = ops_with(Trait.RESHAPE_LIKE)
+STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
+"""Ops that a point of a kernel computes from what its operands are at that point."""
+
+_COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
 
 
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
@@ -59,7 +69,7 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
 
     What is smaller is computed once and spread; what others need from memory is read from there.
     """
-    if not (operand.has(Trait.ELEMENTWISE) or operand.has(Trait.SHAPING)):
+    if operand.opcode not in _COMPUTED:
         return False
     if not operand.shape.dims and producer.shape.dims:
         return False
@@ -125,7 +135,7 @@ def _farthest(group: Group, producer: Instruction) -> int:
 
 
 def _weight(user: Instruction, producer: Instruction) -> int:
-    if user.opcode not in ("reshape", "bitcast"):
+    if user.opcode not in RESHAPES:
         return 1
     given, wanted = ([size for size in one.shape.dims if size != 1] for one in (producer, user))
     return 1 if given == wanted else RESHAPE_MOVES

@@ -82,7 +82,7 @@ def _moves_less(call: Instruction) -> bool:
 def _is_transposed(value: Instruction, depth: int) -> bool:
     """Whether a value, or what it is computed of element by element, is a matrix's transpose."""
     if value.opcode == "transpose":
-        given: DimensionsAttributes = value.attributes
+        given = value.as_(DimensionsAttributes)
         rank = value.shape.rank
         return given.dimensions[-2:] == (rank - 1, rank - 2)
     if value.opcode == "get-tuple-element" and value.operands[0].opcode == "tuple":

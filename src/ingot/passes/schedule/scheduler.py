@@ -27,7 +27,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
-from ingot.analysis.aliasing import VIEWS, Path, Tree, Value, analyze, at, leaves
+from ingot.analysis.aliasing import Path, Tree, Value, analyze, at, leaves
 from ingot.analysis.failures import may_fail, surviving_aliases
 from ingot.analysis.in_place import in_place_operands
 from ingot.analysis.liveness import called_by_control_flow, forget_liveness
@@ -35,14 +35,15 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.flatten import FLAT
 
 SCHEDULED = "scheduled"
 _TYPICAL_SIZE = 64  # what a symbolic size counts for when bytes are compared
-_EARLY = frozenset({"parameter", "constant"})
-_FREE = VIEWS | _EARLY
+_EARLY = ops_with(Trait.LEAF)
+_FREE = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.fingerprint import fingerprint_computation
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
@@ -62,6 +62,9 @@ class MapInliner(Pass):
         return changed
 
 
+_WIDENED = ops_with(Trait.LEAF, Trait.TUPLE, Trait.ELEMENTWISE, also=("map",))
+
+
 def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | None:
     """Return the mapped computation applied to whole arrays, and the maps that this makes.
 
@@ -69,9 +72,8 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
     """
     mapped: Computation = mapping.attributes.to_apply
     body = mapped.post_order()
-    known = ("parameter", "constant", "tuple", "get-tuple-element", "map")
     maps: list[Instruction] = []
-    if not all(i.opcode in known or i.has(Trait.ELEMENTWISE) for i in body):
+    if not all(i.opcode in _WIDENED for i in body):
         return None
     build = RuleBuilder(mapping.computation, mapping.metadata)
     dims = mapping.shape.dims

@@ -12,16 +12,14 @@ from typing import ClassVar
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module, retarget
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 # Ops that call a scalar computation: only these share it, as loops and branches may be rewritten
 # with their caller in mind.
-_SCALAR_CALLERS = frozenset(
-    ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort", "map", "all-reduce")
-)
+_SCALAR_CALLERS = ops_with(RegionKind.ELEMENT, RegionKind.DEVICE)
 _NEVER = frozenset(("parameter", "after-all", "opt-barrier"))
 
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from ingot.evaluator import Value, evaluate_instruction, evaluated_opcodes
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 
@@ -32,6 +32,8 @@ _NEVER = frozenset(
         "rng-get-and-update-state", "infeed", "outfeed", "send", "recv",
     )
 )  # fmt: skip
+
+_NO_MEMORY = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,14 @@ class ConstantFolding(Pass):
 def _has_constant(instruction: Instruction) -> bool:
     """Whether operands are constants, at least one of them with memory of its own."""
     sources = [operand.opcode for operand in instruction.operands]
-    return "constant" in sources and all(
-        source in ("constant", "broadcast", "iota") for source in sources
-    )
+    return "constant" in sources and all(source in _NO_MEMORY for source in sources)
 
 
 def _work(instruction: Instruction) -> int:
     """Return about how many elementary operations an instruction takes."""
     sizes = [_count(o.shape) for o in instruction.operands if o.shape.is_array]
     result = _count(instruction.shape)
-    if instruction.opcode in ("dot", "convolution"):
+    if instruction.has(Trait.CONTRACTION):
         return result * max(sizes)
     # A called computation may be evaluated element by element: a thousand times dearer.
     factor = 1 << 8 if instruction.called_computations else 1

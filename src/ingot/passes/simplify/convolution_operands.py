@@ -45,7 +45,7 @@ class ConvOperandSwapper(Expander):
 
 
 def _pays(convolution: Instruction) -> bool:
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     if given.feature_group_count * given.batch_group_count != 1:
         return False
     sizes = [size for operand in convolution.operands for size in operand.shape.dims]
@@ -66,7 +66,7 @@ def _extents(convolution: Instruction) -> list[int]:
 
 def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     """Return the same convolution with its kernel as the input."""
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
     kernel, image = convolution.operands[1], convolution.operands[0]
     forwards = [str(number) for number, one in enumerate(given.window) if not one.reversal]

@@ -58,7 +58,7 @@ class ConvolutionPhases(Pass):
 
 
 def _pays(convolution: Instruction) -> bool:
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     if not has_phases(given.window) or runs_whole(convolution):
         return False
     lhs, rhs = convolution.operands
@@ -93,7 +93,7 @@ def _int(size: object) -> int:
 def _interleaved(convolution: Instruction) -> Instruction:
     """Return the phases' results, side by side."""
     build = Builder(convolution.computation, convolution.metadata)
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
     dims = convolution.shape.dims
     per_dimension: list[list[Phase]] = []
@@ -125,7 +125,7 @@ def _interleaved(convolution: Instruction) -> Instruction:
 def _with_taps_outside(convolution: Instruction) -> Instruction:
     """Give a convolution its kernel in the order in which parts of it are whole; return it."""
     build = Builder(convolution.computation, convolution.metadata)
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     labels, wanted = given.labels, canonical_labels(given.labels)
     lhs, rhs = convolution.operands
     kernel, window = unreversed(rhs, given)
@@ -177,7 +177,7 @@ def _dense(
     shape = convolution.shape.with_dims(dims)
     if any(phase.window.size == 0 for phase in phases):
         return build.full(0, shape)
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     cut = [(0, size, 1) for size in rhs.shape.dims]
     for number, phase in enumerate(phases):
         cut[given.labels.rhs.index(str(number))] = phase.taps

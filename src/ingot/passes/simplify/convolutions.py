@@ -49,7 +49,7 @@ def _canonicalize(convolution: Instruction) -> bool:
     if 0 in (*convolution.operands[0].shape.dims, *convolution.operands[1].shape.dims):
         computation.replace(convolution, build.full(0, convolution.shape))
         return True
-    given: ConvolutionAttributes = convolution.attributes
+    given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
     wanted = canonical_labels(labels)
     lhs, rhs = convolution.operands

@@ -21,13 +21,14 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import record
 
-_IN_MEMORY = frozenset(("parameter", "constant", "get-tuple-element"))
+_IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
 _MANY_ROWS, _LONG_ROW, _LARGE = 128, 64, 1 << 16
 """Rows, columns and elements from which on a vector times a matrix is left to a contraction kernel.
 """
@@ -83,7 +84,7 @@ class Side:
 
 def sides_of(dot: Instruction) -> tuple[Side, Side]:
     """Return both operands of a dot."""
-    given: DotAttributes = dot.attributes
+    given = dot.as_(DotAttributes)
     lhs, rhs = dot.operands
     return (
         Side(lhs, given.lhs_batch_dims, given.lhs_contracting_dims),

@@ -18,8 +18,8 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import product
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
@@ -37,10 +37,13 @@ class ScatterSimplifier(Expander):
         return _update(op, build) if _is_simple(op) else op
 
 
+_POINTWISE = ops_with(Trait.LEAF, Trait.ELEMENTWISE)
+
+
 def _is_simple(scatter: Instruction) -> bool:
     if len(scatter.operands) != 3 or not all(o.shape.is_static for o in scatter.operands):
         return False
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, indices, updates = scatter.operands
     starts = len(given.scatter_dims_to_operand_dims)
     body = given.to_apply.post_order()
@@ -50,13 +53,13 @@ def _is_simple(scatter: Instruction) -> bool:
         and product(_window(scatter)) == updates.shape.size
         and updates.shape.size != 0
         and not given.input_batching_dims
-        and all(i.opcode in ("parameter", "constant") or i.has(Trait.ELEMENTWISE) for i in body)
+        and all(i.opcode in _POINTWISE for i in body)
     )
 
 
 def _window(scatter: Instruction) -> tuple[int, ...]:
     """Return the sizes of the window in the operand."""
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, _, updates = scatter.operands
     sizes = iter([updates.shape.static_dims[number] for number in given.update_window_dims])
     dropped = (*given.inserted_window_dims, *given.input_batching_dims)
@@ -64,7 +67,7 @@ def _window(scatter: Instruction) -> tuple[int, ...]:
 
 
 def _update(scatter: Instruction, build: Builder) -> Instruction:
-    given: ScatterAttributes = scatter.attributes
+    given = scatter.as_(ScatterAttributes)
     operand, indices, updates = scatter.operands
     window = _window(scatter)
     if indices.shape.dtype not in (S32, S64):

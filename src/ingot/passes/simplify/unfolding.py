@@ -25,6 +25,7 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.diagnostics import ResourceError
@@ -38,16 +39,16 @@ many, or so many times what is written. Passes that come later may make so many 
 SMALL = 32
 """Instructions of a computation that is copied all the same: a call of it is hardly shorter."""
 
-_FLOW = frozenset({"call", "fusion", "while", "conditional", "async-start", "scan"})
+_FLOW = ops_with(RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKind.SCAN)
 """Ops whose computations the host program runs."""
 
-_CALLS = frozenset({"call", "async-start"})
+_CALLS = ops_with(RegionKind.CALL)
 """Ops that are a call as they stand, or become one."""
 
-_APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter", "sort"})
+_APPLIES = ops_with(RegionKind.ELEMENT)
 """Ops that kernels run, or loops of the host program if what they apply is large."""
 
-_ENDS = frozenset({"async-update", "async-done"})
+_ENDS = ops_with(RegionKind.ASYNC)
 """Ops that only name what an `async-start` runs."""
 
 

@@ -21,25 +21,26 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
 
-_CHEAP = frozenset({"constant", "iota", "bitcast", "tuple", "get-tuple-element", "copy", "reshape"})
-"""Ops that are not worth an element of the state, beside those that only move elements."""
+_CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
+"""Ops that are not worth an element of the state."""
 
-_STAYS = frozenset(
-    {
-        "parameter", "rng", "rng-get-and-update-state", "opt-barrier", "after-all",
-        "while", "conditional", "call", "scan", "custom-call",
-    }
-)  # fmt: skip
+_STAYS = ops_with(
+    RegionKind.BRANCH,
+    RegionKind.CALL,
+    RegionKind.SCAN,
+    RegionKind.FOREIGN,
+    also=("parameter", "rng", "rng-get-and-update-state", "opt-barrier", "after-all"),
+)
 """Ops that are what they are where they stand, and those that might not end or fail."""
 
-_DEAR = frozenset({"dot", "convolution", "reduce", "reduce-window", "sort", "fft"})
+_DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPAQUE)
 """Ops whose results are worth any memory."""
 
 
@@ -87,7 +88,7 @@ class WhileLoopInvariantCodeMotion(Pass):
 
     def _is_worth(self, one: Instruction) -> bool:
         """Whether a result is worth an element of the state."""
-        if one.opcode in _CHEAP or one.has(Trait.SHAPING) or one.opcode == "broadcast":
+        if one.opcode in _CHEAP:
             return False
         if not one.shape.is_array or not _at_least(one.shape, self.least_elements):
             return one.opcode in _DEAR and one.shape.is_array

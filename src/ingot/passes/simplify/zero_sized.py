@@ -18,8 +18,8 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
@@ -68,12 +68,15 @@ def _holds_empty(shape: Shape) -> bool:
     return _is_empty(shape)
 
 
+_LEAST = ops_with(Trait.LEAF, also=("broadcast",))
+
+
 def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
     """Whether an op stays as it is: replacing it again and again is no progress."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return (
         any(shape.bounded for shape in shapes)
-        or instruction.opcode in ("parameter", "constant", "broadcast")
+        or instruction.opcode in _LEAST
         or bool(instruction.control_predecessors)
         or not (instruction.users or instruction.is_root)
         or instruction.has(Trait.COLLECTIVE)

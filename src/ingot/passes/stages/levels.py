@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.size_definitions import (
     definitions,
     in_size_order,
@@ -25,10 +26,10 @@ from ingot.hlo.size_definitions import (
 from ingot.support.levels import assign_levels
 from ingot.support.records import record
 
-VIEWS = frozenset({"parameter", "tuple", "get-tuple-element"})
+VIEWS = ops_with(Trait.TUPLE, also=("parameter",))
 """Values that are handed on between stages as they are, and in no stage by themselves."""
 
-_CONTROL = frozenset({"while", "conditional"})
+_CONTROL = ops_with(RegionKind.BRANCH)
 
 
 @record
@@ -44,7 +45,7 @@ class Levels:
     stages: tuple[tuple[Instruction, ...], ...]
 
 
-_LITERAL = frozenset({"constant", "iota"})
+_LITERAL = ops_with(Trait.CONSTANT_LIKE)
 
 
 def is_cheap(instruction: Instruction) -> bool:

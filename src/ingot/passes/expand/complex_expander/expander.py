@@ -21,13 +21,14 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, C128
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.forms import Forms, has_complex
 from ingot.passes.expand.complex_expander.products import stays_complex
-from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site
+from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of
 from ingot.passes.simplify.inline import replace_by_call
 
 
@@ -63,9 +64,7 @@ def _touches(instruction: Instruction) -> bool:
     return has_complex(instruction.shape) or any(has_complex(o.shape) for o in instruction.operands)
 
 
-_KEPT = frozenset(
-    {"parameter", "constant", "tuple", "get-tuple-element", "real", "imag", "complex"}
-)
+_KEPT = ops_with(Trait.LEAF, Trait.TUPLE, also=("real", "imag", "complex"))
 
 
 def _is_move(instruction: Instruction) -> bool:
@@ -79,7 +78,7 @@ def _is_move(instruction: Instruction) -> bool:
 
 def _is_pair(value: Instruction) -> bool:
     """Whether arithmetic gives a complex number: its parts are at hand."""
-    computed = value.opcode in RULES and value.opcode not in MOVES | _KEPT
+    computed = value.opcode in RULES and value.opcode not in _KEPT
     return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
@@ -89,7 +88,7 @@ def _is_split(instruction: Instruction) -> bool:
         return False
     if stays_complex(instruction):
         return False
-    return instruction.opcode in RULES or instruction.opcode == "fusion"
+    return rule_of(instruction.opcode) is not None or instruction.opcode == "fusion"
 
 
 def _split_in_place(computation: Computation, versions: Versions) -> None:
@@ -115,7 +114,7 @@ def _split(computation: Computation, versions: Versions) -> Forms:
 
 def _split_one(site: Site, stays: bool) -> None:
     instruction, forms = site.instruction, site.forms
-    rule = RULES.get(instruction.opcode)
+    rule = rule_of(instruction.opcode)
     if rule is None or (stays and _is_move(instruction)):
         for number, operand in enumerate(instruction.operands):
             whole = forms.whole(forms.of(operand))
@@ -129,7 +128,7 @@ def _split_one(site: Site, stays: bool) -> None:
 
 
 def _takes_whole(user: Instruction) -> bool:
-    return user.opcode not in RULES or stays_complex(user)
+    return rule_of(user.opcode) is None or stays_complex(user)
 
 
 def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
@@ -139,7 +138,7 @@ def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instr
     """
     found: set[Instruction] = set()
     for instruction in reversed(order):
-        is_move = instruction.opcode in ("tuple", "get-tuple-element") or _is_move(instruction)
+        is_move = instruction.has(Trait.TUPLE) or _is_move(instruction)
         if not is_move or (instruction.is_root and instruction is not root):
             continue
         if all(user in found or _takes_whole(user) for user in instruction.users):

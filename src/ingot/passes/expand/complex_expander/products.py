@@ -25,7 +25,7 @@ def stays_complex(instruction: Instruction) -> bool:
     """Whether an op on complex numbers is a product that the library runs."""
     if instruction.opcode != "dot" or not instruction.shape.dtype.is_complex:
         return False
-    given: DotAttributes = instruction.attributes
+    given = instruction.as_(DotAttributes)
     left, right = (operand.shape for operand in instruction.operands)
     if not left.dtype is right.dtype is instruction.shape.dtype:
         return False

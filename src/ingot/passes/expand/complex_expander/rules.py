@@ -13,6 +13,7 @@ from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.complex_expander.calls import Versions
 from ingot.passes.expand.complex_expander.forms import (
@@ -34,10 +35,7 @@ from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
 from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.support.records import replace
 
-MOVES = frozenset({
-    "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
-    "gather", "pad", "reshape", "reverse", "select", "slice", "transpose",
-})  # fmt: skip
+MOVES = ops_with(Trait.SHAPING, also=("copy", "dynamic-update-slice", "gather", "select"))
 """Ops that give each part of the result from the same part of the operands, unchanged."""
 
 
@@ -325,7 +323,7 @@ def _element(site: Site) -> Form:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys((*MOVES, "add", "subtract", "negate", "set-dimension-size"), _each_part),
+    **dict.fromkeys(("add", "subtract", "negate", "set-dimension-size"), _each_part),
     **dict.fromkeys(UNARY, _unary),
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(TO_REAL, _to_real),
@@ -351,3 +349,8 @@ RULES: dict[str, Rule] = {
     "tuple": _tuple,
     "while": _while,
 }
+
+
+def rule_of(opcode: str) -> Rule | None:
+    """Return how an op on complex numbers is split; None of one that takes them whole."""
+    return _each_part if opcode in MOVES else RULES.get(opcode)

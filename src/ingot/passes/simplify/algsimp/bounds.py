@@ -17,14 +17,16 @@ from ingot.passes.simplify.algsimp.helpers import (
 
 low, high = capture("low"), capture("high")
 
+_EXTREMA = ("maximum", "minimum")
 
-@rule(one_of(("maximum", "minimum"), x, x))
+
+@rule(one_of(_EXTREMA, x, x))
 def maximum_self(x: Instruction) -> Instruction:
     """max(x, x) => x, min(x, x) => x"""
     return x
 
 
-@rule(one_of(("maximum", "minimum"), one_of(("maximum", "minimum"), x, y, name="inner"), y))
+@rule(one_of(_EXTREMA, one_of(_EXTREMA, x, y, name="inner"), y))
 def maximum_twice(root: Instruction, inner: Instruction) -> Instruction | None:
     """max(max(x, y), y) => max(x, y), likewise for min"""
     return inner if root.opcode == inner.opcode else None
@@ -32,9 +34,9 @@ def maximum_twice(root: Instruction, inner: Instruction) -> Instruction | None:
 
 @rule(
     one_of(
-        ("maximum", "minimum"),
+        _EXTREMA,
         x,
-        one_of(("maximum", "minimum"), x, y, name="inner"),
+        one_of(_EXTREMA, x, y, name="inner"),
         where=is_bits,
     ),
     example="""

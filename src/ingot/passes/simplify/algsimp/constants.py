@@ -35,8 +35,11 @@ def subtract_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Ins
     return build.add(x, build.full(compute("negate", c), c.shape))
 
 
+_SUM_OR_PRODUCT = ("add", "multiply")
+
+
 @rule(
-    one_of(("add", "multiply"), one_of(("add", "multiply"), x, const(name="a"), name="inner"),
+    one_of(_SUM_OR_PRODUCT, one_of(_SUM_OR_PRODUCT, x, const(name="a"), name="inner"),
            const(name="b")),
     fp=Fp.REASSOCIATE,
 )  # fmt: skip

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Op interfaces: what an op is for the rest of the compiler, said in its row of the op table.
+
+A pass asks a question ("does it make a value?", "is it computed inside a kernel?") and not for a
+list of opcodes: an op that is added later is then answered for by its own row. `ops_with` gives
+the names of all ops of which something is true, as a set for `opcode in VIEWS`; the set is live, so
+it holds ops that are defined after it was asked for.
+
+Invariant: an op is in a set of `ops_with` exactly if its row says so.
+
+Source: the names are MLIR's op interfaces and traits (ViewLikeOpInterface, CallOpInterface,
+RegionBranchOpInterface, SubsetOpInterface), XLA's HloOpcode predicates and, for fusion, the
+pattern kinds of TVM's OpPatternKind.
+
+Example:
+    >>> from ingot.hlo.opdef import table
+    >>> branches = ops_with(RegionKind.BRANCH)
+    >>> len(table()) > 100, sorted(branches)
+    (True, ['conditional', 'while'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING
+
+from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ingot.hlo.dim import Dim
+    from ingot.hlo.instruction import Instruction
+
+
+class Trait(IntEnum):
+    """What passes may assume of every instruction of an op; an integer, which hashes fast."""
+
+    ELEMENTWISE = auto()  # output element i depends on element i of each operand
+    COMMUTATIVE = auto()
+    ASSOCIATIVE = auto()  # on integers; on floats only under a licence
+    IDEMPOTENT = auto()  # f(f(x)) == f(x)
+    SHAPING = auto()  # moves elements, computes nothing
+    SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
+    COLLECTIVE = auto()
+    NEEDS_SHAPE = auto()  # the result shape is given, not inferred
+    EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
+    LONG_LATENCY = auto()  # one machine instruction that takes as long as many others
+    LEAF = auto()  # an argument or a literal: reads nothing, takes no time
+    CONSTANT_LIKE = auto()  # its value is known from its attributes and shape
+    TUPLE = auto()  # puts values together or takes them apart; makes none
+    VIEW = auto()  # its result is the memory of its first operand
+    RESHAPE_LIKE = auto()  # a view whose elements stay in row-major order
+    SUBSET_EXTRACTION = auto()  # reads a part of its first operand, wherever it lies
+    CONTRACTION = auto()  # sums of products of two operands
+    DEVICE_ID = auto()  # the number of the device that runs the program
+
+
+class FusionClass(Enum):
+    """What a kernel does with an op."""
+
+    NONE = "no kernel computes it"
+    ELEMENTWISE = "an expression of its operands at the same index"
+    INJECTIVE = "an expression of its operands at other indices, each read at most once"
+    REDUCTION = "folds with a loop of their own"
+    CONTRACTION = "sums of products with tiles"
+    IN_PLACE = "written into the memory of operands: the last op of its kernel"
+    OPAQUE = "a kernel of its own, with nothing fused into it"
+
+
+class RegionKind(Enum):
+    """What an op does with the computations that it refers to."""
+
+    NONE = "it refers to none"
+    BRANCH = "the host program runs them, some of them or several times"
+    CALL = "the host program runs it once"
+    FUSION = "one kernel runs it"
+    SCAN = "it is applied to slices, one after the other"
+    ELEMENT = "it is applied to elements"
+    DEVICE = "it joins elements of several devices"
+    ASYNC = "it is named again: an `async-start` runs it"
+    FOREIGN = "code that is registered under a name runs them"
+
+
+@record
+class IndexingMap:
+    """Where a shaping op with one operand takes each element of its result from.
+
+    Attributes:
+        index: the operand's index of the element at an index of the result; one `int` or `Dim` per
+            dimension, whatever the sizes are.
+    """
+
+    index: Callable[[Instruction, tuple[int | Dim, ...]], tuple[int | Dim, ...]]
+
+
+@record
+class ProjectedPermutation:
+    """An indexing map that only picks and permutes dimensions of the result.
+
+    Frames, sizes and indices all follow it: what is true of a dimension of the result is true of
+    the operand's dimension along which it runs. (The name is that of MLIR's AffineMap.)
+
+    Attributes:
+        dims: the dimension of the result that runs along each dimension of the operand.
+    """
+
+    dims: Callable[[Instruction], tuple[int, ...]]
+
+    def index(
+        self, instruction: Instruction, index: tuple[int | Dim, ...]
+    ) -> tuple[int | Dim, ...]:
+        """Return the operand's index of the element at `index` of the result."""
+        return tuple([index[number] for number in self.dims(instruction)])
+
+
+Interface = Trait | FusionClass | RegionKind
+
+_ops: dict[str, frozenset[Interface]] = {}
+_sets: dict[tuple[frozenset[Interface], frozenset[str]], set[str]] = {}
+
+
+def ops_with(*wanted: Interface, also: Iterable[str] = ()) -> AbstractSet[str]:
+    """Return the names of the ops of which one of `wanted` is true, and those in `also`.
+
+    Args:
+        wanted: traits, fusion classes, kinds of regions.
+        also: opcodes for which the caller's question has the same answer for a reason of its own.
+    """
+    extra = frozenset(also)
+    key = frozenset(wanted), extra
+    if key not in _sets:
+        have = {name for name, said in _ops.items() if not key[0].isdisjoint(said)}
+        _sets[key] = have.union(extra)
+    return _sets[key]
+
+
+def register(name: str, interfaces: Iterable[Interface]) -> None:
+    """Note what is true of an op; `opdef.define` does."""
+    have = _ops[name] = frozenset(interfaces)
+    for (wanted, _), names in _sets.items():
+        if not wanted.isdisjoint(have):
+            names.add(name)
