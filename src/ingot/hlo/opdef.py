@@ -303,7 +303,8 @@ def define(
     callees = _callees(attributes)
     may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
     if bool(callees) != (regions is not RegionKind.NONE):
-        raise InternalError(f"{name} does not say what it does with computations", code="INGOT0934")
+        message = f"opcode {name} has computations without a kind of regions, or the reverse"
+        raise VerifyError(message, code="INGOT0207")
     if fusion is FusionClass.NONE and Trait.ELEMENTWISE in traits:
         fusion = FusionClass.ELEMENTWISE
     if indexing is not None:
