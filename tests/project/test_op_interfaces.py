@@ -13,7 +13,7 @@ from tests.project.rotation import DECLARATIONS, FILES
 
 from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.hlo.opdef import define, find, table
-from ingot.support.diagnostics import InternalError
+from ingot.support.diagnostics import VerifyError
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "ingot"
@@ -74,6 +74,6 @@ def test_sets_follow_the_table() -> None:
 
 def test_what_calls_says_how() -> None:
     row = find("call")
-    with pytest.raises(InternalError, match="does not say what it does with computations"):
+    with pytest.raises(VerifyError, match="again has computations without a kind of regions"):
         define("again", family="control", arity=1, infer=row.infer, attributes=row.attributes)
     assert "again" not in table()

@@ -67,11 +67,9 @@ def shared_operands(instruction: Instruction) -> Sharing:
 
 
 def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:
-    if update.opcode == "dynamic-update-slice":
-        yield (), 0
-    elif update.opcode == "scatter":
-        count = len(update.operands) // 2
-        for number in range(count):
+    destinations = update.definition.destinations
+    if destinations is not None:
+        for number in range(destinations(len(update.operands))):
             yield ((number,) if update.shape.is_tuple else ()), number
 
 

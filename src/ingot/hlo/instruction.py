@@ -135,6 +135,12 @@ class Instruction:
         return trait in self.definition.traits
 
     @property
+    def destinations(self) -> tuple[Instruction, ...]:
+        """The operands that the op updates in place: each result lies where one of them does."""
+        count = self.definition.destinations
+        return () if count is None else self.operands[: count(len(self.operands))]
+
+    @property
     def called_computations(self) -> tuple[Computation, ...]:
         """The computations that the attributes refer to."""
         callees = self.definition.callees

@@ -63,7 +63,7 @@ class FusionClass(Enum):
 
     NONE = "no kernel computes it"
     ELEMENTWISE = "an expression of its operands at the same index"
-    INJECTIVE = "an expression of its operands at other indices, each read at most once"
+    INJECTIVE = "its operands at other indices: it moves elements, or makes them from an index"
     REDUCTION = "folds with a loop of their own"
     CONTRACTION = "sums of products with tiles"
     IN_PLACE = "written into the memory of operands: the last op of its kernel"

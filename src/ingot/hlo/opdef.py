@@ -152,6 +152,8 @@ class OpDef:
         traits: what passes may assume.
         fusion: what a kernel does with it.
         regions: what it does with the computations that it refers to.
+        destinations: how many of its first operands it updates in place, of how many operands;
+            None: it writes a result of its own. (MLIR's DestinationStyleOpInterface.)
         indexing: where an element of the result comes from, if that is its one operand alone.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
@@ -171,6 +173,7 @@ class OpDef:
     traits: frozenset[Trait]
     fusion: FusionClass
     regions: RegionKind
+    destinations: Callable[[int], int] | None
     indexing: IndexingMap | ProjectedPermutation | None
     spec: str
     doc: str
@@ -281,6 +284,7 @@ def define(
     traits: frozenset[Trait] | set[Trait] = frozenset(),
     fusion: FusionClass = FusionClass.NONE,
     regions: RegionKind = RegionKind.NONE,
+    destinations: Callable[[int], int] | None = None,
     indexing: IndexingMap | ProjectedPermutation | None = None,
     spec: str = "",
     doc: str = "",
@@ -299,18 +303,22 @@ def define(
     callees = _callees(attributes)
     may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
     if bool(callees) != (regions is not RegionKind.NONE):
-        raise InternalError(f"{name} does not say what it does with computations", code="INGOT0934")
+        message = f"opcode {name} has computations without a kind of regions, or the reverse"
+        raise VerifyError(message, code="INGOT0207")
     if fusion is FusionClass.NONE and Trait.ELEMENTWISE in traits:
         fusion = FusionClass.ELEMENTWISE
     if indexing is not None:
         fusion = FusionClass.INJECTIVE
+    if destinations is not None:
+        fusion = FusionClass.IN_PLACE
     kept, place = frozenset(traits), spec or name
     prefix = label_prefix(place)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
-        name, family, both, attributes, infer, kept, fusion, regions, indexing, place, doc,
-        callees, may_act, labels, f"{prefix}_{counts}", takes_arrays, _enumerations(attributes),
+        name, family, both, attributes, infer, kept, fusion, regions, destinations, indexing, place,
+        doc, callees, may_act, labels, f"{prefix}_{counts}", takes_arrays,
+        _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
     register(name, (*kept, fusion, regions))

@@ -295,7 +295,7 @@ define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherA
        doc="windows of the operand at computed places, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
        attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
-       fusion=FusionClass.IN_PLACE, regions=RegionKind.ELEMENT,
+       destinations=lambda count: count // 2, regions=RegionKind.ELEMENT,
        doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
        results="c2", counts="c1", fusion=FusionClass.OPAQUE, regions=RegionKind.ELEMENT,

@@ -326,5 +326,5 @@ define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_sli
        results=("c5", "c1"),
        doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
-       fusion=FusionClass.IN_PLACE,
+       destinations=lambda count: 1,
        doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip

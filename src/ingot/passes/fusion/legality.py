@@ -154,8 +154,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return producer.opcode not in CONTRACTIONS[group.dot.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False
-    count = len(user.operands) // 2 if user.opcode == "scatter" else 1
-    return producer in user.operands[:count]
+    return producer in user.destinations
 
 
 def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
@@ -206,7 +205,7 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
     update = group.main
     if group.kind is not GroupKind.IN_PLACE or update.opcode not in IN_PLACE:
         return ""
-    updated = update.operands[: len(update.operands) // 2 if update.opcode == "scatter" else 1]
+    updated = update.destinations
     if not any(operand in updated for operand in producer.operands):
         return ""
     in_time = reads_in_time(producer, update, {producer, update, *group.members})
