@@ -44,7 +44,7 @@ TEST_SHARE = {
     "cpu/test_fft.py": 3,
     "cpu/test_narrow_types.py": 3,
     "cpu/test_ops.py": 3,
-    "cpu/test_plain_places.py": 3,
+    "cpu/test_plain_indexing.py": 3,
     "cpu/test_short_rows.py": 4,
     "differential/test_dynamic.py": 3,
     "differential/test_random_modules.py": 8,

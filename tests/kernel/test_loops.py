@@ -9,8 +9,8 @@ from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim
 from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.keep import keep_rows
 from ingot.kernel.text import kernel_text
 from ingot.support.diagnostics import UnsupportedError
 
@@ -27,7 +27,7 @@ def test_softmax_is_one_grid_with_three_passes() -> None:
 
 
 def test_the_exponential_of_softmax_is_kept_between_passes() -> None:
-    kernel = keep_rows(build_loop_kernel(fused(SOFTMAX)))
+    kernel = cache_rows(build_loop_kernel(fused(SOFTMAX)))
     (kept,) = kernel.kept
     assert kept.size == 64
     last = kernel.passes[-1]

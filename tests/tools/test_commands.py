@@ -383,7 +383,7 @@ def test_opt_reads_the_kernels_that_it_prints(
 ) -> None:
     path = tmp_path / "all.kernel"
     assert main(["opt", module, f"--stage={stage}", "-o", str(path)]) == 0
-    assert main(["opt", str(path), "--passes=keep-rows"]) == 0
+    assert main(["opt", str(path), "--passes=cache-rows"]) == 0
     assert capfdbinary.readouterr().out == path.read_bytes()
 
 
@@ -402,9 +402,9 @@ def test_opt_runs_kernel_passes(tmp_path: Path, capfdbinary: pytest.CaptureFixtu
     path, kept = tmp_path / "x.txt", tmp_path / "after.txt"
     path.write_text(KERNEL)
     flags = ["opt", str(path), "--format=kernel", "-o", str(kept)]
-    assert main([*flags, "--passes=read-inside"]) == 0
+    assert main([*flags, "--passes=unmask-loads"]) == 0
     assert kept.read_text() == KERNEL
-    assert main([*flags, "--passes=read-inside,collapse-axes", "--print-changed"]) == 0
+    assert main([*flags, "--passes=unmask-loads,collapse-axes", "--print-changed"]) == 0
     assert "*** 1: collapse-axes (kernel) ***" in capfdbinary.readouterr().out.decode()
     assert "b1[@0] = v0" in kept.read_text()
     assert main(flags) == 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.strategies.plans import CodePlan, LoopCode
 from ingot.kernel.expr import walk
-from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.forms.form import GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel
 from ingot.support.records import fresh
 
@@ -70,7 +70,7 @@ def _own(name: str, plan: CodePlan) -> KernelCode:
 def _of_loops(plans: Mapping[str, LoopCode]) -> list[KernelCode]:
     """Return the functions for loop kernels that may be of one form."""
     found: list[KernelCode] = []
-    forms: dict[str, dict[str, Form]] = defaultdict(dict)
+    forms: dict[str, dict[str, GenericKernel]] = defaultdict(dict)
     for name, plan in plans.items():
         form = form_of(plan.kernel, plan.schedule)
         if form is None:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ingot.cpu.library.box_copies import common_box_copies
 from ingot.cpu.library.drivers import common_convolutions, common_products
 from ingot.cpu.library.form_kernels import common_forms
-from ingot.cpu.library.moves import common_moves
+from ingot.cpu.library.indexing import common_indexing
+from ingot.cpu.library.iota import common_iotas
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
-from ingot.cpu.library.places import common_places
-from ingot.cpu.library.positions import common_positions
 from ingot.cpu.library.reductions import common_reductions
 from ingot.cpu.library.selections import common_selections
 from ingot.cpu.library.sorts import common_sorts
@@ -43,9 +43,9 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (
     common_transforms,
     common_transposes,
     common_forms,
-    common_positions,
-    common_moves,
-    common_places,
+    common_iotas,
+    common_box_copies,
+    common_indexing,
     common_subroutines,
 )
 

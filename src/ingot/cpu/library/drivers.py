@@ -31,7 +31,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.product import heights_of, plain_product
-from ingot.kernel.contraction.product_form import Form, Placement
+from ingot.kernel.contraction.product_form import Placement, ProductVariant
 from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct import direct_convolution
@@ -125,14 +125,16 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     vectors = vectors_of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     for is_dense, placement in product(DENSE, PLACEMENTS):
-        yield library_part(target, product_template(Form(F32, lanes, placement, is_dense)))
+        yield library_part(
+            target, product_template(ProductVariant(F32, lanes, placement, is_dense))
+        )
     for placement in AHEAD:
-        form = Form(F32, lanes, placement, is_dense=True, ahead=True)
+        form = ProductVariant(F32, lanes, placement, is_dense=True, ahead=True)
         yield library_part(target, product_template(form))
     # Columns that are left over behind whole blocks have blocks of fewer vectors.
     widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in (0, 1)]
     for is_dense, rows, columns in product(DENSE, heights_of(vectors), widths):
-        form = Form(F32, lanes, "direct", is_dense)
+        form = ProductVariant(F32, lanes, "direct", is_dense)
         yield library_part(target, template_of(micro_kernel(form, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):

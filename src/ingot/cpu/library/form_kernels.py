@@ -22,7 +22,7 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32
 from ingot.hlo.shape import Shape
-from ingot.kernel.forms.form import Form
+from ingot.kernel.forms.form import GenericKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
@@ -41,7 +41,7 @@ take half as long again."""
 _emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=KEPT_PARTS)
 
 
-def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
+def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKernel:
     """Return how the library runs a form; `kind` says in its name what it is."""
     name = f"{kind}_{form.name}"
 

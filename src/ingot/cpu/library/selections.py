@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
-from ingot.cpu.emit.sort.topk import BYTES, Form, emit_selection
+from ingot.cpu.emit.sort.topk import BYTES, SelectionVariant, emit_selection
 from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
@@ -24,7 +24,7 @@ def match_selection(request: Request) -> LibraryKernel:
     """Return how the library runs a selection."""
     kernel = request.kernel
     assert isinstance(kernel, TopKKernel), "it is asked about selections"
-    code = _code(request.target, Form(kernel.buffers[0].dtype, kernel.largest))
+    code = _code(request.target, SelectionVariant(kernel.buffers[0].dtype, kernel.largest))
     whole, part, joined = _symbols(code.name)
     schedule = schedule_topk(kernel)
     areas = schedule.chunks * schedule.parts
@@ -43,10 +43,10 @@ def match_selection(request: Request) -> LibraryKernel:
 
 def common_selections(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what selections in f32 need."""
-    yield _code(target, Form(F32, largest=True))
+    yield _code(target, SelectionVariant(F32, largest=True))
 
 
-def _code(target: TargetSpec, form: Form) -> LibraryPart:
+def _code(target: TargetSpec, form: SelectionVariant) -> LibraryPart:
     name = f"select_{form.name}"
 
     def define(module: ModuleBuilder) -> None:

@@ -18,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from ingot.cpu.library.box_copies import match_box_copies
 from ingot.cpu.library.drivers import (
     match_direct,
     match_filter_gradient,
     match_product,
     match_winograd,
 )
-from ingot.cpu.library.moves import match_moves
+from ingot.cpu.library.indexing import match_indexing
+from ingot.cpu.library.iota import match_iota
 from ingot.cpu.library.parts import LibraryKernel
-from ingot.cpu.library.places import match_places
-from ingot.cpu.library.positions import match_positions
 from ingot.cpu.library.reductions import match_reduction
 from ingot.cpu.library.selections import match_selection
 from ingot.cpu.library.sorts import match_sort
@@ -83,9 +83,9 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("direct convolution", (ContractionKernel, LoopKernel), match_direct),
     Strategy("contraction", (ContractionKernel,), _match_contraction),
     Strategy("library reduction", (LoopKernel,), match_reduction),
-    Strategy("library iota", (LoopKernel,), match_positions),
-    Strategy("box copies", (LoopKernel,), match_moves),
-    Strategy("library gather or scatter", (LoopKernel,), match_places),
+    Strategy("library iota", (LoopKernel,), match_iota),
+    Strategy("box copies", (LoopKernel,), match_box_copies),
+    Strategy("library gather or scatter", (LoopKernel,), match_indexing),
     Strategy("loops", (LoopKernel,), _match_loops),
     Strategy("sort by key", (SortKernel,), match_sort),
     Strategy("merge sort", (SortKernel,), _match_merge_sort),

@@ -22,7 +22,7 @@ from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
 from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Combiner, Pass, Reduction
-from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder

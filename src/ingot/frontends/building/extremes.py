@@ -2,7 +2,7 @@
 """The greatest or least element along an axis together with its index.
 
 One reduction of pairs, whose computation compares and selects; kernels know such folds
-(`kernel.loop.extreme_places`). The first of equal elements is found, and the first NaN before all
+(`kernel.loop.argminmax`). The first of equal elements is found, and the first NaN before all
 numbers.
 """
 

@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import (
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import LoopKernel, Pass
-from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.schedule.work import ceil_div

@@ -12,8 +12,9 @@ left over that would use few registers.
 
 A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
 one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
-products (`Form.ahead`), and the rows of each unit beside each other where they are multiplied.
-Operands that are not of the sums' type, and complex ones, are both packed too, by each unit.
+products (`ProductVariant.ahead`), and the rows of each unit beside each other where they are
+multiplied. Operands that are not of the sums' type, and complex ones, are both packed too, by each
+unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -31,7 +32,7 @@ from ingot.kernel.contraction.product_blocks import (
     round_up,
     scheduled_blocks,
 )
-from ingot.kernel.contraction.product_form import PARAMETERS, Form, Placement
+from ingot.kernel.contraction.product_form import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.contraction.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
 from ingot.kernel.contraction.schedule import (
@@ -86,7 +87,7 @@ class Product(Numbered):
 
     NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
 
-    form: Form
+    form: ProductVariant
     operands: tuple[int, int]
     result: int | None
     blocks: Blocks
@@ -170,7 +171,7 @@ def _is_crowded(given: PlainOperands) -> bool:
     return given.lhs.free * cell_bits(given.cell) // 8 % L1_STRIDE == 0 and given.sizes[0] > 1
 
 
-def _is_small(given: PlainOperands, form: Form, even: EvenBlocks) -> bool:
+def _is_small(given: PlainOperands, form: ProductVariant, even: EvenBlocks) -> bool:
     """Whether this is many products of matrices that one register block holds."""
     m, n, k = given.sizes
     return (
@@ -216,20 +217,20 @@ def _scheduled(
 
 def _form(
     given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
-) -> Form | None:
+) -> ProductVariant | None:
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
     rhs: Placement | RhsPlacement = schedule.rhs
     assert rhs != "packed dots", "patches are not plain"
     if given.are_cells:
         ahead = rhs != "dots" and _is_ahead(given, schedule)
-        return Form(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+        return ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
     if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
         return None
     if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
         rhs = "gathered"
     types = (given.lhs.dtype, given.rhs.dtype)
     pairs = given.are_pairs(vectors)
-    return Form(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
+    return ProductVariant(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
 
 
 def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:
@@ -246,7 +247,9 @@ def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
     return None if steps is None else (*steps, steps[1])
 
 
-def _packed_lhs_row(form: Form, even: EvenBlocks, panel_depth: int, *, is_crowded: bool) -> int:
+def _packed_lhs_row(
+    form: ProductVariant, even: EvenBlocks, panel_depth: int, *, is_crowded: bool
+) -> int:
     """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k.
 
     0: they are read where they lie.

@@ -40,7 +40,7 @@ Placement = Literal["direct", "packed", "transposed", "gathered", "dots"]
 
 
 @record
-class Form:
+class ProductVariant:
     """What products must have in common to share a driver.
 
     Attributes:

@@ -26,10 +26,10 @@ from ingot.kernel.convolution.plain import plain_convolution
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
+from ingot.kernel.loop.axis_runs import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.loop.build import buffers_of, frames_of
-from ingot.kernel.loop.parts import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.pull.convolution_index import (
-    Form,
+    ConvolutionDims,
     Places,
     accumulation_type,
     joins_last,
@@ -59,7 +59,7 @@ def find_convolution(fused: Computation) -> Instruction | None:
 
 def is_product(convolution: Instruction) -> bool:
     """Whether the convolution runs as a matrix product."""
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     features = form.group_features
     if not isinstance(features, int) or features >= MIN_FEATURES or is_slid(convolution):
         return True
@@ -79,7 +79,7 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
     frame = frames.frames.get(convolution)
     if frame is None:
         raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
     puller = puller_of(fused, extents)
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
@@ -126,7 +126,7 @@ def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(axis for axis in every if axis.extent != 1)
 
 
-def _result_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+def _result_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the axes behind m by label, in the result's order."""
     sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
     letters = form.output.replace("f", "")
@@ -137,7 +137,7 @@ def _result_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
     return {letter: Axis(f"{M}{letter}", sizes[letter]) for letter in letters}
 
 
-def _kernel_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+def _kernel_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the summed axes by label, in the kernel's order."""
     sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
     letters = form.rhs.replace("o", "")
@@ -148,7 +148,9 @@ def _kernel_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
     return {letter: Axis(f"{K}{letter}", sizes[letter]) for letter in letters}
 
 
-def _rhs(puller: Puller, convolution: Instruction, form: Form, feature: int | Dim) -> Expr:
+def _rhs(
+    puller: Puller, convolution: Instruction, form: ConvolutionDims, feature: int | Dim
+) -> Expr:
     """Return the kernel's element at (k, n): its summed dimensions are one, k counts them."""
     weights = convolution.operands[1]
     if form.rhs[-1] != "o":

@@ -15,7 +15,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.schedule import stores_sums
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
-from ingot.kernel.pull.convolution_index import Form
+from ingot.kernel.pull.convolution_index import ConvolutionDims
 from ingot.kernel.pull.place import Place
 from ingot.kernel.pull.pull import puller_of
 from ingot.kernel.pull.puller import Puller
@@ -23,7 +23,7 @@ from ingot.kernel.pull.puller import Puller
 
 def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolution | None:
     """Return what shared code must know of a convolution, None if it is not plain."""
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     lhs, rhs = convolution.operands
     digits = "".join(map(str, range(len(form.given.window))))
     labels = (form.lhs, form.rhs, form.output)

@@ -58,7 +58,7 @@ MOST_LENGTH = 1 << 62
 
 
 @record
-class Form:
+class GenericKernel:
     """A kernel for every size.
 
     Attributes:
@@ -76,7 +76,7 @@ class Form:
 
 def form_of(
     kernel: LoopKernel, schedule: LoopSchedule, *, for_every_size: bool = False
-) -> Form | None:
+) -> GenericKernel | None:
     """Return the form of a kernel, None where its code needs its numbers.
 
     `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
@@ -107,7 +107,7 @@ def form_of(
     made = replace(
         kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)
     )
-    return Form(made, general, sizes.values, _name(made, general))
+    return GenericKernel(made, general, sizes.values, _name(made, general))
 
 
 def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:

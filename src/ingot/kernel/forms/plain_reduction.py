@@ -18,7 +18,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
-from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, Form, form_of
+from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 from ingot.support.records import replace
@@ -52,7 +52,7 @@ CHOICES = frozenset({"select", "maximum", "minimum"})
 """What such a way ends with, for the element as for its place."""
 
 
-def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the form of a kernel that is a plain reduction, or why it is none."""
     if not _is_candidate(kernel):
         return "it is not one fold of elements as they lie"

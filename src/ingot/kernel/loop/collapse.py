@@ -15,7 +15,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.parts import walks_as_one
+from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 
 CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})

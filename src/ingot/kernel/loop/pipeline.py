@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from ingot.hlo.rewrite.ordering import Order, check_names
 from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop.choices import merge_choices
+from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.inside import read_inside
-from ingot.kernel.loop.keep import keep_rows
-from ingot.kernel.loop.narrow_places import narrow_places
+from ingot.kernel.loop.narrow_indices import narrow_indices
+from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows
+from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
@@ -47,9 +47,9 @@ class KernelPass:
     of_convolutions: bool = True
 
 
-def _keep_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
-    """Keep rows where lanes run along them: lanes along the grid would need a row each."""
-    made = keep_rows(kernel)
+def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
+    """Cache rows where lanes run along them: lanes along the grid would need a row each."""
+    made = cache_rows(kernel)
     return made if made is kernel or grid_vector_axis(kernel) is None else kernel
 
 
@@ -58,21 +58,21 @@ KERNEL_PASSES = (
     KernelPass("join-short-rows", join_short_rows),
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),
     KernelPass("unroll-short-rows", unroll_short_rows),
-    KernelPass("merge-choices", merge_choices),
-    KernelPass("read-inside", read_inside),
-    KernelPass("narrow-indices", narrow_places),
-    KernelPass("keep-rows", _keep_rows_of_passes),
+    KernelPass("select-to-index", select_to_index),
+    KernelPass("unmask-loads", unmask_loads),
+    KernelPass("narrow-indices", narrow_indices),
+    KernelPass("cache-rows", _cache_rows_of_passes),
 )
 
 ORDER = (
     Order("collapse-axes", "join-short-rows", "only rows that are apart in memory are short"),
     Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
     Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
-    Order("unroll-windows", "merge-choices", "copies of a point choose by the same masks"),
-    Order("unroll-short-rows", "merge-choices", "copies of a point choose by the same masks"),
-    Order("merge-choices", "read-inside", "fewer masks remain to be proven needless"),
-    Order("read-inside", "narrow-indices", "masks that hold need no numbers"),
-    Order("unroll-short-rows", "keep-rows", "what is unrolled has no rows to keep"),
+    Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
+    Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),
+    Order("select-to-index", "unmask-loads", "fewer masks remain to be proven needless"),
+    Order("unmask-loads", "narrow-indices", "masks that hold need no numbers"),
+    Order("unroll-short-rows", "cache-rows", "what is unrolled has no rows to keep"),
 )
 
 PIPELINE_NAME = "kernel"

@@ -18,7 +18,7 @@ from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.parts import walks_as_one
+from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution
 
 LONGEST = 8

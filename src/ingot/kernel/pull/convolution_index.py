@@ -36,7 +36,7 @@ def accumulation_type(operand: DType, result: DType) -> DType:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ConvolutionDims:
     """A convolution's labels and group sizes.
 
     Attributes:
@@ -54,13 +54,13 @@ class Form:
     group_features: int | Dim
 
     @staticmethod
-    def of(convolution: Instruction) -> Form:
+    def of(convolution: Instruction) -> ConvolutionDims:
         """Read the attributes of a convolution."""
         given = convolution.as_(ConvolutionAttributes)
         labels = given.labels
         groups = given.feature_group_count * given.batch_group_count
         features = convolution.operands[1].shape.dims[labels.rhs.index("o")]
-        return Form(
+        return ConvolutionDims(
             given, labels.lhs, labels.rhs, labels.output, groups, dim.floordiv(features, groups)
         )
 
@@ -70,7 +70,7 @@ def joins_last(convolution: Instruction) -> bool:
 
     They are when a row of the input holds the elements of neighbouring places one after the other.
     """
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     if not form.given.window or form.groups > 1:
         return False
     one, last = form.given.window[-1], str(len(form.given.window) - 1)
@@ -83,7 +83,7 @@ def joins_last_of_result(convolution: Instruction) -> bool:
 
     This is the gradient for a kernel, whose result has input features in place of the batch.
     """
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     if not form.given.window or form.groups > 1:
         return False
     one, last = form.given.window[-1], str(len(form.given.window) - 1)
@@ -105,7 +105,7 @@ def lhs_value(
             one, `i` counts both (`joins_last`).
         group: number of the group.
     """
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     operand, weights = convolution.operands
     sizes = dict(zip(form.lhs, operand.shape.dims, strict=True))
     index: dict[str, int | Dim] = {"b": output["b"], "f": kernel["i"]}
@@ -135,14 +135,14 @@ def lhs_value(
 
 def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
     """Return the extents of the axes that a convolution sums over, in the kernel's order."""
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     dims = zip(form.rhs, convolution.operands[1].shape.dims, strict=True)
     return tuple(size for letter, size in dims if letter != "o")
 
 
 def loop_fold(puller: Puller, convolution: Instruction, frame: Frame, axes: Frame) -> Fold:
     """Return what a convolution sums at each element; `axes` are those of `loop_extents`."""
-    form = Form.of(convolution)
+    form = ConvolutionDims.of(convolution)
     output = dict(zip(form.output, map(symbol, frame), strict=True))
     kernel = dict(zip(form.rhs.replace("o", ""), map(symbol, axes), strict=True))
     feature = output.pop("f")

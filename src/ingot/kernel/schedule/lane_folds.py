@@ -2,7 +2,7 @@
 """Which folds may run in lanes along the axis that they fold.
 
 Lanes start from the op's identity and are folded at the end; lanes of a fold that finds a place are
-joined by place (`extreme_places`); a running fold takes a vector at once where elements are dense.
+joined by place (`argminmax`); a running fold takes a vector at once where elements are dense.
 Its sums and products of floats are then in an order of their own, as in any other reduction.
 
 Invariant: the answer depends on the pass alone.
@@ -14,7 +14,7 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Pass, Reduction
-from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.loop.argminmax import place_fold
 
 LANE_COMBINERS = ops_with(Trait.ASSOCIATIVE)
 """Combiners with an identity: lanes may start from it and be folded at the end."""

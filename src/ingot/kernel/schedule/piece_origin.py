@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.loop.inside import read_inside
+from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.pieces import Range
 from ingot.support.records import replace
@@ -28,7 +28,7 @@ def from_beginning(
     if starts:
         passes = tuple(map(AxisSubstitution(starts).sweep, passes))
     grid = tuple(Axis(axis.name, _length(axis, ranges)) for axis in kernel.grid)
-    return read_inside(replace(kernel, grid=grid, passes=passes))
+    return unmask_loads(replace(kernel, grid=grid, passes=passes))
 
 
 def _length(axis: Axis, ranges: Mapping[str, Range]) -> int | Dim:

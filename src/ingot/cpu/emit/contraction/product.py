@@ -19,7 +19,7 @@ from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction.product_form import PARAMETERS, Form
+from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
 from ingot.kernel.contraction.schedule import PACK_BYTES, TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.llvm import types as lt
@@ -31,7 +31,7 @@ MAX_EPILOGUE_LANES = 128
 """Lanes of sums that an epilogue may read behind the last one."""
 
 
-def emit_product_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
+def emit_product_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
     """Emit the driver of a form of products."""
     emit_units(ProductDriver(module, symbol, form))
 
@@ -75,7 +75,7 @@ class ProductDriver:
     PACKED_BYTES = PACK_BYTES
     """Bytes of what a unit packs of an operand."""
 
-    def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
+    def __init__(self, module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
         f, self.env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
         self.f = f

@@ -18,7 +18,7 @@ from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_blocks import LHS_BYTES, PACK_COLUMNS, UNIT_TILE_BYTES
-from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.expr import Access
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -28,7 +28,7 @@ PACKING = "_packing"
 """Suffix of the function that packs."""
 
 
-def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: Form) -> None:
+def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
     """Emit the two functions of a form of products of packed operands."""
     packing = _Ahead(module, symbol + PACKING, form)
     packing.pack_chunk()

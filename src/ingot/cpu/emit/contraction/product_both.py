@@ -16,13 +16,13 @@ from ingot.cpu.emit.contraction.product import ProductDriver, emit_units
 from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.expr import Access
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 
 
-def emit_driver_both(module: ModuleBuilder, symbol: str, form: Form) -> None:
+def emit_driver_both(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
     """Emit the driver of a form of products whose operands are both packed by each unit."""
     emit_units(BothPacked(module, symbol, form))
 
@@ -30,7 +30,7 @@ def emit_driver_both(module: ModuleBuilder, symbol: str, form: Form) -> None:
 class BothPacked(ProductDriver):
     """Emits the function."""
 
-    def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
+    def __init__(self, module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
         super().__init__(module, symbol, form)
         assert form.operands is not None, "operands of the sums' type are not packed by units"
         self.types = form.operands

@@ -16,11 +16,11 @@ from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.kernel.contraction.product import Product
-from ingot.kernel.contraction.product_form import PARAMETERS, Form
+from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
 from ingot.llvm.builder import ModuleBuilder
 
 
-def product_template(form: Form) -> Template:
+def product_template(form: ProductVariant) -> Template:
     """Return the driver of a form: the function `{name}`, and one that packs ahead."""
     name = f"product_{form.name}"
 

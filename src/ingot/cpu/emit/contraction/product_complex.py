@@ -19,7 +19,7 @@ from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import part_type
-from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -28,7 +28,7 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-def emit_complex_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
+def emit_complex_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
     """Emit the driver of a form of products of complex matrices."""
     emit_units(_Complex(module, symbol, form))
 

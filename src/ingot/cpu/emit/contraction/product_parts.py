@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.llvm.values import Value
 
 MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 """Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
 
 
-def micro_kernel(form: Form, rows: int, columns: int) -> MicroKernel | DotProducts:
+def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
     cell = cell_type(form.element)
     if form.rhs == "dots":

@@ -11,14 +11,14 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.microkernel import Block, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.drivers import open_driver
-from ingot.kernel.contraction.product_form import PARAMETERS, Form
+from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.support.records import replace
 
 
-def emit_small_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
+def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
     """Emit the driver of a form of products of small matrices."""
     f, env = open_driver(module, symbol, PARAMETERS, 0)
     given, cell = env.given, cell_type(form.element)

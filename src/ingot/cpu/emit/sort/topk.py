@@ -32,7 +32,7 @@ BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SelectionVariant:
     """What selections must have in common to share code: element type and direction."""
 
     element: DType
@@ -45,7 +45,7 @@ class Form:
 
 
 def emit_selection(
-    module: ModuleBuilder, symbols: tuple[str, str, str], form: Form, target: TargetSpec
+    module: ModuleBuilder, symbols: tuple[str, str, str], form: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the functions of a form of selections: over whole rows, over parts, over their best."""
     _emit_whole(module, symbols[0], form, target)
@@ -53,7 +53,9 @@ def emit_selection(
     _emit_joined(module, symbols[2], form, target)
 
 
-def _emit_whole(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+def _emit_whole(
+    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+) -> None:
     """Emit the function that selects in each row of a chunk."""
     f, rows, scratch, chunk = _open(module, symbol, form, target)
     area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
@@ -76,7 +78,9 @@ def _emit_whole(module: ModuleBuilder, symbol: str, form: Form, target: TargetSp
     f.ret()
 
 
-def _emit_parts(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+def _emit_parts(
+    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+) -> None:
     """Emit the function that leaves the best k of one part of a row in the part's area."""
     f, rows, scratch, chunk = _open(module, symbol, form, target)
     parts, size = rows.given("parts"), rows.given("part")
@@ -88,7 +92,9 @@ def _emit_parts(module: ModuleBuilder, symbol: str, form: Form, target: TargetSp
     f.ret()
 
 
-def _emit_joined(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+def _emit_joined(
+    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+) -> None:
     """Emit the function that selects among the best of the parts of one row."""
     f, rows, scratch, row = _open(module, symbol, form, target)
     parts, best_bytes = rows.given("parts"), f.imul(rows.k, BYTES)
@@ -105,7 +111,7 @@ def _emit_joined(module: ModuleBuilder, symbol: str, form: Form, target: TargetS
 
 
 def _open(
-    module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec
+    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
 ) -> tuple[FunctionBuilder, RowSelector, Value, Value]:
     f, emitter, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
     return f, RowSelector(f, emitter, form), scratch_of(f, 3), chunk
@@ -117,7 +123,7 @@ class RowSelector:
 
     f: FunctionBuilder
     emitter: ValueEmitter
-    form: Form
+    form: SelectionVariant
 
     @property
     def keys(self) -> Keys:

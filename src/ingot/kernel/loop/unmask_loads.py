@@ -20,7 +20,7 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.pieces import Narrower
 
 
-def read_inside(kernel: LoopKernel) -> LoopKernel:
+def unmask_loads(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel without the masks that loads do not need."""
     if any(item.axes for item in kernel.passes):
         return kernel

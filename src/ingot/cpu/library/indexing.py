@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain gathers and scatters in library code: sums by segment, counts, elements by index.
 
-A strategy of loop kernels: those of `kernel.forms.plain_places`. Invariant: extents, steps and
+A strategy of loop kernels: those of `kernel.forms.plain_indexing`. Invariant: extents, steps and
 lengths are in env.
 """
 
@@ -15,7 +15,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
-from ingot.kernel.forms.plain_places import plain_places
+from ingot.kernel.forms.plain_indexing import plain_indexing
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.llvm.target import TargetSpec
 
@@ -23,16 +23,16 @@ COMMON = ((), (16,))
 """What is summed by segment: numbers, and rows of a vector."""
 
 
-def match_places(request: Request) -> LibraryKernel | str:
+def match_indexing(request: Request) -> LibraryKernel | str:
     """Return how the library runs a loop kernel that is a plain gather or scatter."""
     kernel = request.loop_kernel
-    plain = plain_places(kernel, request.loops.schedule)
+    plain = plain_indexing(kernel, request.loops.schedule)
     if isinstance(plain, str):
         return plain
     return form_kernel(request.target, "update" if kernel.serial else "gather", plain)
 
 
-def common_places(target: TargetSpec) -> Iterator[LibraryPart]:
+def common_indexing(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of f32 by segments in s32 need."""
     for row in COMMON:
         build = Builder("segments")
@@ -49,6 +49,6 @@ def common_places(target: TargetSpec) -> Iterator[LibraryPart]:
             index_vector_dim=1,
             to_apply=scalar_computation("add", F32),
         )
-        found = match_places(Request(build_update_kernel(build.build(root)), target))
+        found = match_indexing(Request(build_update_kernel(build.build(root)), target))
         assert not isinstance(found, str), "it is what is recognized"
         yield from found.parts

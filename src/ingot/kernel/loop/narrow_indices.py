@@ -2,7 +2,7 @@
 """Places of extremes in s32 while they are sought, where all positions fit.
 
 `argmax` of programs with wide indices folds elements with s64 positions: twice the registers of
-f32 elements. Lanes fold s32 instead; what is found is converted once. Beside `extreme_places`,
+f32 elements. Lanes fold s32 instead; what is found is converted once. Beside `argminmax`,
 which says what such folds are.
 
 Invariant: positions are the same numbers in either type.
@@ -18,14 +18,14 @@ from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import LoopKernel, Pass, Reduction
-from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import replace
 
 MOST = np.iinfo(np.int32).max
 
 
-def narrow_places(kernel: LoopKernel) -> LoopKernel:
+def narrow_indices(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with folds of wide positions in s32."""
     wide = {
         fold.number: fold.inputs[1].dtype

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of boxes as library code: `void move_boxes(ptr env, i64 chunk)` for any table of boxes.
+"""Copies of boxes as library code: `void copy_boxes(ptr env, i64 chunk)` for any table of boxes.
 
-`kernel.forms.moves` says what the table holds and what rounds are. A chunk goes through its rounds,
-a round through its part of every box, a run at a time: filled, copied in vectors, or by the C
-library if it is long. Env is the first buffer, scratch, the table's address, boxes, rounds, rounds
-of a chunk, then all buffers.
+`kernel.forms.box_copies` says what the table holds and what rounds are. A chunk goes through its
+rounds, a round through its part of every box, a run at a time: filled, copied in vectors, or by the
+C library if it is long. Env is the first buffer, scratch, the table's address, boxes, rounds,
+rounds of a chunk, then all buffers.
 
 Invariant: nothing is read or written outside of runs.
 """
@@ -18,14 +18,14 @@ import numpy as np
 
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
-from ingot.kernel.forms.moves import MIN_BITS, OUTER, Box, Moves
+from ingot.kernel.forms.box_copies import MIN_BITS, OUTER, Box, BoxCopies
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
 
-SYMBOL, TABLE = "move_boxes", "boxes"
+SYMBOL, TABLE = "copy_boxes", "boxes"
 BYTES = MIN_BITS // 8
 VECTOR = vector(lt.I8, BYTES)
 
@@ -45,18 +45,18 @@ Read = Callable[[Value, Value | None], Value]
 """Emits the code that gives a vector of a run: at an address, under a mask if there is one."""
 
 
-def call_of(moves: Moves, buffers: int) -> EmittedKernel:
+def call_of(copies: BoxCopies, buffers: int) -> EmittedKernel:
     """Return how the host program calls the code for a kernel of so many buffers."""
-    table = np.array([box.parameters for box in moves.boxes], np.int64)
+    table = np.array([box.parameters for box in copies.boxes], np.int64)
     name = f"{TABLE}_{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
     return EmittedKernel(
-        (Phase(SYMBOL, moves.chunks),),
+        (Phase(SYMBOL, copies.chunks),),
         1,
-        (CodeSlot(name), len(moves.boxes), moves.rounds, moves.grain),
+        (CodeSlot(name), len(copies.boxes), copies.rounds, copies.grain),
         order=(0,),
         behind=tuple(range(buffers)),
         tables={name: table},
-        strategy="moves",
+        strategy="box copies",
     )
 
 
@@ -86,7 +86,7 @@ def _define(module: ModuleBuilder) -> None:
     f.ret()
 
 
-MOVES = Template(SYMBOL, _define, PARAMETERS)
+BOX_COPIES = Template(SYMBOL, _define, PARAMETERS)
 """The function that moves boxes."""
 
 

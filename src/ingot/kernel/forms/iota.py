@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import is_position
-from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, Form, form_of
+from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 
@@ -20,7 +20,7 @@ MIN_ELEMENTS = 1 << 12
 NO_POSITIONS = "it does more than write the positions of an axis"
 
 
-def positions_form(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+def iota_form(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the form of a kernel that writes positions of one axis, or why it is none."""
     if kernel.serial or kernel.kept or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
         return NO_POSITIONS

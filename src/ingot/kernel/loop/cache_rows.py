@@ -21,7 +21,7 @@ MAX_ROW_BYTES = L2_BYTES // 16
 """Longest row that is kept, all kept values together."""
 
 
-def keep_rows(kernel: LoopKernel) -> LoopKernel:
+def cache_rows(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with shared expensive values kept in local buffers between passes."""
     passes = list(kernel.passes)
     kept: list[Buffer] = []

@@ -8,8 +8,8 @@ from tests.kernel.programs import fused
 import ingot
 from ingot.kernel.expr import walk
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.choices import merge_choices
 from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.select_to_index import select_to_index
 
 ROLL = """x = f32[{rows},{columns}] parameter(0)
   last = f32[{kept}] slice(x), slice={{{tail}}}
@@ -37,7 +37,7 @@ def loads(kernel):
 
 
 def merged(body):
-    return merge_choices(collapse(build_loop_kernel(fused(body))))
+    return select_to_index(collapse(build_loop_kernel(fused(body))))
 
 
 def test_one_load_where_lanes_agree():
@@ -57,7 +57,7 @@ def test_other_buffers_stay():
   r = f32[40,70] concatenate(x, y), dimensions={0}
   ROOT out = f32[40,70] negate(r)"""
     kernel = collapse(build_loop_kernel(fused(body)))
-    assert merge_choices(kernel) is kernel
+    assert select_to_index(kernel) is kernel
 
 
 @pytest.mark.parametrize("by", [1, 7, 19])

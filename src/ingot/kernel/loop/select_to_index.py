@@ -25,7 +25,7 @@ from ingot.kernel.schedule.pieces import Narrower, Range
 OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
 
-def merge_choices(kernel: LoopKernel) -> LoopKernel:
+def select_to_index(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with one load for each choice between two that lanes agree on."""
     if kernel.serial or not kernel.grid or any(item.axes for item in kernel.passes):
         return kernel

@@ -16,7 +16,7 @@ from ingot.hlo.dtype import F32, PRED, S32
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
 from ingot.kernel.ir import Axis, Combiner, Pass, Reduction
-from ingot.kernel.loop.extreme_places import place_fold
+from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.pull.place import compare, select
 
 TYPES = {

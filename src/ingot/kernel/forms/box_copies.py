@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves: kernels that copy boxes of arrays and fill others with a constant, the same code always.
+"""Box copies: kernels that copy boxes of arrays and fill others with a constant, in one code.
 
 What concatenate, pad, slice and roll come down to: in each piece of the grid
 (`kernel.schedule.pieces`) runs of elements are copied as they lie, or filled. Such a box is nothing
@@ -75,8 +75,8 @@ class Box(Numbered):
 
 
 @record
-class Moves:
-    """How a kernel is nothing but moves: its boxes, rounds, and how rounds are shared out."""
+class BoxCopies:
+    """How a kernel only copies boxes: its boxes, rounds, and how rounds are shared out."""
 
     boxes: tuple[Box, ...]
     rounds: int
@@ -125,8 +125,8 @@ class _Runs:
         return Box((*head, *(item for column in zip(*steps, strict=True) for item in column)))
 
 
-def moves_of(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> Moves | str:
-    """Return the moves of a kernel, or why it is more than that or runs better otherwise."""
+def box_copies(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> BoxCopies | str:
+    """Return the copies of a kernel, or why it is more than that or runs better otherwise."""
     if vectors.bits < MIN_BITS:
         return f"the target's vectors have fewer than {MIN_BITS} bits"
     axis = schedule.vector_axis
@@ -145,7 +145,7 @@ def moves_of(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> Mo
     if count > FEW_RUNS and written < MIN_RUN * count:
         return f"runs have fewer than {MIN_RUN} bytes"
     grain = max(1, -(-written // (ROUND_BYTES * chunks)))
-    return Moves(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
+    return BoxCopies(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
 
 
 def _only_chooses(kernel: LoopKernel) -> bool:

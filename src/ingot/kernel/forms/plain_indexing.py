@@ -12,7 +12,7 @@ Invariant: updates happen in the order of the grid, as in a kernel compiled alon
 from __future__ import annotations
 
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.forms.form import OWN_NUMBERS, Form, form_of
+from ingot.kernel.forms.form import OWN_NUMBERS, GenericKernel, form_of
 from ingot.kernel.forms.plain_reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
@@ -29,7 +29,7 @@ MAX_NODES = 24
 MORE = "it does more than gather or scatter elements"
 
 
-def plain_places(kernel: LoopKernel, own: LoopSchedule) -> Form | str:
+def plain_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the form of a kernel that is a plain gather or scatter, or why it is none."""
     if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)):
         return "it has no indices to compute ahead"

@@ -10,7 +10,7 @@ from ingot.evaluator import evaluate
 from ingot.kernel.expr import walk
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.inside import read_inside
+from ingot.kernel.loop.unmask_loads import unmask_loads
 
 PAD = """x = {dtype}[{rows},{columns}] parameter(0)
   c = {dtype}[] constant(3)
@@ -31,7 +31,7 @@ def pad(padding, rows=9, columns=70, dtype="f32"):
 
 
 def masks(body):
-    kernel = read_inside(collapse(build_loop_kernel(fused(body))))
+    kernel = unmask_loads(collapse(build_loop_kernel(fused(body))))
     return [node.payload.masked for node in walk(kernel.exprs) if node.op == "load"]
 
 
