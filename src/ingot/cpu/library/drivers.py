@@ -9,8 +9,9 @@ code depends on element type, lanes and placements alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any, TypeVar
 
 from ingot.cpu.emit.contraction.microkernel import shared
 from ingot.cpu.emit.contraction.packing import cell_type
@@ -39,7 +40,10 @@ from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_g
 from ingot.kernel.convolution.plain import stores_plain_sums
 from ingot.kernel.convolution.winograd import winograd
 from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.target import TargetSpec
+
+_Plan = TypeVar("_Plan")
 
 Driven = LibraryKernel | EpilogueCode | str
 """The plan of a kernel that a driver runs, or why it does not."""
@@ -59,48 +63,35 @@ def match_product(request: Request) -> Driven:
 
 def match_filter_gradient(request: Request) -> Driven:
     """Return how the library runs the gradient of a filter."""
-    kernel, given = _convolution(request)
-    if given is None or not isinstance(kernel, ContractionKernel):
-        return NO_CONVOLUTION
-    found = filter_gradient_of(kernel, request.vectors)
-    if isinstance(found, str):
-        return found
-    return _driven(request, filter_gradient_call(given, _result(kernel), found))
+    return _convolved(request, filter_gradient_of, filter_gradient_call)
 
 
 def match_winograd(request: Request) -> Driven:
     """Return how the library runs a convolution by Winograd's algorithm."""
-    kernel, given = _convolution(request)
-    if given is None or not isinstance(kernel, ContractionKernel):
-        return NO_CONVOLUTION
-    found = winograd(kernel, request.vectors)
-    if isinstance(found, str):
-        return found
-    return _driven(request, winograd_call(given, _result(kernel), found))
+    return _convolved(request, winograd, winograd_call)
 
 
 def match_direct(request: Request) -> Driven:
     """Return how the library sums a convolution directly."""
-    kernel, given = _convolution(request)
-    if given is None:
-        return NO_CONVOLUTION
-    found = direct_convolution(kernel, request.vectors)
-    if isinstance(found, str):
-        return found
-    return _driven(request, direct_call(given, _result(kernel), found))
+    return _convolved(request, direct_convolution, direct_call)
 
 
-NO_CONVOLUTION = "it is no convolution of operands that lie in memory as they are"
-
-
-def _convolution(
+def _convolved(
     request: Request,
-) -> tuple[ContractionKernel | LoopKernel, PlainConvolution | None]:
-    """Return the kernel, and what drivers must know of its convolution if it is a plain one."""
+    plan_of: Callable[[Any, Vectors], _Plan | str],
+    call_of: Callable[[PlainConvolution, int | None, _Plan], DriverCall],
+) -> Driven:
+    """Return how a driver runs a convolution that `plan_of` plans for it, or why it does not."""
     kernel = request.kernel
     assert isinstance(kernel, ContractionKernel | LoopKernel), "other kinds do not convolve"
     is_product = isinstance(kernel, ContractionKernel) and kernel.patches is None
-    return kernel, None if is_product else kernel.convolution
+    given = None if is_product else kernel.convolution
+    if given is None:
+        return "it is no convolution of operands that lie in memory as they are"
+    found = plan_of(kernel, request.vectors)
+    if isinstance(found, str):
+        return found
+    return _driven(request, call_of(given, _result(kernel), found))
 
 
 def _result(kernel: ContractionKernel | LoopKernel) -> int | None:

@@ -49,7 +49,7 @@ def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKe
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
         return _emitted.keep((target, name), made)
 
-    code = library_part(target, Template(name, define, form.kernel.symbols, FORMS))
+    code = library_part(target, Template(name, define, tuple(sorted(form.values)), FORMS))
     made = _emitted.find((target, name))
     if made is None:
         # The object was kept; how it is called follows from emitting it once.

@@ -57,7 +57,7 @@ class LoopCode:
     @property
     def weight(self) -> int:
         """How long the code takes to compile, about, in nodes of expressions."""
-        return KERNEL_WEIGHT + sum(1 for _ in walk(self.kernel.exprs))
+        return KERNEL_WEIGHT + len(walk(self.kernel.exprs))
 
     def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
         """Emit the kernel's functions, whose names begin with `symbol`."""
@@ -111,7 +111,7 @@ class SortCode:
     @property
     def weight(self) -> int:
         """How long the code takes to compile, about, in nodes of expressions."""
-        return KERNEL_WEIGHT + sum(1 for _ in walk(self.kernel.exprs))
+        return KERNEL_WEIGHT + len(walk(self.kernel.exprs))
 
     def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
         """Emit the kernel's functions, whose names begin with `symbol`."""

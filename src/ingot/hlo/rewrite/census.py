@@ -34,58 +34,36 @@ def types(elements: Iterable[DType]) -> frozenset[str]:
     return frozenset(_OF_TYPE[element] for element in elements)
 
 
-_NONE: frozenset[str] = frozenset()
-_OF_SHAPES = frozenset({*_OF_TYPE.values(), EMPTY, BOUNDED})
-
-
 class Census:
-    """The words of one module, counted as far as somebody asks."""
+    """The words of one module, counted when somebody asks."""
 
     def __init__(self, module: Module) -> None:
         """Have counted nothing."""
         self._module = module
-        self._opcodes: frozenset[str] | None = None
-        self._shapes: frozenset[str] | None = None
         self._words: frozenset[str] | None = None
 
     def renew(self) -> None:
         """Count again, as the module changed."""
-        self._opcodes = self._shapes = self._words = None
+        self._words = None
 
     def holds_any(self, words: frozenset[str]) -> bool:
         """Whether one of `words` stands in the module's computations."""
-        if not (self._opcodes or self.opcodes).isdisjoint(words):
-            return True
-        return not words.isdisjoint(_OF_SHAPES) and not self.shapes.isdisjoint(words)
+        return not self.words.isdisjoint(words)
 
     @property
     def words(self) -> frozenset[str]:
         """All of them."""
         if self._words is None:
-            self._words = self.opcodes | self.shapes
-        return self._words
-
-    @property
-    def opcodes(self) -> frozenset[str]:
-        """The opcodes."""
-        if self._opcodes is None:
-            held = [computation.opcodes for computation in self._module.computations.values()]
-            self._opcodes = _NONE.union(*held)
-        return self._opcodes
-
-    @property
-    def shapes(self) -> frozenset[str]:
-        """The words of results' shapes."""
-        if self._shapes is None:
             shapes: dict[int, Shape] = {}
+            found: set[str] = set()
             for computation in self._module.computations.values():
+                found |= computation.opcodes
                 results = [instruction.shape for instruction in computation.instructions]
                 shapes.update(zip(map(id, results), results, strict=True))
-            found: set[str] = set()
             for shape in shapes.values():
                 _note_words(shape, found)
-            self._shapes = frozenset(found)
-        return self._shapes
+            self._words = frozenset(found)
+        return self._words
 
 
 def census(module: Module) -> frozenset[str]:

@@ -93,7 +93,7 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templat
         split = SplitReduction(parts, parts)
         _emit_rest(module, name, general, plain, split, fma, is_quick=False)
 
-    return Template(name, define, general.symbols)
+    return Template(name, define, general.parameters)
 
 
 def _emit_rest(
