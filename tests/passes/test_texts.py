@@ -25,6 +25,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
+from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.spmd.partitioner import partition
@@ -45,7 +46,7 @@ def _fusion_decisions(module: Module) -> str:
 
 
 def _buffer_assignment(module: Module) -> str:
-    return prepare(module).to_text()
+    return assignment_text(prepare(module))
 
 
 def _program_of_one_device(module: Module) -> str:

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.artifact.artifact import Artifact
+from ingot.cpu.kernel_info import KernelInfo
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.artifact.artifact import Artifact
 from ingot.artifact.steps import Steps
 from ingot.client import analyses
 from ingot.client.dynamic_sizes import DynamicSizes
@@ -18,6 +18,7 @@ from ingot.client.replicated import run_replicated
 from ingot.client.serialize import write_saved
 from ingot.client.threads import require_threads, run_with
 from ingot.cpu.compiler import CpuProgram
+from ingot.cpu.kernel_info import KernelInfo
 from ingot.cpu.kernels import KernelSet
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.device_groups import grid_of
@@ -27,6 +28,7 @@ from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.buffer_table import BufferAssignment
+from ingot.passes.buffers.contents import assignment_text
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.foreign.link import link_calls
@@ -50,6 +52,7 @@ class Executable:
         "_before",
         "_compiled",
         "_context",
+        "_kernels",
         "_program",
         "_sizes",
         "_target",
@@ -70,6 +73,7 @@ class Executable:
         self._compiled = compiled
         self._before = before
         self._context = context
+        self._kernels: tuple[KernelInfo, ...] | None = None
         self._target = target
         self.timer = timer
         self._threads: int | None = None
@@ -248,7 +252,9 @@ class Executable:
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:
         """Every kernel call, in the order in which they run."""
-        return self._compiled.artifact.kernels
+        if self._kernels is None:
+            self._kernels = self._compiled.kernel_rows()
+        return self._kernels
 
     @property
     def notes(self) -> PassContext:
@@ -318,7 +324,7 @@ class Executable:
             "assembly": lambda: "\n".join(
                 assembly(text, self._target, how) for text, how in compiled.llvm_modules()
             ),
-            "buffers": compiled.assignment.to_text,
+            "buffers": partial(assignment_text, compiled.assignment),
         }
 
     def _steps(self) -> list[str]:

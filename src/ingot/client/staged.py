@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
-from ingot.artifact.artifact import KernelInfo
 from ingot.client import analyses
 from ingot.client.executable import Executable
 from ingot.client.options import STAGES, Stage
 from ingot.client.serialize import write_saved
 from ingot.cpu.compiler import compile_module
+from ingot.cpu.kernel_info import KernelInfo
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext

@@ -7,11 +7,11 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
-from ingot.analysis.cost import Cost, fusion_cost
 from ingot.artifact.abi import ProgramInfo
-from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.artifact.artifact import Artifact
 from ingot.cpu.host import HostProgram
 from ingot.cpu.inlining import loop_computations
+from ingot.cpu.kernel_info import KernelInfo, kernel_info
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.register_loops import emit_register_loops
@@ -22,20 +22,16 @@ from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
 from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.dim import Dim
-from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.hlo.structure import fact
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_object
-from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
-from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 
@@ -69,6 +65,11 @@ class CpuProgram:
         """Return the modules of the kernels, then the host program's: LLVM IR, what LLVM does."""
         host = [(self.host_text, HOST_PROGRAM)] if self.host_text else []
         return [*self.kernels.llvm_modules(), *host]
+
+    def kernel_rows(self) -> tuple[KernelInfo, ...]:
+        """Return one row per kernel call, in the order of the schedule."""
+        calls = scheduled_fusions(self.module)
+        return tuple(kernel_info(fusion, self.kernels) for fusion in calls)
 
 
 def compile_module(
@@ -137,7 +138,6 @@ def _link_up(
         host,
         kernels.objects(),
         constant_block(assignment),
-        tuple(kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)),
         arena_bytes,
         call_sites(module),
     )
@@ -177,35 +177,3 @@ def constant_block(assignment: BufferAssignment) -> bytes:
         data = placed.literal.value.tobytes()
         block[placed.offset : placed.offset + len(data)] = data
     return bytes(block)
-
-
-def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
-    """Return the report row of one kernel call."""
-    fused = fusion.attributes.calls
-    inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
-    places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
-    cost = fact(fusion_cost, fused)
-    return KernelInfo(
-        kernels.names[fusion],
-        fusion.name,
-        fusion.attributes.kind,
-        tuple([i.name for i in inside]),
-        tuple([i.opcode for i in inside]),
-        tuple([str(SourceLocation(*place)) for place in places if place[0]]),
-        cost.bytes_read,
-        cost.bytes_written,
-        cost.flops,
-        cost.transcendentals,
-        _bound(cost, kernels.target),
-        kernels.strategy(fusion),
-        kernels.refused(fusion),
-    )
-
-
-def _bound(cost: Cost, target: TargetSpec) -> str:
-    """Return what limits a kernel; nothing where its sizes are not known."""
-    moved = cost.bytes_read + cost.bytes_written
-    flops, transcendentals = cost.flops, cost.transcendentals
-    if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
-        return MachineModel.of(target).bound(moved, flops, transcendentals)
-    return ""

@@ -3,7 +3,7 @@
 
 The host program (`cpu.host`, or the runtime for one of steps) tells the profiler the number of a
 site, and `client.profile` says what it is called. Invariant: kernel calls come first, in the order
-of `Artifact.kernels`.
+of the schedule.
 """
 
 from __future__ import annotations

@@ -227,11 +227,10 @@ def program_info(
 
 def _largest(assignment: BufferAssignment) -> str:
     """Return the text of the largest buffer that a call allocates."""
-    found = assignment.largest()
-    if found is None:
+    value = assignment.largest()
+    if value is None:
         return ""
-    value = found.values[0]
-    return f"%{value.instruction.name}'s {value.shape}, {found.slice.size} bytes"
+    return f"%{value.instruction.name}'s {value.shape}, {value.shape.bytes} bytes"
 
 
 def _call_failure(call: Instruction) -> str:

@@ -13,11 +13,11 @@ from dataclasses import fields
 from typing import Any
 
 from ingot.analysis.liveness import analyze_liveness
-from ingot.artifact.artifact import KernelInfo
 from ingot.client.executable import Executable
 from ingot.client.profile import Profile
 from ingot.client.roofline import measured_machine
 from ingot.client.staged import StagedExecutable, stages_refused
+from ingot.cpu.kernel_info import KernelInfo
 from ingot.cpu.sites import sites
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction

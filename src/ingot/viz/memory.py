@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from ingot.passes.buffers.buffer_table import BufferAssignment, Contents, Output, Temp
+from ingot.passes.buffers.buffer_table import BufferAssignment, Output, Temp
+from ingot.passes.buffers.contents import Contents, contents
 from ingot.viz.report import BufferReport
 
 
@@ -48,4 +49,4 @@ def buffers_of(assignment: BufferAssignment, positions: Sequence[int]) -> tuple[
 
 def _made(assignment: BufferAssignment) -> list[Contents]:
     kinds = (Temp, Output)
-    return [one for one in assignment.contents if isinstance(one.slice.allocation, kinds)]
+    return [one for one in contents(assignment) if isinstance(one.slice.allocation, kinds)]

@@ -16,6 +16,7 @@ from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.passes.buffers.assignment import Constant, Output, Slice, Temp, assign_buffers
+from ingot.passes.buffers.contents import assignment_text, contents
 from ingot.passes.buffers.packing import Item, pack, provably_at_most
 from ingot.passes.buffers.verify import verify_assignment
 from ingot.support.diagnostics import InternalError
@@ -99,7 +100,7 @@ def test_scratch_comes_last() -> None:
 
 def test_the_text_names_every_value() -> None:
     module = reversals(3)
-    text = prepare(module).to_text()
+    text = assignment_text(prepare(module))
     assert "allocation 0: size 32, parameter 0:" in text
     assert " value: reverse{} f32[8]{0} (instruction) (size=32,offset=0)" in text
     assert text.endswith("Total temp bytes: 128, peak live: 64")
@@ -108,9 +109,9 @@ def test_the_text_names_every_value() -> None:
 def test_contents_cover_every_slice() -> None:
     module = reversals(5)
     assignment = prepare(module)
-    held = {value for contents in assignment.contents for value in contents.values}
+    held = {value for one in contents(assignment) for value in one.values}
     assert held >= set(assignment.aliasing.values)
-    assert all(contents.first <= contents.last for contents in assignment.contents)
+    assert all(one.first <= one.last for one in contents(assignment))
 
 
 # ---- packing

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ingot.analysis.aliasing import Path, Value
-from ingot.analysis.liveness import FOREVER, Liveness, analyze_liveness, call_levels
+from ingot.analysis.liveness import Liveness, call_levels
 from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
@@ -30,7 +30,6 @@ from ingot.passes.buffers.buffer_table import (
     Allocation,
     BufferAssignment,
     Constant,
-    Contents,
     Ends,
     Output,
     Parameter,
@@ -38,9 +37,9 @@ from ingot.passes.buffers.buffer_table import (
     Slice,
     Temp,
 )
-from ingot.passes.buffers.coalesce import Classes, join_edges
+from ingot.passes.buffers.coalesce import Classes, shared_buffers
 from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
-from ingot.support.diagnostics import InternalError, ResourceError
+from ingot.support.diagnostics import ResourceError
 from ingot.support.records import fresh
 
 __all__ = [
@@ -62,18 +61,7 @@ def assign_buffers(module: Module, scratch_bytes: int | Dim = 0) -> BufferAssign
         InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
         ResourceError: INGOT0402 when a buffer or the arena is larger than any memory.
     """
-    liveness = analyze_liveness(module)
-    classes = Classes(liveness)
-    missing = join_edges(classes, liveness)
-    if missing:
-        raise InternalError(
-            f"{missing[0].source} and {missing[0].target} must share a buffer and interfere",
-            code="INGOT0922",
-            instruction=repr(missing[0].user),
-            hint="run copy-insertion before buffer assignment",
-        )
-    for source, result in liveness.may_share:
-        classes.join(source, result)
+    liveness, classes = shared_buffers(module)
     return _Assigner(module, liveness, classes, scratch_bytes).run()
 
 
@@ -138,7 +126,6 @@ class _Assigner:
         }
         self._constants = _ConstantBlock()
         self._slices: dict[Value, Slice] = {}
-        self._spans: dict[Value, tuple[int, int]] = {}
         self._scratch_bytes = scratch_bytes
         self._temp = Temp(0)
 
@@ -158,8 +145,7 @@ class _Assigner:
                 _require_allocatable(allocation.size, first)
             for value in members:
                 self._slices[value] = Slice(allocation, 0, value.shape.bytes)
-        by_level = self._by_level(temps)
-        scratch_offset = self._place_temps(by_level)
+        scratch_offset = self._place_temps(self._by_level(temps))
         ends = self._ends()
         return BufferAssignment(
             aliasing=self._aliasing,
@@ -168,10 +154,8 @@ class _Assigner:
             temp=self._temp,
             constant=constant,
             constants=tuple(PlacedConstant(lit, at) for lit, at in self._constants.offsets.items()),
-            contents=self._contents(),
             scratch_offset=scratch_offset,
             donations=self._donations(ends[self._module.entry]),
-            peak_bytes=self._peak(by_level),
         )
 
     # ---- allocations
@@ -236,17 +220,6 @@ class _Assigner:
 
     # ---- the arena
 
-    def _span(self, representative: Value) -> tuple[int, int]:
-        """Return the first and last time at which a class must not be overlapped."""
-        known = self._spans.get(representative)
-        if known is None:
-            members = self._classes.members(representative)
-            segments, ends = self._liveness.segments, self._liveness.hull_end
-            first = min([segments[value][0][0] for value in members])
-            known = first, max([ends[value] for value in members])
-            self._spans[representative] = known
-        return known
-
     def _by_level(self, temps: list[Value]) -> list[list[list[Value]]]:
         """Return the temporaries of each function, the functions of each level together."""
         if len(self._aliasing.functions) == 1:
@@ -266,10 +239,11 @@ class _Assigner:
             _require_allocatable(value.shape.bytes, value)
         offsets: dict[Value, int | Dim] = {}
         base: int | Dim = 0
+        hull = self._classes.hull
         for functions in by_level:
             sizes: list[int | Dim] = []
             for values in functions:
-                packed = pack([Item(*self._span(v), v.shape.bytes) for v in values])
+                packed = pack([Item(*hull(v), v.shape.bytes) for v in values])
                 offsets.update((v, base + o) for v, o in zip(values, packed.offsets, strict=True))
                 sizes.append(packed.size)
             base = base + dim.greatest(sizes)
@@ -281,32 +255,3 @@ class _Assigner:
             for value in self._classes.members(representative):
                 self._slices[value] = Slice(self._temp, offset, value.shape.bytes)
         return base
-
-    def _peak(self, by_level: list[list[list[Value]]]) -> int:
-        """Return the most static bytes that temporaries need at one time."""
-        return sum(max(map(self._peak_of, functions)) for functions in by_level)
-
-    def _peak_of(self, temps: list[Value]) -> int:
-        changes: list[tuple[int, int]] = []
-        for value in temps:
-            size: int | Dim = value.shape.bytes
-            if isinstance(size, int):
-                first, last = self._span(value)
-                changes += [(first, size), (last + 1, -size)]
-        live = peak = 0
-        for _, change in sorted(changes):
-            live += change
-            peak = max(peak, live)
-        return peak
-
-    def _contents(self) -> tuple[Contents, ...]:
-        found: list[Contents] = []
-        for representative in self._classes.representatives:
-            members = sorted(
-                self._classes.members(representative),
-                key=lambda value: (self._liveness.segments[value][0], value.number),
-            )
-            first, last = self._span(representative)
-            end = self._liveness.end if last >= FOREVER else last // 2
-            found.append(Contents(self._slices[members[0]], tuple(members), first // 2, end))
-        return tuple(found)

@@ -2,13 +2,12 @@
 """The buffer table: where every value of a scheduled module lives. Data only.
 
 A *slice* is bytes at an offset of an *allocation*: an input, an output, the constant block or the
-temporary arena, as the execution ABI hands them to a program. Printable like XLA's
-buffer-assignment dump.
+temporary arena, as the execution ABI hands them to a program. `contents` says which values share a
+buffer, and prints the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
 from typing import TypeAlias
 
@@ -123,23 +122,6 @@ class PlacedConstant:
 
 
 @record
-class Contents:
-    """A buffer and the values that live in it, for reports.
-
-    Attributes:
-        slice: where it is.
-        values: who lives there, in order of time.
-        first: position at which it is first needed, -1 for before the program.
-        last: position at which it is last needed.
-    """
-
-    slice: Slice
-    values: tuple[Value, ...]
-    first: int
-    last: int
-
-
-@record
 class BufferAssignment:
     """Where every leaf of every scheduled instruction lives.
 
@@ -150,11 +132,9 @@ class BufferAssignment:
         temp: the arena.
         constant: the constant block.
         constants: its contents, by offset.
-        contents: every buffer with its values.
         scratch_offset: where in the arena kernels may scratch, one kernel at a time.
         donations: (output, parameter, bytes) by flattened numbers, where an output takes over a
             parameter: the program copies the input to the output first if the pointers differ.
-        peak_bytes: most bytes of the arena that are live at once (symbolic buffers left out).
     """
 
     aliasing: Aliasing
@@ -163,10 +143,8 @@ class BufferAssignment:
     temp: Temp
     constant: Constant
     constants: tuple[PlacedConstant, ...] = field(repr=False)
-    contents: tuple[Contents, ...] = field(repr=False)
     scratch_offset: int | Dim
     donations: tuple[tuple[int, int, int | Dim], ...]
-    peak_bytes: int
 
     @property
     def parameters(self) -> tuple[Allocation | None, ...]:
@@ -183,10 +161,10 @@ class BufferAssignment:
         """Size of the temporary arena."""
         return self.temp.size
 
-    def largest(self) -> Contents | None:
-        """Return the largest buffer that a call allocates; symbolic sizes count as a thousand."""
-        made = [one for one in self.contents if _is_made(one.slice.allocation)]
-        return max(made, key=lambda one: bound(one.slice.size, 1000), default=None)
+    def largest(self) -> Value | None:
+        """Return the largest value that a call allocates; symbolic sizes count as a thousand."""
+        made = [value for value, one in self.slices.items() if _is_made(one.allocation)]
+        return max(made, key=lambda value: bound(value.shape.bytes, 1000), default=None)
 
     def slice_of(self, instruction: Instruction, path: Path = ()) -> Slice:
         """Return where a leaf of an instruction lives; InternalError for tokens and tuples."""
@@ -214,33 +192,8 @@ class BufferAssignment:
         given += (self.constant, self.temp)
         return tuple(dict.fromkeys(a for a in given if a is not None))
 
-    def to_text(self) -> str:
-        """Return the table as XLA's buffer-assignment dump shows it."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        by_allocation: dict[Allocation, list[Contents]] = {a: [] for a in self.allocations}
-        for contents in self.contents:
-            by_allocation[contents.slice.allocation].append(contents)
-        yield "BufferAssignment:"
-        for number, (allocation, held) in enumerate(by_allocation.items()):
-            yield f"allocation {number}: size {allocation.size}, {allocation}:"
-            for contents in held:
-                where = contents.slice
-                for value in contents.values:
-                    yield (
-                        f" value: {value.instruction.name}{_path_text(value.path)}"
-                        f" {value.shape} ({value.kind})"
-                        f" (size={where.size},offset={where.offset})"
-                    )
-        yield f"Total temp bytes: {self.arena_bytes}, peak live: {self.peak_bytes}"
-
 
 def _is_made(allocation: Allocation) -> bool:
     """Whether a call of the program allocates it."""
     given = isinstance(allocation, Output) and not allocation.function
     return given or isinstance(allocation, Temp)
-
-
-def _path_text(path: Path) -> str:
-    return "{" + ",".join(map(str, path)) + "}"

@@ -16,7 +16,8 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from ingot.analysis.aliasing import Value
-from ingot.analysis.liveness import Edge, Liveness, Segment
+from ingot.analysis.liveness import Edge, Liveness, Segment, analyze_liveness
+from ingot.hlo.module import Module
 from ingot.support.diagnostics import InternalError
 
 
@@ -25,6 +26,7 @@ class Classes:
 
     def __init__(self, liveness: Liveness) -> None:
         """Put every value in its own class, then join what is one buffer by definition."""
+        self._ends = liveness.hull_end
         self._parent: dict[Value, Value] = {}
         self._times: dict[Value, list[Segment]] = {}
         self._members: dict[Value, list[Value]] = {}
@@ -53,6 +55,12 @@ class Classes:
         """One value per class, in a stable order."""
         return [value for value, parent in self._parent.items() if parent is value]
 
+    def hull(self, representative: Value) -> tuple[int, int]:
+        """Return the first and last time at which other buffers must not overlap a class."""
+        ends = self._ends
+        last = max([ends[value] for value in self._members[representative]])
+        return self._times[representative][0][0], last
+
     def join(self, left: Value, right: Value) -> bool:
         """Make both classes one unless they interfere; return whether they are one now."""
         left, right = self.find(left), self.find(right)
@@ -78,6 +86,27 @@ class Classes:
 def join_edges(classes: Classes, liveness: Liveness) -> list[Edge]:
     """Join along every edge, in order; return the edges that need a copy."""
     return [edge for edge in liveness.edges if not classes.join(edge.source, edge.target)]
+
+
+def shared_buffers(module: Module) -> tuple[Liveness, Classes]:
+    """Return the classes of values of a scheduled module that are one buffer each.
+
+    Raises:
+        InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
+    """
+    liveness = analyze_liveness(module)
+    classes = Classes(liveness)
+    missing = join_edges(classes, liveness)
+    if missing:
+        raise InternalError(
+            f"{missing[0].source} and {missing[0].target} must share a buffer and interfere",
+            code="INGOT0922",
+            instruction=repr(missing[0].user),
+            hint="run copy-insertion before buffer assignment",
+        )
+    for source, result in liveness.may_share:
+        classes.join(source, result)
+    return liveness, classes
 
 
 def _overlaps(taken: list[Segment], segment: Segment) -> bool:

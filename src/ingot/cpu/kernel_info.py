@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each kernel of a compiled program is, for reports (`executable.kernels`).
+
+Made when somebody asks, from the fusions of the final module and the set of its kernels.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.cost import Cost, fusion_cost
+from ingot.cpu.kernels import KernelSet
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.structure import fact
+from ingot.llvm.machine_model import MachineModel
+from ingot.llvm.target import TargetSpec
+from ingot.support.diagnostics import SourceLocation
+from ingot.support.records import record
+
+
+@record
+class KernelInfo:
+    """What one kernel of a program is and where it comes from.
+
+    Attributes:
+        name: symbol, `k_` and a fingerprint; equal kernels have one name.
+        fusion: name of the fusion instruction that calls it.
+        kind: XLA's fusion kind.
+        instructions: names of the HLO instructions inside.
+        opcodes: their opcodes.
+        lines: the user's file:line of each instruction that has one, without repeats.
+        bytes_read, bytes_written: memory traffic per call in bytes.
+        flops: arithmetic operations per call.
+        transcendentals: how many of these are exponentials, divisions and the like.
+        bound: what limits it by the model of the machine (`llvm.machine_model`): "memory",
+            "compute" or "latency"; empty where that depends on symbolic sizes.
+        strategy: how it runs: "square tiles", "Winograd convolution", ...
+        refused: (strategy, reason) of each that comes before it and does not take the kernel.
+    """
+
+    name: str
+    fusion: str
+    kind: str
+    instructions: tuple[str, ...]
+    opcodes: tuple[str, ...]
+    lines: tuple[str, ...]
+    bytes_read: int | Dim
+    bytes_written: int | Dim
+    flops: int | Dim
+    transcendentals: int | Dim
+    bound: str
+    strategy: str
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
+    """Return the row of one kernel call."""
+    fused = fusion.attributes.calls
+    inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
+    places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
+    cost = fact(fusion_cost, fused)
+    return KernelInfo(
+        kernels.names[fusion],
+        fusion.name,
+        fusion.attributes.kind,
+        tuple([i.name for i in inside]),
+        tuple([i.opcode for i in inside]),
+        tuple([str(SourceLocation(*place)) for place in places if place[0]]),
+        cost.bytes_read,
+        cost.bytes_written,
+        cost.flops,
+        cost.transcendentals,
+        _bound(cost, kernels.target),
+        kernels.strategy(fusion),
+        kernels.refused(fusion),
+    )
+
+
+def _bound(cost: Cost, target: TargetSpec) -> str:
+    """Return what limits a kernel; nothing where its sizes are not known."""
+    moved = cost.bytes_read + cost.bytes_written
+    flops, transcendentals = cost.flops, cost.transcendentals
+    if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
+        return MachineModel.of(target).bound(moved, flops, transcendentals)
+    return ""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lives in each buffer and when, for reports: made when somebody asks, not in a compilation.
+
+The classes of values are found again from the scheduled module, as buffer assignment found them;
+the table (`buffer_table`) says where they are. Printable like XLA's buffer-assignment dump.
+
+Invariant: the module is the one that was assigned, and nobody edited it since.
+
+Source: xla/service/buffer_assignment.cc (BufferAssignment::ToString).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ingot.analysis.aliasing import Path, Value
+from ingot.analysis.liveness import FOREVER, Liveness, call_levels
+from ingot.hlo.computation import Computation
+from ingot.passes.buffers.buffer_table import Allocation, BufferAssignment, Slice, Temp
+from ingot.passes.buffers.coalesce import Classes, shared_buffers
+from ingot.support.records import record
+
+
+@record
+class Contents:
+    """A buffer and the values that live in it.
+
+    Attributes:
+        slice: where it is.
+        values: who lives there, in order of time.
+        first: position at which it is first needed, -1 for before the program.
+        last: position at which it is last needed.
+    """
+
+    slice: Slice
+    values: tuple[Value, ...]
+    first: int
+    last: int
+
+
+def contents(assignment: BufferAssignment) -> tuple[Contents, ...]:
+    """Return every buffer with its values."""
+    liveness, classes = shared_buffers(assignment.aliasing.module)
+    return tuple(_contents(assignment, liveness, classes))
+
+
+def _contents(
+    assignment: BufferAssignment, liveness: Liveness, classes: Classes
+) -> Iterator[Contents]:
+    for representative in classes.representatives:
+        members = sorted(
+            classes.members(representative),
+            key=lambda value: (liveness.segments[value][0], value.number),
+        )
+        first, last = classes.hull(representative)
+        end = liveness.end if last >= FOREVER else last // 2
+        where = _slice(assignment, members)
+        yield Contents(where, tuple(members), first // 2, end)
+
+
+def _slice(assignment: BufferAssignment, members: Iterable[Value]) -> Slice:
+    """Return where a class is: with each output in it is the value that becomes the output."""
+    made = next(value for value in members if value.kind != "output")
+    return assignment.slices[assignment.aliasing.values[made.number]]
+
+
+def peak_bytes(assignment: BufferAssignment) -> int:
+    """Return the most bytes of the arena that are live at once (symbolic buffers left out)."""
+    liveness, classes = shared_buffers(assignment.aliasing.module)
+    temps: dict[Computation, list[tuple[int, int, int]]] = {}
+    for representative in classes.representatives:
+        size = representative.shape.bytes
+        where = _slice(assignment, classes.members(representative))
+        if isinstance(where.allocation, Temp) and isinstance(size, int):
+            function = liveness.function_of(representative)
+            temps.setdefault(function, []).append((*classes.hull(representative), size))
+    peaks: dict[int, int] = {}
+    for function, level in call_levels(liveness).items():
+        peaks[level] = max(peaks.get(level, 0), _peak(temps.get(function, ())))
+    return sum(peaks.values())
+
+
+def _peak(live: Iterable[tuple[int, int, int]]) -> int:
+    """Return the most bytes at one time of (first time, last time, bytes)."""
+    changes: list[tuple[int, int]] = []
+    for first, last, size in live:
+        changes += [(first, size), (last + 1, -size)]
+    total = peak = 0
+    for _, change in sorted(changes):
+        total += change
+        peak = max(peak, total)
+    return peak
+
+
+def assignment_text(assignment: BufferAssignment) -> str:
+    """Return the table as XLA's buffer-assignment dump shows it."""
+    return "\n".join(_lines(assignment))
+
+
+def _lines(assignment: BufferAssignment) -> Iterator[str]:
+    by_allocation: dict[Allocation, list[Contents]] = {a: [] for a in assignment.allocations}
+    for one in contents(assignment):
+        by_allocation[one.slice.allocation].append(one)
+    yield "BufferAssignment:"
+    for number, (allocation, held) in enumerate(by_allocation.items()):
+        yield f"allocation {number}: size {allocation.size}, {allocation}:"
+        for one in held:
+            for value in one.values:
+                yield (
+                    f" value: {value.instruction.name}{_path_text(value.path)}"
+                    f" {value.shape} ({value.kind})"
+                    f" (size={one.slice.size},offset={one.slice.offset})"
+                )
+    yield f"Total temp bytes: {assignment.arena_bytes}, peak live: {peak_bytes(assignment)}"
+
+
+def _path_text(path: Path) -> str:
+    return "{" + ",".join(map(str, path)) + "}"
