@@ -140,8 +140,10 @@ def plan_sizes(module: Module) -> SizePlan:
             if symbols_of((demand.margin,)) <= bindings.keys()
         )
 
-    regions = {place: margins(found) for place, found in size_demands(module).items()}
-    entry = regions.pop(module.entry)
+    # Where no size is symbolic there is nothing to demand.
+    demands = size_demands(module) if bindings else {}
+    regions = {place: margins(found) for place, found in demands.items()}
+    entry = regions.pop(module.entry, ())
     return SizePlan(tuple(bindings.values()), tuple(constraints), entry, regions)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, callees_first
@@ -25,6 +26,7 @@ from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
 _Facts = TypeVar("_Facts")
+_VERSION = attrgetter("version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Module:
     def kept(self, analysis: Callable[[Module], _Facts]) -> _Facts:
         """Return `analysis(self)`, made anew only where a computation was edited since."""
         held = self.computations.values()
-        stamp: list[object] = [self._entry, *held, *[computation.version for computation in held]]
+        stamp: list[object] = [self._entry, *held, *map(_VERSION, held)]
         known = self._kept.get(analysis)
         if known is None or known[0] != stamp:
             known = self._kept[analysis] = (stamp, analysis(self))

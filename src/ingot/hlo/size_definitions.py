@@ -232,6 +232,5 @@ def _defines_sizes(module: Module) -> bool:
     held = module.computations.values()
     if any(is_size_definition(i) for c in held for i in c.actors):
         return True
-    known = parameter_symbols(module.entry)
-    names = (name for one in _open_controls(module) for name in bare_symbols(one.shape))
-    return any(name not in known for name in names)
+    names = [name for one in _open_controls(module) for name in bare_symbols(one.shape)]
+    return bool(names) and not parameter_symbols(module.entry).issuperset(names)
