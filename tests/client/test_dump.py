@@ -6,14 +6,18 @@ from __future__ import annotations
 import gzip
 import importlib
 import itertools
+import shutil
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import ingot
 import ingot.client.dump as dump
 from ingot.client.memory_report import memory_usage_report
 from ingot.client.staged import StagedExecutable
+from ingot.formats.hlo_proto import parse_snapshot
 from ingot.formats.load import load
 from ingot.support import xla_flags
 
@@ -95,6 +99,62 @@ def test_protos_may_be_compressed(tmp_path: Path) -> None:
     data = gzip.decompress(files["before_optimizations.hlo.pb.gz"].read_bytes())
     (tmp_path / "plain.pb").write_bytes(data)
     assert load(tmp_path / "plain.pb").name == "some.program"
+
+
+STATEFUL = """HloModule some.program, input_output_alias={ {1}: (1, {}, must-alias) }
+ENTRY e {
+  pair = (f32[3], s4[3]) parameter(0)
+  state = f32[3] parameter(1)
+  none = bf16[0] parameter(2)
+  x = f32[3] get-tuple-element(pair), index=0
+  small = s4[3] get-tuple-element(pair), index=1
+  next = f32[3] add(state, x)
+  ROOT both = (s4[3], f32[3], bf16[0]) tuple(small, next, none)
+}
+"""
+
+
+def test_each_execution_is_a_snapshot(tmp_path: Path) -> None:
+    switches = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    executable = ingot.compile(STATEFUL, switches=switches)
+    state = np.zeros(3, np.float32)
+    small, none = np.array([1, -8, 7], ml_dtypes.int4), np.empty(0, ml_dtypes.bfloat16)
+    for _ in range(2):
+        _, state, _ = executable(np.arange(3, dtype=np.float32), small, state, none, donate=[2])
+    files = sorted(tmp_path.glob("*.pb"))
+    prefix = "module_0000.some.program.execution_"
+    assert [file.name for file in files] == [f"{prefix}{n:04d}.hlo_snapshot.pb" for n in (0, 1)]
+    second = parse_snapshot(files[1].read_bytes())
+    pair, before, empty = second.arguments
+    assert pair.elements[0].value.tolist() == [0, 1, 2]
+    assert pair.elements[1].value.tolist() == small.tolist()
+    assert before.value.tolist() == [0, 1, 2]  # what it was before its memory was taken over
+    assert empty.value.shape == (0,)
+    assert second.result is not None
+    assert second.result.elements[1].value.tolist() == [0, 2, 4]
+    assert [i.opcode for i in second.module.entry.post_order()].count("add") == 1
+
+
+def test_sizes_of_calls_are_in_no_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "HloModule m ENTRY e { x = f32[?n] parameter(0) ROOT y = f32[?n] negate(x) }"
+    switches = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    assert ingot.compile(text, switches=switches)(np.ones(2, np.float32)).tolist() == [-1, -1]
+    assert "no snapshots of m" in caplog.text
+    assert not list(tmp_path.glob("*.pb"))
+
+
+def test_a_snapshot_that_cannot_be_written_ends_no_execution(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "dump"
+    switches = xla_flags.parse(f"--xla_dump_to={folder} --xla_dump_hlo_snapshots")
+    executable = ingot.compile(TEXT, switches=switches)
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    assert executable(np.ones((8, 8), np.float32)).tolist() == [64] * 8
+    assert "INGOT0410" in caplog.text
 
 
 def test_names_may_begin_with_the_time(tmp_path: Path) -> None:

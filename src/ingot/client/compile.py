@@ -151,6 +151,10 @@ def _compile(
 def _report(executable: Executable, module: Module, dump: Dump) -> None:
     """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
     if dump.active:
+        if dump.takes_snapshots:
+            from ingot.client.snapshots import dump_snapshots
+
+            dump_snapshots(executable, dump)
         texts: dict[str, Stage] = {
             f"{AFTER}.txt": "hlo",
             f"{AFTER}-buffer-assignment.txt": "buffers",

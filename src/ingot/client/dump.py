@@ -11,7 +11,9 @@ Files, each as `module_0001.NAME.SUFFIX`:
 * `0002.PIPELINE.after_A.txt` after the passes that `--xla_dump_hlo_pass_re` and
   `--xla_dump_hlo_pipeline_re` match, in the same formats;
 * `cpu_after_optimizations-buffer-assignment.txt` and `…-memory-usage-report.txt`;
-* `kernels.txt`, `ir-no-opt.ll`, `ir-with-opt.ll`: the kernels, and LLVM IR on both sides of LLVM.
+* `kernels.txt`, `ir-no-opt.ll`, `ir-with-opt.ll`: the kernels, and LLVM IR on both sides of LLVM;
+* `execution_0000.hlo_snapshot.pb` of each execution, where `--xla_dump_hlo_snapshots` asks for it
+  (`client.snapshots`).
 """
 
 from __future__ import annotations
@@ -85,9 +87,23 @@ class Dump:
         if self.active and flags.dump_hlo_as_proto and flags.dump_folder != STANDARD_OUTPUT:
             data = dump_module(module, "hlo_proto")
             if flags.dump_compress_protos:
-                self._write(f"{self._prefix}.{suffix}.hlo.pb.gz", gzip.compress(data))
+                self.data(f"{suffix}.hlo.pb.gz", gzip.compress(data))
             else:
-                self._write(f"{self._prefix}.{suffix}.hlo.pb", data)
+                self.data(f"{suffix}.hlo.pb", data)
+
+    @property
+    def takes_snapshots(self) -> bool:
+        """Whether executions are dumped; nobody reads a proto on the terminal."""
+        flags = self._flags
+        return self.active and flags.dump_hlo_snapshots and flags.dump_folder != STANDARD_OUTPUT
+
+    def data(self, suffix: str, data: bytes) -> None:
+        """Write the file with this suffix.
+
+        Raises:
+            ResourceError: the folder cannot be written.
+        """
+        self._write(f"{self._prefix}.{suffix}", data)
 
     def _write(self, name: str, data: bytes) -> None:
         path = Path(self._flags.dump_folder) / name

@@ -42,6 +42,7 @@ class XlaFlags:
     dump_hlo_as_proto: bool = False
     dump_hlo_as_dot: bool = False
     dump_hlo_as_html: bool = False
+    dump_hlo_snapshots: bool = False
     dump_hlo_pass_re: str = ""
     dump_hlo_pipeline_re: str = ""
     dump_hlo_module_re: str = ""
@@ -112,6 +113,10 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_dump_hlo_as_proto": (boolean, "Dump HLO protos (`.hlo.pb`) beside the text."),
     "xla_dump_hlo_as_dot": (boolean, "Dump graphs for Graphviz (`.dot`) beside the text."),
     "xla_dump_hlo_as_html": (boolean, "Dump HLO as pages (`.html`) where names are links."),
+    "xla_dump_hlo_snapshots": (
+        boolean,
+        "Dump each execution, with its arguments and result, as an `HloSnapshot`.",
+    ),
     "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
     "xla_dump_hlo_pipeline_re": (
         _regular_expression,

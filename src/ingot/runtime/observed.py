@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executions that somebody looks at: a program's `run` goes through Python, whoever calls it.
+
+Native callers (PJRT, TensorFlow's kernels) and `program.call` find the machine code in the
+program's record. `observe` puts a function of ours there, which copies the arguments, runs the code
+and shows both. It costs copies and the GIL, so only what dumps snapshots asks for it.
+
+Invariant: what the observer raises goes to the log `ingot`; the execution ends as it would have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ingot.artifact.abi import OutputInfo, ParamInfo
+from ingot.runtime.program import Program, storage_of
+from ingot.runtime.records import PROGRAM
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Observer: TypeAlias = Callable[[list[Array]], Callable[[list[Array]], None]]
+"""Gets the arguments of an execution before it; what it returns gets the results of a good one."""
+
+_Run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
+_log = logging.getLogger("ingot")
+
+
+def observe(program: Program, observer: Observer) -> None:
+    """Show each execution of `program`, all sizes of which are known, to `observer`.
+
+    Executions on several threads are shown on these threads.
+    """
+    info, address = program.info, program.record_address
+    code = _Run(PROGRAM.read(address, "run"))
+
+    def run(runtime: int, inputs: int, outputs: int, *rest: int) -> int:
+        end: Callable[[list[Array]], None] | None = None
+        try:
+            end = observer([array.copy() for array in _arrays(info.params, inputs)])
+        except Exception:
+            _log.exception("an execution cannot be shown")
+        status: int = code(runtime, inputs, outputs, *rest)
+        if status == 0 and end is not None:
+            try:
+                end(_arrays(info.outputs, outputs))
+            except Exception:
+                _log.exception("the results of an execution cannot be shown")
+        return status
+
+    program.run_through(_Run(run))
+
+
+def _arrays(rows: Sequence[ParamInfo | OutputInfo], pointers: int | None) -> list[Array]:
+    """Return the arrays to which a table of pointers points, as they are in memory."""
+    if pointers is None or not rows:
+        return []
+    table = (ctypes.c_void_p * len(rows)).from_address(pointers)
+    return [_array(row, table[number]) for number, row in enumerate(rows)]
+
+
+def _array(row: ParamInfo | OutputInfo, address: int | None) -> Array:
+    storage, sizes = storage_of(row.dtype), [size for size in row.dims if size is not None]
+    assert len(sizes) == len(row.dims), "all sizes are known"
+    count = int(np.prod(sizes, dtype=np.int64)) * storage.itemsize
+    if address is None or count == 0:
+        return np.empty(sizes, storage)
+    memory: Any = (ctypes.c_uint8 * count).from_address(address)
+    flat: Array = np.frombuffer(memory, storage)
+    return flat.reshape(sizes)
