@@ -244,6 +244,35 @@ def test_many_kernels_are_folded() -> None:
     assert sorted(n for box in picture.boxes for n in box.kernels) == list(range(count - 1))
 
 
+def test_equal_kernels_without_lines_are_folded() -> None:
+    count = MOST_BOXES + 10
+    rows = [f"d{n} = f32[2,2] dot(d{n - 1}, d{n - 1}), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={0}" for n in range(1, count)]  # fmt: skip
+    rows[-1] = f"ROOT {rows[-1]}"
+    body = "\n".join(["d0 = f32[2,2] parameter(0)", *rows])
+    report = ingot.explain(f"HloModule m\nENTRY e {{ {body} }}")
+    (program,) = report.programs
+    (box,) = picture_of(program).boxes
+    assert box.kernels == tuple(range(count - 1))
+    assert box.lines[:2] == (f"{count - 1} kernels", "dot")
+    (data,) = json.loads(re.findall(r'id="data">(.*?)</script>', report.to_html(), re.DOTALL)[0])
+    assert len(data["texts"]) < 3 * count  # their code is kept once
+    shown = data["texts"][data["kernels"][-1]["kernel_ir"]]
+    assert shown == program.kernels[-1].kernel_ir
+
+
+def test_the_largest_program_comes_first() -> None:
+    small = ingot.compile(
+        "HloModule small ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] negate(x) }"
+    )
+    programs = (*ingot.explain(small).programs, *ingot.explain(TEXT).programs)
+    assert [program.name for program in programs] == ["small", "two"]
+    html = replace(ingot.explain(TEXT), programs=programs).to_html()
+    assert re.findall(r'<h1 id="program-(\d)">(\w+)</h1>', html) == [("1", "two"), ("0", "small")]
+    assert re.findall(r'<a href="#program-(\d)">', html) == ["1", "0"]
+    assert "<title>two:" in html
+
+
 def test_layers_stand_below_what_they_need() -> None:
     assert layers([(), (), (0,), (1, 2)]) == [[0, 1], [2], [3]]
     assert layers([]) == []

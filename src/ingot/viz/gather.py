@@ -85,7 +85,7 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
     memory = executable.memory_analysis()
     liveness = analyze_liveness(module)
     buffers = buffers_of(executable.assignment, [liveness.position[item] for item in found])
-    names = {name: kernel.number for kernel in kernels for name in kernel.instructions}
+    names = _by_name(kernels)
     report = ProgramReport(
         name=module.name,
         target=executable.artifact.target,
@@ -175,11 +175,20 @@ def _lines(kernels: Sequence[KernelReport]) -> tuple[SourceLine, ...]:
     )
 
 
+def _by_name(kernels: Sequence[KernelReport]) -> dict[str, int]:
+    """Return the kernel of each instruction, by its name and by that without its number.
+
+    Names inside kernels have a number behind those of the graph.
+    """
+    exact = {name: kernel.number for kernel in kernels for name in kernel.instructions}
+    stems: dict[str, int] = {}
+    for name, number in exact.items():
+        stems.setdefault(_stem(name), number)
+    return stems | exact
+
+
 def _fusion(item: Decision, kernels: dict[str, int]) -> FusionReport:
-    """Return a decision; the names inside kernels have a number behind those of the graph."""
     kernel = kernels.get(item.consumer)
-    if kernel is None:
-        kernel = next((at for name, at in kernels.items() if _stem(name) == item.consumer), None)
     return FusionReport(item.producer, item.consumer, item.fused, item.reason, kernel)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph of a report's kernels, ready to draw: boxes, lines, and what was folded.
 
-A program of many kernels is drawn by source line, and one of many source lines by those that move
-most bytes. Invariant: a box needs only boxes of smaller number, so a folded graph has no cycle;
-edges back to an earlier line are not drawn.
+A program of many kernels is drawn by source line (kernels without one with their equals), and one
+of many source lines by those that move most bytes. Invariant: a box needs only boxes of smaller
+number, so a folded graph has no cycle; edges back to an earlier line are not drawn.
 """
 
 from __future__ import annotations
@@ -95,11 +95,12 @@ def _groups(program: ProgramReport) -> tuple[list[tuple[int, ...]], str]:
         return [(kernel.number,) for kernel in kernels], ""
     folded: defaultdict[str, list[int]] = defaultdict(list)
     for kernel in kernels:
-        folded[kernel.lines[-1] if kernel.lines else f"kernel {kernel.number}"].append(
-            kernel.number
-        )
+        folded[kernel.lines[-1] if kernel.lines else kernel.name].append(kernel.number)
     groups = [tuple(group) for group in folded.values()]
-    remark = f"{len(kernels)} kernels, folded by source line"
+    has_lines = any(kernel.lines for kernel in kernels)
+    remark = f"{len(kernels)} kernels, " + (
+        "folded by source line" if has_lines else "equal ones folded"
+    )
     if len(groups) > MOST_BOXES:
         remark += f"; {MOST_BOXES} of {len(groups)} groups are drawn, those that move most bytes"
         traffic = [sum(_traffic(kernels[n]) for n in group) for group in groups]
@@ -133,7 +134,8 @@ def _box(kernels: Sequence[KernelReport], x: float, y: float) -> Box:
     place = _short_place(first.lines[-1]) if first.lines else first.instruction
     if len(kernels) > 1:
         moved = sum(map(_traffic, kernels))
-        texts = (f"{len(kernels)} kernels", place, f"{bytes_text(moved)} moved")
+        what = place if first.lines else opcodes_text(first)
+        texts = (f"{len(kernels)} kernels", what, f"{bytes_text(moved)} moved")
     else:
         moved = f"{bytes_text(first.bytes_read)} in, {bytes_text(first.bytes_written)} out"
         texts = (f"#{first.number} {opcodes_text(first)}", place, moved)

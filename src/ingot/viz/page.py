@@ -21,6 +21,8 @@ from ingot.viz.flame import execution_flame, flame_of
 from ingot.viz.report import ProgramReport, Report
 
 TEMPLATE = "report.html.j2"
+CODE = ("hlo", "kernel_ir", "llvm_ir")
+"""The fields of a kernel that hold its code."""
 
 
 def page(report: Report) -> str:
@@ -49,6 +51,7 @@ def page(report: Report) -> str:
         version=VERSION,
         report=report,
         programs=[_shown(program) for program in report.programs],
+        by_size=_by_size(report),
         graph=graph,
         style=read("report.css"),
         script=read("report.js"),
@@ -59,6 +62,12 @@ def page(report: Report) -> str:
 def read(name: str) -> str:
     """Return the text of a template."""
     return (resources.files("ingot.viz") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _by_size(report: Report) -> list[int]:
+    """Return the numbers of the programs, the largest first: a script compiles small ones too."""
+    programs = report.programs
+    return sorted(range(len(programs)), key=lambda number: -programs[number].instructions_before)
 
 
 def _shown(program: ProgramReport) -> dict[str, Any]:
@@ -79,12 +88,20 @@ def _shown(program: ProgramReport) -> dict[str, Any]:
 
 def _data(report: Report) -> str:
     """Return the kernels and lines as JSON that may stand in a script element."""
-    rows = [
-        {
-            "kernels": [dataclasses.asdict(kernel) for kernel in program.kernels],
-            "lines": [dataclasses.asdict(line) for line in program.lines],
-            "fusions": [dataclasses.asdict(item) for item in program.fusions],
-        }
-        for program in report.programs
-    ]
+    rows = [_program_data(program) for program in report.programs]
     return json.dumps(rows).replace("<", "\\u003c")
+
+
+def _program_data(program: ProgramReport) -> dict[str, Any]:
+    """Return what the script needs of a program; the layers of a model have one code, kept once."""
+    texts: dict[str, int] = {}
+    kernels = [dataclasses.asdict(kernel) for kernel in program.kernels]
+    for kernel in kernels:
+        for stage in CODE:
+            kernel[stage] = texts.setdefault(kernel[stage], len(texts))
+    return {
+        "kernels": kernels,
+        "texts": list(texts),
+        "lines": [dataclasses.asdict(line) for line in program.lines],
+        "fusions": [dataclasses.asdict(item) for item in program.fusions],
+    }

@@ -3,6 +3,7 @@
 "use strict";
 const programs = JSON.parse(document.getElementById("data").textContent);
 const STAGES = { hlo: "HLO", kernel_ir: "Kernel IR", llvm_ir: "LLVM IR" };
+const MOST_LINKS = 12;
 let stage = "hlo";
 
 function element(tag, attributes, ...children) {
@@ -35,7 +36,13 @@ function choose(article, numbers, heading) {
 
 function kernelLinks(article, numbers) {
   const row = element("div", { class: "links" });
-  for (const number of numbers) row.append(kernelLink(article, number));
+  const add = (more) => row.append(...more.map((number) => kernelLink(article, number)));
+  add(numbers.slice(0, MOST_LINKS));
+  const rest = numbers.slice(MOST_LINKS);
+  if (!rest.length) return row;
+  const open = element("button", { type: "button" }, `and ${rest.length} more`);
+  open.addEventListener("click", () => { open.remove(); add(rest); row.children[MOST_LINKS].focus(); });
+  row.append(open);
   return row;
 }
 
@@ -65,7 +72,7 @@ function showKernel(article, program, kernel, place) {
     place.append(row);
   }
   place.append(strategies(kernel));
-  place.append(...codeTabs(kernel));
+  place.append(...codeTabs(program, kernel));
   const reasons = program.fusions.filter((one) => one.kernel === kernel.number);
   if (!reasons.length) return;
   const list = element("ul", { class: "quiet" });
@@ -83,12 +90,12 @@ function strategies(kernel) {
   return kernel.refused.length ? found : element("p", {}, `Strategy: ${kernel.strategy}`);
 }
 
-function codeTabs(kernel) {
+function codeTabs(program, kernel) {
   const code = element("pre", { tabindex: "0", role: "tabpanel", "aria-label": "Code" });
   const bar = element("div", { class: "tabs", role: "tablist", "aria-label": "Stages" });
   const show = (name) => {
     stage = name;
-    code.textContent = kernel[name];
+    code.textContent = program.texts[kernel[name]];
     for (const tab of bar.children) {
       const isOn = tab.dataset.stage === name;
       tab.setAttribute("aria-selected", String(isOn));
