@@ -71,7 +71,7 @@ def write_hosted(
         graph: its FuncGraph.
         hosted: the nodes that stay, by function (`placement.on_host`).
         make_program: lets a part be compiled.
-        is_replaced: whether a function that is called has a body of its own already.
+        is_replaced: whether a function that is called has a body of its own, cut in the same way.
     """
     names: dict[str, str] = {}
     programs: list[Program] = []

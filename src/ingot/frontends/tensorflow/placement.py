@@ -70,12 +70,26 @@ def on_host(function: CapturedFunction, refused: Refused = _NONE) -> dict[str, f
     pending = True
     while pending:
         pending = False
+        called = _called_from_host(everything, found)
         for name, item in everything.items():
-            nodes = _nodes_on_host(item, found, refused.get(name, {}))
+            nodes = _nodes_on_host(item, found, refused, name in called)
             if nodes and nodes != found.get(name):
                 found[name] = nodes
                 pending = True
     return found
+
+
+def _called_from_host(
+    everything: Mapping[str, CapturedFunction], hosted: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the functions that nodes on the host call: their lists come from there."""
+    return frozenset(
+        callee
+        for name, nodes in hosted.items()
+        for node in everything[name].nodes
+        if node.name in nodes
+        for callee in called_functions(node.attributes)
+    )
 
 
 def hosted_ops(function: CapturedFunction, hosted: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -131,22 +145,35 @@ def _signature(node: CapturedNode, types: Mapping[TensorRef, TensorType]) -> str
 def _nodes_on_host(
     function: CapturedFunction,
     known: dict[str, frozenset[str]],
-    refused: Mapping[str, Diagnostic],
+    refused: Refused,
+    is_called: bool,
 ) -> frozenset[str]:
+    """Return the nodes on the host; `is_called`: by another node there."""
     found = _marked(function, known, refused, None)
-    if not found:
+    if not found and not is_called:
         return found
     return _marked(function, known, refused, compiled_lists(function, found))
+
+
+def _refuses_lists(refused: Refused) -> bool:
+    """Whether there are lists that cannot be stacked, as what hands them to a loop would do."""
+    return any(
+        why.op_type in CALLS or why.op_type.startswith("TensorList")
+        for nodes in refused.values()
+        for why in nodes.values()
+        if why.op_type
+    )
 
 
 def _marked(
     function: CapturedFunction,
     known: dict[str, frozenset[str]],
-    refused: Mapping[str, Diagnostic],
+    refused: Refused,
     lists: frozenset[str] | None,
 ) -> frozenset[str]:
     """Return the nodes on the host; `lists`: in a function that has some, its `compiled_lists`."""
-    cut = lists is not None
+    cut, own = lists is not None, refused.get(function.name, {})
+    whole = _refuses_lists(refused)
     found: set[str] = set()
     # Handles that compiled code can use, and constant strings.
     variables = {TensorRef(item.name) for item in function.inputs if item.is_variable}
@@ -164,14 +191,14 @@ def _marked(
         made = {item.dtype for item in node.outputs}
         strange |= "string" in made and node.op != "Const"
         strange |= "variant" in made and node.op == "Const"
-        if cut and node.op not in CALLS and node.name not in lists:
+        if lists is not None and (whole or node.op not in CALLS) and node.name not in lists:
             strange |= "variant" in made or any(kind == "variant" for _, kind in given)
         # What a branch gives in place of a value that nobody uses may have no shape.
         strange |= cut and node.op == "FakeParam"
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))
         strange |= node.op not in rules.table() and has_kernel(node.op)
         strange |= any(name in known for name in called_functions(node.attributes))
-        strange |= node.name in refused
+        strange |= node.name in own
         if strange:
             found.add(node.name)
             continue

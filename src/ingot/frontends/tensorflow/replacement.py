@@ -225,11 +225,24 @@ class Replacement:
 
     def _write_hosted(self, graph: Any) -> tuple[Program, ...]:
         written = write_hosted(
-            self._original, self.function, graph, self._hosted, self._make_program, _is_replaced
+            self._original,
+            self.function,
+            graph,
+            self._hosted,
+            self._make_program,
+            self._runs_itself,
         )
         self._body, self._inner = written.definition, written.inner
         weakref.finalize(self, _forget, self.inner_names).atexit = False
         return written.programs
+
+    def _runs_itself(self, name: str) -> bool:
+        """Whether a function that is called has a body of its own, cut as it is cut here."""
+        found = _live.get(name)
+        if found is None:
+            return False
+        names = (found.function.name, *found.function.library)
+        return all(found._hosted.get(item) == self._hosted.get(item) for item in names)
 
     @property
     def inner_names(self) -> list[str]:
@@ -310,10 +323,6 @@ def _forget(names: Sequence[str]) -> None:
     for name in names:
         if runtime.has_function(name):
             runtime.remove_function(name)
-
-
-def _is_replaced(name: str) -> bool:
-    return name in _live
 
 
 def replace_function(

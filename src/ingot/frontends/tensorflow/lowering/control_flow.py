@@ -39,6 +39,7 @@ from ingot.frontends.tensorflow.lowering.values import (
 )
 from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import symbols_of
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -384,9 +385,22 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         if not isinstance(old, TensorList) or not isinstance(new, TensorList):
             continue
+        _check_elements(op, new)
         learnt[number] = better_start(op.b, old, new)
     same = all(new is old for new, old in zip(learnt, before, strict=True))
     return None if same else learnt
+
+
+def _check_elements(op: Op, found: TensorList) -> None:
+    """Refuse elements of a size that only the loop's body knows: each may have its own."""
+    sizes = () if found.buffer is None else found.buffer.shape.dims[1:]
+    unknown = symbols_of(sizes).difference(op.frame.sizes)
+    if unknown:
+        raise op.error(
+            f"a list that the loop fills has elements of a size that each iteration computes: "
+            f"{Shape.array(found.element, sizes).to_string(with_layout=False)}",
+            "give the elements one size, which is known before the loop",
+        )
 
 
 def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
