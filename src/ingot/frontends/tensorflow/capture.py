@@ -28,10 +28,12 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.locations import Locations
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
+    context,
     dtypes,
     function_def_to_graph,
     handle_data_util,
     op_def_registry,
+    ops,
 )
 from ingot.frontends.tensorflow.proto_values import read_attribute, read_shape, type_name
 from ingot.frontends.tensorflow.symbolic_gradient import (
@@ -111,6 +113,11 @@ def graph_of(owner: Any, name: str) -> Any:
     function = _find_function(owner, name)
     if function is None:
         raise InternalError(f"the graph '{owner.name}' calls '{name}', which it does not hold")
+    if isinstance(function, _Registered):
+        with ops.init_scope():
+            return function_def_to_graph.function_def_to_graph(
+                function.definition, include_library_functions=True
+            )
     if not hasattr(function, "graph"):
         # Made by TensorFlow's old `Defun`, as a few of its own ops are.
         with owner.as_default():
@@ -142,7 +149,16 @@ def _find_function(owner: Any, name: str) -> Any:
         if found is not None:
             return found
         graph = getattr(graph, "outer_graph", None)
-    return None
+    # A node that was copied out of another graph (`tf.vectorized_map` does so) names a function
+    # that only the runtime holds.
+    runtime = context.context()
+    return _Registered(runtime.get_function_def(name)) if runtime.has_function(name) else None
+
+
+class _Registered(NamedTuple):
+    """A function that no graph in reach holds."""
+
+    definition: Any
 
 
 def called_functions(attributes: Mapping[str, Attribute]) -> Iterator[str]:
@@ -168,6 +184,9 @@ def handle_type(tensor: Any) -> TensorType | None:
     if not data.is_set or len(data.shape_and_type) != 1:
         return None
     item = data.shape_and_type[0]
+    if not item.dtype:
+        # Branches that give handles of different things.
+        return None
     return TensorType(dtypes.as_dtype(item.dtype).name, read_shape(item.shape))
 
 
