@@ -8,10 +8,10 @@ import pytest
 
 import ingot
 from ingot.evaluator import evaluate
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.runtime.foreign.errors import set_error, take_error
 from ingot.runtime.records import CALL_FRAME, RUNTIME
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
 
 HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)

@@ -26,9 +26,9 @@ from ingot.evaluator import evaluate
 from ingot.evaluator.replicated import evaluate_replicated
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.builder import Builder
-from ingot.hlo.device_groups import grid_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.semantics.device_groups import grid_of
 from ingot.support.diagnostics import UnsupportedError
 
 BATCH = 40

@@ -11,7 +11,7 @@ from tests.formats.mlir_text import function, only, read
 
 from ingot.evaluator import evaluate
 from ingot.formats.stablehlo.table import converters
-from ingot.hlo.custom_calls import config_text
+from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 

@@ -14,7 +14,7 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import print_module
 from ingot.formats.stablehlo import binding, parse_stablehlo
 from ingot.hlo.dim import Dim
-from ingot.hlo.memory_kinds import read_memory_kinds
+from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # ---- dynamic sizes

@@ -8,9 +8,10 @@ import pytest
 import ingot
 from ingot.formats.hlo_proto import parse_hlo_proto, print_hlo_proto
 from ingot.formats.hlo_text import parse
-from ingot.hlo.donors import read_donors, taken_donors, write_donors
+from ingot.hlo.donors import read_donors, write_donors
 from ingot.hlo.module import Alias
 from ingot.hlo.verifier import verify
+from ingot.semantics.buffer_donation import taken_donors
 from ingot.support.diagnostics import VerifyError
 
 TEXT = """HloModule m{header}

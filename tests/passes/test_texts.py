@@ -20,7 +20,6 @@ from tests.expected_text import check_expected, expectation, shown
 from tests.passes.buffers.common import prepare
 
 from ingot.formats.hlo_text import parse, print_module
-from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
@@ -29,6 +28,7 @@ from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.spmd.partitioner import partition
+from ingot.semantics.device_groups import grid_of
 
 _HERE = Path(__file__).parent
 

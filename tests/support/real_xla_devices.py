@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.device_groups import Grid
+from ingot.semantics.device_groups import Grid
 
 DEVICES = 4
 Array = np.ndarray[Any, Any]

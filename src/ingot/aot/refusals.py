@@ -8,9 +8,9 @@ be called in, and no runtime that could compile the rest of a program once a siz
 from __future__ import annotations
 
 from ingot.hlo.computation import reached
-from ingot.hlo.custom_calls import CallSite, call_sites
 from ingot.hlo.module import Module
 from ingot.hlo.size_definitions import defines_sizes, definitions, parameter_symbols
+from ingot.semantics.custom_calls import CallSite, call_sites
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import replace
 

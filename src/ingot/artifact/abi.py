@@ -20,8 +20,8 @@ The two functions of a program `S`:
 They are the program's own machine code, or the runtime's, for a program of steps
 (`ingot.artifact.steps`), which lie in the constant block.
 
-A program reaches foreign code (`ingot.hlo.custom_calls`) by `i32 call_k(ptr frame)`, where the
-frame is five pointers: `{runtime, operands, results, operand_dims, result_dims}`.
+A program reaches foreign code (`ingot.semantics.custom_calls`) by `i32 call_k(ptr frame)`, where
+the frame is five pointers: `{runtime, operands, results, operand_dims, result_dims}`.
 `runtime` is `S_run`'s first argument; `operands` and `results` are `ptr[n]` to dense data (null for
 a token); the dims are `i64*[n]`, one array per operand and result. 0 means done; anything else ends
 the execution with the run error of that call site.

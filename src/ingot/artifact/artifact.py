@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.steps import Steps
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dim import Dim
+from ingot.semantics.custom_calls import CallSite
 from ingot.support.records import record
 
 

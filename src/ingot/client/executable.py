@@ -21,7 +21,6 @@ from ingot.cpu.compiler import CpuProgram
 from ingot.cpu.kernel_info import KernelInfo
 from ingot.cpu.kernels import KernelSet
 from ingot.formats.hlo_text import print_module
-from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, optimized_ir
@@ -33,6 +32,7 @@ from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
+from ingot.semantics.device_groups import grid_of
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 from ingot.support.timing import PhaseTimer

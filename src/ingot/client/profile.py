@@ -32,10 +32,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ingot.cpu.sites import sites
-from ingot.hlo.custom_calls import call_site
 from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
+from ingot.semantics.custom_calls import call_site
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
 

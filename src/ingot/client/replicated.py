@@ -22,11 +22,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.hlo.device_groups import Grid
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.runtime.records import RUNTIME
+from ingot.semantics.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.forking import ForkLock
 

@@ -20,7 +20,6 @@ from ingot.cpu.size_limits import size_limits
 from ingot.cpu.sizes import SizePlan, computed_sizes, emit_sizes, plan_sizes, program_info
 from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
-from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
@@ -32,6 +31,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
+from ingot.semantics.custom_calls import call_sites
 from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 

@@ -25,9 +25,7 @@ from ingot.cpu.sites import sites
 from ingot.cpu.sizes import SizePlan
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.sizes import SizeEmitter
-from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import call_site, foreign_calls
 from ingot.hlo.dim import Dim, always_positive
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -37,6 +35,8 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
+from ingot.semantics.assertions import assertions
+from ingot.semantics.custom_calls import call_site, foreign_calls
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import record
 from ingot.support.trampoline import Recursion, run

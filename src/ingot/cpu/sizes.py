@@ -16,18 +16,18 @@ from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.size_limits import SizeLimit, emit_limits
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.sizes import SizeEmitter
-from ingot.hlo.assertions import assertion_text, assertions
 from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import foreign_calls
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.passes.buffers.buffer_table import BufferAssignment
+from ingot.semantics.assertions import assertion_text, assertions
+from ingot.semantics.custom_calls import foreign_calls
+from ingot.semantics.run_errors import with_origin
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
 from ingot.support.records import record
 

@@ -17,10 +17,10 @@ from ingot.evaluator.numbers import rounded
 from ingot.evaluator.pointwise import apply
 from ingot.evaluator.reduction import is_float_sum
 from ingot.evaluator.registry import Array, Context, Value, evaluates
-from ingot.hlo.channels import channel_pairs, require_done
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import group_of, groups_of, pairs_of
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.channels import channel_pairs, require_done
+from ingot.semantics.device_groups import group_of, groups_of, pairs_of
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.trampoline import Recursion
 

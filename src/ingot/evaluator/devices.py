@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingot.hlo.device_groups import Grid
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 

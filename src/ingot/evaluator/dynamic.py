@@ -2,8 +2,8 @@
 """Evaluates ops on dynamic dimensions: an array simply has the size that it has.
 
 A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` puts the
-sizes that there are in the place of declared ones, by the table `hlo/dynamic_sizes`; most rules
-then mean the right thing by themselves. What lies behind a size is the concern of `stored`.
+actual sizes in the place of declared ones, by the table `semantics/dynamic_sizes`; most rules then
+mean the right thing by themselves. What lies behind a size is the concern of `stored`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.stored import sizes_of, storage_of, stored, with_inside
-from ingot.hlo.dynamic_sizes import Sizes, is_elementwise, rule_of, stays_in_order
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionLabels
 from ingot.hlo.shape import Shape
+from ingot.semantics.dynamic_sizes import Sizes, is_elementwise, rule_of, stays_in_order
 
 
 @evaluates("set-dimension-size")

@@ -17,9 +17,9 @@ import numpy as np
 
 from ingot.evaluator.numbers import rounded
 from ingot.evaluator.registry import Array, Context, Value
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.custom_calls import config_text
 
 
 def qr(op: Instruction, operands: Sequence[Any], context: Context) -> Value:

@@ -18,10 +18,10 @@ from ingot.evaluator import factors
 from ingot.evaluator.indexing import first_in_order, merge_sorted
 from ingot.evaluator.registry import Array, Context, Rule, Value
 from ingot.evaluator.stored import stored
-from ingot.hlo import custom_calls
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.library_calls import SIZE
-from ingot.hlo.size_definitions import negative_size_text
+from ingot.semantics import custom_calls
+from ingot.semantics.run_errors import negative_size_text
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.trampoline import Recursion
 

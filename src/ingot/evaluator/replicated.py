@@ -17,8 +17,8 @@ from typing import Any
 from ingot.evaluator.devices import Board, Device, on_device
 from ingot.evaluator.interpreter import evaluate
 from ingot.evaluator.registry import Value
-from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.module import Module
+from ingot.semantics.device_groups import Grid, grid_of
 from ingot.support.diagnostics import VerifyError
 
 

@@ -4,7 +4,7 @@
 An array of shape `f32[<=8]` lies in memory at its bound, and some ops read there: a slice of one
 element, a gather, a size that grows again. What they find is what XLA:CPU leaves there. Ops on
 whole arrays leave what they make of what lies behind their operands, with the masks that the table
-`hlo/dynamic_sizes` says; ops that move elements across the border of a size leave zeros.
+`semantics/dynamic_sizes` says; ops that move elements across the border of a size leave zeros.
 
 Invariant: what is inside of the sizes comes from the evaluation at those sizes (`dynamic`), which
 knows of no masks; only what is behind comes from here.
@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Array, Context, Rule, Value
-from ingot.hlo.dynamic_sizes import (
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.shape import Shape
+from ingot.semantics.dynamic_sizes import (
     LEAST,
     OUTSIDE,
     ZERO,
@@ -31,9 +34,6 @@ from ingot.hlo.dynamic_sizes import (
     rule_of,
     stays_in_order,
 )
-from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
-from ingot.hlo.shape import Shape
 
 _READS = ops_with(Trait.SUBSET_EXTRACTION)
 """Ops that read elements wherever they are, inside of a size or behind."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from ingot.evaluator.own_targets import OWN_TARGETS
 from ingot.evaluator.registry import Array, Context, Value, evaluates
-from ingot.hlo import custom_calls
-from ingot.hlo.assertions import assertion_text, is_assertion
-from ingot.hlo.call_layouts import Order, logical_dims, noted_orders, physical_dims
-from ingot.hlo.call_meanings import meaning_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
+from ingot.semantics import custom_calls
+from ingot.semantics.assertions import assertion_text, is_assertion
+from ingot.semantics.call_layouts import Order, logical_dims, noted_orders, physical_dims
+from ingot.semantics.call_meanings import meaning_of
 from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
 from ingot.support.trampoline import Recursion
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ingot.evaluator.devices import current_device
 from ingot.evaluator.registry import Context, Value, evaluates
-from ingot.hlo.channels import require_done_inside
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.channels import require_done_inside
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.trampoline import Recursion
 

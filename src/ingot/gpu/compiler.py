@@ -14,7 +14,6 @@ from ingot.gpu.emit.kernel import emit_kernel
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
 from ingot.gpu.schedule.strategies import GpuSchedule
-from ingot.hlo.custom_calls import call_site, foreign_calls
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -23,6 +22,7 @@ from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
+from ingot.semantics.custom_calls import call_site, foreign_calls
 from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import record, replace
 

@@ -2,9 +2,8 @@
 """Memory that parameters give to results: `input_output_alias` and `buffer_donor` of a header.
 
 An alias names the result that takes a parameter's memory. A donor is no alias: its memory may
-become any result, or none. As in XLA it is taken for a result of as many bytes, and stays the
-caller's if there is none. The header keeps the donors' text as XLA writes it, `{ (0, {}), (2, {1})
-}`: (parameter, path in it).
+become any result, or none: `semantics.buffer_donation` gives the result that takes it. The header
+keeps the donors' text as XLA writes it, `{ (0, {}), (2, {1}) }`: (parameter, path in it).
 
 Invariant of a verified module: a result takes the memory of at most one parameter, and a parameter
 gives its memory to at most one result (`sharing_problem`).
@@ -112,37 +111,3 @@ def _find(shape: Shape, path: tuple[int, ...]) -> Shape | None:
             return None
         shape = shape.elements[number]
     return shape
-
-
-def taken_donors(module: Module) -> list[Alias]:
-    """Return the donors that are taken, each with the result for which it is.
-
-    Source: xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc.
-    """
-    given = {alias.output for alias in module.aliases}
-    donors = {(alias.parameter, alias.path) for alias in module.aliases}
-    results = [(path, leaf) for path, leaf in module.result_shape.leaves() if path not in given]
-    found: list[Alias] = []
-    for number, path in read_donors(module):
-        donor = module.parameter_shapes[number].at(path)
-        fitting = [row for row in results if row[1].is_array and row[1].bytes == donor.bytes]
-        if fitting and (number, path) not in donors:
-            same = [row for row in fitting if _leaf_kind(row[1]) == _leaf_kind(donor)]
-            output = (same or fitting)[0]
-            results.remove(output)
-            found.append(Alias(output[0], number, path))
-    return found
-
-
-def alias_donors(module: Module) -> None:
-    """Let results of a donor's shape be aliases of it."""
-    module.aliases += tuple(
-        alias
-        for alias in taken_donors(module)
-        if _leaf_kind(module.result_shape.at(alias.output))
-        == _leaf_kind(module.parameter_shapes[alias.parameter].at(alias.path))
-    )
-
-
-def _leaf_kind(shape: Shape) -> object:
-    return (shape.dtype, shape.dims)

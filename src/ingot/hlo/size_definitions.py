@@ -37,7 +37,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.library_calls import SIZE
-from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 
@@ -58,12 +57,6 @@ def is_size_definition(instruction: Instruction) -> bool:
     if instruction.opcode != "custom-call":
         return False
     return instruction.attributes.custom_call_target == SIZE
-
-
-def negative_size_text(definition: Instruction, count: int | str) -> str:
-    """Return what to say when a definition's number is negative."""
-    (size,) = bare_symbols(definition.shape)
-    return with_origin(f"the size {size} is {count}, and a size is never negative", definition)
 
 
 def bare_symbols(shape: Shape) -> Iterator[str]:

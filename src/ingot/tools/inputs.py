@@ -21,12 +21,12 @@ import numpy as np
 from ingot.evaluator import Value
 from ingot.hlo.dim import evaluate
 from ingot.hlo.dtype import PRED, DType, Kind
-from ingot.hlo.identities import identity_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
 from ingot.hlo.shape import Shape
+from ingot.semantics.identities import identity_of
 
 Place = tuple[Instruction, tuple[int, ...]]
 """A leaf of an instruction's value."""

@@ -18,9 +18,9 @@ import click
 from ingot.evaluator import Value
 from ingot.formats.hlo_proto import parse_snapshot
 from ingot.frontends.loading import is_exported_file, load_exported_file
-from ingot.hlo.device_groups import MOST_DEVICES, grid_of
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
+from ingot.semantics.device_groups import MOST_DEVICES, grid_of
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
 from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols

@@ -19,10 +19,10 @@ from ingot.client.compile import compile
 from ingot.evaluator import Value, evaluate
 from ingot.evaluator.replicated import evaluate_replicated
 from ingot.formats.hlo_text import print_module
-from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.semantics.device_groups import Grid, grid_of
 from ingot.support.diagnostics import UnsupportedError
 
 Rows = Sequence[Sequence[Value]]

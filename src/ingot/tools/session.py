@@ -29,12 +29,12 @@ from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
 from ingot.client.staged import StagedExecutable
 from ingot.formats.load import READERS, load, sniff
-from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec
 from ingot.passes.spmd.partitioner import partition
 from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.native import native_runtime
+from ingot.semantics.device_groups import Grid, grid_of
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError
 from ingot.support.text import did_you_mean
 from ingot.tools.fields import (

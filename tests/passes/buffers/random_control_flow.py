@@ -13,12 +13,12 @@ from collections.abc import Callable
 import numpy as np
 from tests.passes.buffers.common import array_shape, counting_condition, elements
 
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 VECTOR = array_shape(4)
 COUNTER = array_shape(element="s32")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dtype import dtype
 from ingot.hlo.shape import Layout, Shape
 from ingot.runtime.foreign.lapack.targets import register_lapack, target_name
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite
 
 register_lapack()
 ELEMENTS = ("f32", "f64", "c64", "c128")

@@ -12,7 +12,6 @@ from tests.runtime.foreign.calls import adjoint, matrices, register_lapack
 
 import ingot
 from ingot.evaluator import evaluate
-from ingot.hlo import custom_calls
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
@@ -22,6 +21,7 @@ from ingot.llvm.values import Value
 from ingot.runtime.foreign.ffi.api import API, tables
 from ingot.runtime.foreign.ffi.records import ARGS, ATTRS, BUFFER, CALL_FRAME, METADATA
 from ingot.runtime.layout import Field, Record
+from ingot.semantics import custom_calls
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 ERROR = Record(

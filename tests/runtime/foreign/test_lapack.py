@@ -20,14 +20,14 @@ from tests.runtime.foreign.calls import (
 )
 
 import ingot.client  # noqa: F401  (registers the targets)
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dtype import dtype
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.foreign.lapack.routines import ROUTINES
 from ingot.runtime.foreign.lapack.targets import target_name
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import ExecutionError
 
 pytestmark = pytest.mark.fast_share(24)

@@ -10,8 +10,8 @@ import pytest
 from tests.runtime.foreign.calls import ELEMENTS, assert_close, dtype_name, matrices, shape
 
 import ingot.client
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import UnsupportedError
 
 pytestmark = pytest.mark.fast_share(8)

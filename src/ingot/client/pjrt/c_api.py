@@ -10,7 +10,7 @@ Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, the layouts and profiler extensio
 xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension, attributes of devices and
 layouts of parameters are newer than that header.
 Without the FFI extension hosts do not attach data to executions; foreign calls have a registry of
-their own (`ingot.hlo.custom_calls`).
+their own (`ingot.semantics.custom_calls`).
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ from ingot.client.pjrt.records import (
 )
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite
-from ingot.hlo.donors import taken_donors
-from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.execution import largest_note
 from ingot.runtime.native import native_runtime
+from ingot.semantics import custom_calls
+from ingot.semantics.buffer_donation import taken_donors
+from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 
 _INLINE_WORK = 1 << 17

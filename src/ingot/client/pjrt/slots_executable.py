@@ -26,11 +26,11 @@ from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.stablehlo import parse_stablehlo
-from ingot.hlo.donors import alias_donors
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import status_error
+from ingot.semantics.buffer_donation import alias_donors
 from ingot.support import xla_flags
 from ingot.support.forking import ForkLock
 

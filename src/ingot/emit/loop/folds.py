@@ -20,7 +20,6 @@ from functools import cached_property
 from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
-from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Combiner, Pass, Reduction
 from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
@@ -28,6 +27,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.semantics.identities import identity_of
 
 EXTREMA = frozenset({"maximum", "minimum"})
 

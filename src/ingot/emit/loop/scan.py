@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ingot.emit.values.types import register_type
 from ingot.emit.values.values import ValueEmitter, combine
-from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Reduction
 from ingot.llvm.values import Value
+from ingot.semantics.identities import identity_of
 
 
 def scan_lanes(

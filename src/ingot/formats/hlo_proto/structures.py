@@ -18,10 +18,10 @@ from ingot.formats.hlo_proto.sharding import read_sharding, write_sharding
 from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.formats.hlo_text.reader import Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
-from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.opset.contraction import PRECISIONS, ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
+from ingot.semantics.device_groups import MOST_DEVICES
 
 Groups = tuple[tuple[int, ...], ...]
 _ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}")

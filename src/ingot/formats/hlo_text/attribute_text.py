@@ -25,9 +25,10 @@ from ingot.formats.hlo_text.reader import SKIP, Reader, escape
 from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
 from ingot.formats.hlo_text.window_text import read_window, write_window
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import MOST_DEVICES, Groups, WrittenGroups
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
+from ingot.hlo.opset.collective import Groups, WrittenGroups
+from ingot.semantics.device_groups import MOST_DEVICES
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]

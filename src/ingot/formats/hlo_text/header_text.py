@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from ingot.formats.hlo_text.entry_layout import LAYOUT, read_layout
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
-from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias
+from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.text import did_you_mean
 
 # Header attributes that Ingot keeps as text and prints back.

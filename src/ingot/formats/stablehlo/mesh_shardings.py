@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ingot.formats.stablehlo.attributes import shardy
-from ingot.hlo.device_groups import MOST_DEVICES
+from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.diagnostics import ParseError
 
 # (name of the axis, size of what is before it inside the axis, its size)

@@ -23,10 +23,10 @@ from ingot.formats.stablehlo.contexts import borrowed_context
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.equal_sizes import Equal, Size
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
-from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.donors import Donor, write_donors
-from ingot.hlo.memory_kinds import write_memory_kinds
 from ingot.hlo.module import Alias, Module
+from ingot.semantics.device_groups import MOST_DEVICES
+from ingot.semantics.memory_kinds import write_memory_kinds
 from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from ingot.formats.stablehlo.attributes import text_of
 from ingot.formats.stablehlo.equal_sizes import equate
 from ingot.formats.stablehlo.scope import Results, Site
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 from ingot.support.diagnostics import ParseError
 
 _SPECIFIER = re.compile(r"\{\{|\{(\d+)(?:,(?:(.)?([-=+]))?(\d+))?(?::[^}]*)?\}")

@@ -11,10 +11,10 @@ from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shape_assertions import shape_assertion
 from ingot.formats.stablehlo.shardy import placed_text
 from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import set_config
 from ingot.hlo.opdef import find
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Layout, Shape
+from ingot.semantics.custom_calls import set_config
 
 # MLIR's api_version -> HLO's; 1 is HLO's default, which is not written.
 _API_VERSIONS = {

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def assert_everywhere(b: ArrayBuilder, flags: Instruction, message: str) -> None:

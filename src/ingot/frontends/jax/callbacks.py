@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.runtime.foreign.attributes import parse_attributes
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.python_targets import views
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.diagnostics import ExecutionError
 
 TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")

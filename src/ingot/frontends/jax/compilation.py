@@ -36,9 +36,9 @@ from ingot.formats.stablehlo.parse import convert_module
 from ingot.frontends.jax.callbacks import numbered_callbacks
 from ingot.hlo.donors import read_donors
 from ingot.hlo.dtype import DType
-from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import IngotError, UnsupportedError
 
 _VERSION, _RUNTIME, _LAYOUT = 3, "pjrt_ifrt", "xla::ifrt::PjRtLayout"

@@ -14,9 +14,9 @@ import importlib
 from typing import Any
 
 from ingot.client.pjrt.objects import PLATFORM
-from ingot.hlo import custom_calls
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.runtime.foreign.register import register_custom_call_target
+from ingot.semantics import custom_calls
 
 _TYPED = 1
 """The API version of handlers written with XLA's ffi.h."""

@@ -14,10 +14,10 @@ from ingot.emit.values.types import register_type
 from ingot.emit.values.values import combine
 from ingot.gpu.emit.groups import WARP, WarpRowsEmitter
 from ingot.gpu.intrinsics import from_lane, from_lane_before
-from ingot.hlo.identities import identity_of
 from ingot.kernel.ir import Axis, Pass, Reduction
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
+from ingot.semantics.identities import identity_of
 
 
 class WarpScanEmitter(WarpRowsEmitter):

@@ -2,7 +2,7 @@
 """Collective ops: values that several devices compute together, and who a device is.
 
 Devices stand in a grid of replicas and partitions. Which of them meet in an op follows from
-`replica_groups`, `channel_id` and `use_global_device_ids`: see `ingot.hlo.device_groups`.
+`replica_groups`, `channel_id` and `use_global_device_ids`: see `ingot.semantics.device_groups`.
 
 Source: StableHLO specification; xla/hlo/ir/hlo_instructions.cc, xla/service/shape_inference.cc.
 """
@@ -20,8 +20,22 @@ from ingot.support.records import record
 
 FAMILY = "collective"
 Groups = tuple[tuple[int, ...], ...]
+
 _COLLECTIVE = {Trait.COLLECTIVE, Trait.SIDE_EFFECT}
 _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
+
+
+class WrittenGroups(Groups):
+    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed back as it was."""
+
+    text: str
+
+    @staticmethod
+    def of(groups: Groups, text: str) -> WrittenGroups:
+        """Return `groups` with the text they are read from."""
+        made = WrittenGroups(groups)
+        made.text = text
+        return made
 
 
 @record(kw_only=True)

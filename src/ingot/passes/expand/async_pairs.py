@@ -13,12 +13,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.channels import require_done_inside
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
+from ingot.semantics.channels import require_done_inside
 
 _COLLECTIVES = {
     "all-gather-start": "all-gather",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom calls that mean an ordinary computation, as that computation (`hlo/call_meanings`).
+"""Custom calls that mean an ordinary computation, as that computation (`semantics/call_meanings`).
 
 It stands before `dynamic_padder`: TensorFlow's windows over dimensions of dynamic size become ops
 on such dimensions, which that pass knows.
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.call_meanings import meaning_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.inline import inline
+from ingot.semantics.call_meanings import meaning_of
 
 
 @dataclass(frozen=True, slots=True)

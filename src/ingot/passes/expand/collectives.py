@@ -20,7 +20,6 @@ from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import grid_of, pairs_of
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
@@ -28,6 +27,7 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
+from ingot.semantics.device_groups import grid_of, pairs_of
 from ingot.support.diagnostics import UnsupportedError
 
 SMALLEST_PART = 4096

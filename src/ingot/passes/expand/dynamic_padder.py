@@ -3,9 +3,9 @@
 
 A dynamic array lies in memory at its bound; its size is a scalar that this pass carries along from
 `set-dimension-size` to `get-dimension-size`, through loops and branches as further elements of
-their state. What lies behind a size must not be seen: the table `hlo/dynamic_sizes` says what each
-op masks and how large its result is. Elements that move across the border of a size are moved by
-`dynamic_moves`. What enters and leaves the program is the concern of `dynamic_boundary`.
+their state. What lies behind a size must not be seen: the table `semantics/dynamic_sizes` says what
+each op masks and how large its result is. Elements that move across the border of a size are moved
+by `dynamic_moves`. What enters and leaves the program is the concern of `dynamic_boundary`.
 
 Invariant: afterwards no shape in a reachable computation has a dynamic dimension.
 
@@ -20,7 +20,6 @@ from typing import ClassVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
-from ingot.hlo.dynamic_sizes import Sizes, stays_in_order
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
@@ -28,6 +27,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand import dynamic_moves as moves
 from ingot.passes.expand.dynamic_control import rewrite_conditional, rewrite_while
 from ingot.passes.expand.dynamic_rewriter import RESIZING, Rewriter, is_dynamic
+from ingot.semantics.dynamic_sizes import Sizes, stays_in_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,13 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Atom, Dim
 from ingot.hlo.dtype import S32, DType, greatest, least
-from ingot.hlo.dynamic_sizes import (
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.counters import size_value
+from ingot.passes.expand.dynamic_moves import stretched
+from ingot.semantics.dynamic_sizes import (
     LEAST,
     OUTSIDE,
     ZERO,
@@ -26,12 +32,6 @@ from ingot.hlo.dynamic_sizes import (
     refused,
     rule_of,
 )
-from ingot.hlo.instruction import Instruction
-from ingot.hlo.literal import Literal
-from ingot.hlo.module import Module
-from ingot.hlo.shape import Shape
-from ingot.passes.expand.counters import size_value
-from ingot.passes.expand.dynamic_moves import stretched
 from ingot.support.records import replace
 
 Leaves = dict[tuple[int, ...], Sizes]

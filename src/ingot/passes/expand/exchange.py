@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.device_groups import Grid, Groups, groups_of
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.collective import Groups
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.foreign import foreign_call
+from ingot.semantics.device_groups import Grid, groups_of
 
 
 class Exchange:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ingot.hlo import custom_calls
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics import custom_calls
 
 
 def foreign_call(

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.call_layouts import Order, note_orders, physical_dims, row_major
-from ingot.hlo.custom_calls import set_config
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.call_layouts import Order, note_orders, physical_dims, row_major
+from ingot.semantics.custom_calls import set_config
 
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 Dims = tuple[int | Dim, ...]

@@ -28,7 +28,6 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.hlo.identities import identity_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -39,6 +38,7 @@ from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
 from ingot.passes.simplify.reducers import is_identity, reducer_opcode
+from ingot.semantics.identities import identity_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.channels import channel_pairs, require_done
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import FLATTENED, grid_of
 from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.semantics.channels import channel_pairs, require_done
+from ingot.semantics.device_groups import FLATTENED, grid_of
 from ingot.support.diagnostics import UnsupportedError
 
 _OPCODES = frozenset({"send", "recv", "send-done", "recv-done"})

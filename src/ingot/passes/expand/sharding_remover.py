@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.custom_calls import is_annotation, is_sharding_group
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.semantics.custom_calls import is_annotation, is_sharding_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 In Ingot a value is dense row-major whatever its layout says. A custom call with layouts takes and
 gives other orders: this pass transposes its operands before and its results after, gives the call
 the permuted shapes, and notes in it how the dimensions that its target knows lie in them
-(`ingot.hlo.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
+(`semantics.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
 Calls that can do with the transposed problem are given that (`turned_problems`).
 
 Invariant: afterwards the buffers of every custom call are dense row-major arrays of its shapes.
@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.call_layouts import (
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.layout.turned_problems import turned_config
+from ingot.semantics.call_layouts import (
     Order,
     layout_orders,
     logical_dims,
@@ -26,12 +31,7 @@ from ingot.hlo.call_layouts import (
     physical_dims,
     row_major,
 )
-from ingot.hlo.custom_calls import is_foreign_call, set_config
-from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.hlo.shape import Shape
-from ingot.passes.layout.turned_problems import turned_config
+from ingot.semantics.custom_calls import is_foreign_call, set_config
 from ingot.support.records import replace
 
 

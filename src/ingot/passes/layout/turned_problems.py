@@ -16,12 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ingot.hlo.call_layouts import layout_orders
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.semantics.call_layouts import layout_orders
+from ingot.semantics.custom_calls import config_text
 
 _TARGET = re.compile(r"lapack_[sdcz]trsm_ffi")
 

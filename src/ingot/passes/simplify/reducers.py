@@ -10,10 +10,10 @@ Example:
 from __future__ import annotations
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.identities import identity_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pattern import splat_of
+from ingot.semantics.identities import identity_of
 
 
 def reducer_opcode(reducer: Computation) -> str:

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.hlo.call_layouts import layout_orders
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
 from ingot.passes.spmd.factors import Factors, Places, factors_of
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
+from ingot.semantics.call_layouts import layout_orders
 from ingot.support.records import replace
 
 

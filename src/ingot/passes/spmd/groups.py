@@ -17,10 +17,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from ingot.hlo.custom_calls import is_annotation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.spmd.sharding import Sharding, parse_sharding
+from ingot.semantics.custom_calls import is_annotation
 
 _GROUP = re.compile(r"\{\s*unknown\s+shard_(?:as|like)\s+(\d+)\s*\}")
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import CROSS_PARTITION, Grid, grid_of
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, U32
 from ingot.hlo.instruction import Instruction
@@ -24,6 +23,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, meeting, sharding_of
+from ingot.semantics.device_groups import CROSS_PARTITION, Grid, grid_of
 
 
 class Channels:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ingot.hlo.computation import Computation, reached
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
@@ -30,6 +29,7 @@ from ingot.passes.spmd.sharding import (
     parse_sharding,
 )
 from ingot.passes.spmd.values import Values
+from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import UnsupportedError
 
 ANNOTATION = "Sharding"

@@ -21,11 +21,12 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.hlo.size_definitions import bare_symbols, is_size_definition, negative_size_text
+from ingot.hlo.size_definitions import bare_symbols, is_size_definition
 from ingot.passes.stages.blocks import Block, Label, Line, Slots, assembled
 from ingot.passes.stages.donation import hand_over
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
+from ingot.semantics.run_errors import negative_size_text
 from ingot.support.records import fresh, record
 from ingot.support.trampoline import Recursion, run
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo import dim
-from ingot.hlo.call_layouts import logical_dims, physical_dims
-from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics.call_layouts import logical_dims, physical_dims
+from ingot.semantics.custom_calls import CallSite, LinkedCall
 from ingot.support.diagnostics import ExecutionError
 
 Array = np.ndarray[Any, np.dtype[Any]]

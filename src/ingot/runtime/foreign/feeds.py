@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.runtime.foreign.collectives.rendezvous import device_number
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.foreign.python_targets import views
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.diagnostics import ExecutionError, IngotError
 from ingot.support.flags import FEED_TIMEOUT
 

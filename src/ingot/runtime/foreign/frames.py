@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import I64, PTR
 from ingot.llvm.values import Value
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics.custom_calls import CallSite
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ingot.artifact.artifact import call_symbol
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.runtime.foreign.builtin import register_builtin_targets
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall
 from ingot.support.diagnostics import UnsupportedError
 
 # Here, and not when a call is linked: a user's target of the same name comes later and replaces it.

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.call_layouts import logical_dims, physical_dims
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import parse_attributes, plain_values
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics.call_layouts import logical_dims, physical_dims
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 from ingot.support.diagnostics import ExecutionError
 
 Array = np.ndarray[Any, np.dtype[Any]]

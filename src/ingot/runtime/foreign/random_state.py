@@ -16,7 +16,6 @@ import ctypes
 import json
 from functools import cache
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
@@ -28,6 +27,7 @@ from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME
 from ingot.runtime.sync import emit_lock, emit_unlock
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.flags import RANDOM_SEED
 
 STATE = Record(

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.runtime.foreign.capsules import native_address
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.ffi import ffi_target
 from ingot.runtime.foreign.python_targets import python_target
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, PTR
 from ingot.runtime.foreign.evaluate import evaluator_of
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 
 _SYMBOL = "ingot_sink"
 

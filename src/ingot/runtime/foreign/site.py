@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_named, compile_object
 from ingot.llvm.linking import link_object
@@ -21,6 +20,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, PTR, VOID
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.errors import set_error
+from ingot.semantics.custom_calls import CallSite, LinkedCall
 from ingot.support.diagnostics import UnsupportedError
 
 _EXPLAIN = ctypes.CFUNCTYPE(None, ctypes.c_int32)

@@ -9,8 +9,6 @@ Source: jaxlib/cpu/sparse_kernels.cc.
 
 from __future__ import annotations
 
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import I32, I64, PTR
@@ -19,6 +17,8 @@ from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.scalars import Scalars
 from ingot.runtime.foreign.site import SYMBOL, linked_code, refused
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 
 TARGET = "cpu_csr_sparse_dense_ffi"
 _ELEMENTS = ("s32", "s64", "f32", "f64", "c64", "c128")

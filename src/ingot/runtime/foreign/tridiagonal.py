@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
@@ -27,6 +25,8 @@ from ingot.runtime.foreign.scalars import Number, Scalars
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, linked_code, refused
 from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
 _ELEMENTS = ("f32", "f64", "c64", "c128")

@@ -18,8 +18,8 @@ from dataclasses import asdict
 
 from ingot.evaluator import Value
 from ingot.formats.hlo_text import parse
-from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
+from ingot.semantics.device_groups import grid_of
 from ingot.support.channel import Channel, ChannelError
 from ingot.support.diagnostics import IngotError, InternalError
 from ingot.support.worker import Worker, forked, inherited, prepare

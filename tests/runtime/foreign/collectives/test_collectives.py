@@ -17,12 +17,12 @@ from tests.support.against_evaluator import assert_same
 import ingot
 from ingot.client.replicated import device_record
 from ingot.evaluator import evaluate_replicated
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.collectives import new_rendezvous
 from ingot.runtime.foreign.collectives.rendezvous import BOX, RENDEZVOUS
 from ingot.runtime.records import CALL_FRAME
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import ExecutionError, VerifyError
 from ingot.support.flags import COLLECTIVE_TIMEOUT, override
 

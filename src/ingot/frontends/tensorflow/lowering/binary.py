@@ -16,8 +16,8 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensor_lists import add_lists
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import TensorList, Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 OPCODES = {
     "Add": "add", "AddV2": "add", "Atan2": "atan2", "BitwiseAnd": "and", "BitwiseOr": "or",

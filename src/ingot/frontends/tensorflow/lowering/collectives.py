@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Known, Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S32
+from ingot.semantics.assertions import emit_assertion
 
 
 def _assign_group(op: Op) -> tuple[Value, ...]:

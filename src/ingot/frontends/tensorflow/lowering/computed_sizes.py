@@ -27,12 +27,12 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
+from ingot.semantics.assertions import emit_assertion
 
 
 def computed_size(frame: Frame, count: Instruction) -> Dim:

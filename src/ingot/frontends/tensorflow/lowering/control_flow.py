@@ -37,13 +37,13 @@ from ingot.frontends.tensorflow.lowering.values import (
     Value,
     Variable,
 )
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import symbols_of
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols
+from ingot.semantics.assertions import emit_assertion
 from ingot.support.diagnostics import UnsupportedError
 
 

@@ -21,10 +21,10 @@ from ingot.frontends.tensorflow.lowering.pixels import (
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 
 @dataclass(frozen=True, slots=True)

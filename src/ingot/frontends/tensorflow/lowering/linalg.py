@@ -29,11 +29,11 @@ from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_element
+from ingot.semantics.assertions import emit_assertion
 
 _SINGULAR = "Input matrix is not invertible."
 

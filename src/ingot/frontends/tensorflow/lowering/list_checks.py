@@ -20,9 +20,9 @@ from ingot.frontends.tensorflow.lowering.values import (
     dims_of,
     plain_size,
 )
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 SAME_SHAPE = "TensorList arguments to AddN must all have the same shape"
 

@@ -18,11 +18,11 @@ from ingot.frontends.tensorflow.list_rooms import grown, room_text
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 _ROOM_BYTES = 4 << 20
 _LEAST_ROOM, _MOST_ROOM = 128, 1 << 16

@@ -17,10 +17,10 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 
 def _splits(op: Op, lengths: Instruction) -> Instruction:

@@ -23,10 +23,10 @@ from ingot.frontends.tensorflow.lowering.random_picks import at_place, put_at_pl
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F32, F64, PRED, S32, S64, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 _MOST_TRIES = 1000
 _DEVIATIONS = 1.3

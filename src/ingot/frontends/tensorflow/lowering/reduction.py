@@ -12,9 +12,9 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def _axes(op: Op) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.resizing import target_sizes
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 Filter = Callable[[TensorBuilder, Instruction], Instruction]
 

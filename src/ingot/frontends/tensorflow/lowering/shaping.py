@@ -25,10 +25,10 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def _identity(op: Op) -> Value:

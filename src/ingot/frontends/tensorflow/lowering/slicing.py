@@ -18,8 +18,8 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def _slice(op: Op) -> Value:

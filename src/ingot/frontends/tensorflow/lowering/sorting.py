@@ -14,10 +14,10 @@ from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Size, Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 _CHUNK, _TILE = 1024, 128
 """How many elements of a vector, and of a row of a matrix, a TPU looks at together."""

@@ -19,10 +19,10 @@ from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 Similar = Callable[[TensorBuilder, list[Instruction], Instruction], Instruction]
 """How like each box is to one box of its row (`s32[rows]`), from the values that describe boxes."""

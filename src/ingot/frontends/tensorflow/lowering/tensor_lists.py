@@ -46,10 +46,10 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 
 def _made(op: Op, length: Size | Instruction, bound: Size | None = None) -> TensorList:

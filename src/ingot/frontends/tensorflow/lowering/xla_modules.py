@@ -21,13 +21,13 @@ from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Size, Value
-from ingot.hlo.assertions import is_assertion
 from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.dtype import S32, S64, TOKEN
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.control import CallAttributes
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import is_assertion
+from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import ParseError
 
 _TOKEN = "!stablehlo.token"

@@ -17,9 +17,9 @@ from ingot.frontends.building.float_bits import copy_sign
 from ingot.frontends.torch.lowering.op import Op, Operand, Rule, Scalar
 from ingot.frontends.torch.lowering.pointwise import Compute, computed, in_wide, is_exact
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import F16, F32, F64, PRED
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 RULES = RuleTable("aten")
 

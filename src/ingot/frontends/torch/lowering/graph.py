@@ -27,12 +27,12 @@ from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.sizes import is_float_symbol
 from ingot.frontends.torch.types import element_of
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 Bounds = Mapping[str, tuple[int, int | None]]
 """Named size -> the least and the largest value that it may have; None: any."""

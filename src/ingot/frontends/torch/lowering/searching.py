@@ -10,10 +10,10 @@ from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.indexing import scatter_slices, take_elements
 from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 RULES = RuleTable("aten")
 

@@ -14,7 +14,6 @@ import zlib
 from functools import cache
 from typing import Any
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
@@ -25,6 +24,7 @@ from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 
 _DEVICE = Record("IngotDeviceField", Field("offset", "i64", note="of the field in IngotRuntime"))
 _FIELDS = {"replica-id": "replica", "partition-id": "partition"}

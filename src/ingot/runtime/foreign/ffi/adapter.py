@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.hlo.custom_calls import CallSite
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value
@@ -24,6 +23,7 @@ from ingot.runtime.foreign.ffi.records import (
     Stage,
 )
 from ingot.runtime.foreign.frames import Argument, read_frame
+from ingot.semantics.custom_calls import CallSite
 
 SYMBOL = "call"
 _BUFFER_TYPE = 1

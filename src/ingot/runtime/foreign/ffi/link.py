@@ -18,7 +18,6 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
@@ -41,6 +40,7 @@ from ingot.runtime.foreign.ffi.records import (
     Stage,
 )
 from ingot.runtime.native import native_runtime
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 from ingot.support.diagnostics import UnsupportedError
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
@@ -29,6 +28,7 @@ from ingot.runtime.foreign.lapack.routines import Routine
 from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_unpack
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
+from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.lapack.routines import Routine
+from ingot.semantics.custom_calls import CallSite
 
 _SQUARE = frozenset({"potrf", "syevd", "geev", "gees", "gehrd", "sytrd"})
 _REAL = {"c64": "f32", "c128": "f64"}

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from ingot.hlo import custom_calls
-from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import Attribute, parse_attributes
@@ -23,6 +21,8 @@ from ingot.runtime.foreign.lapack.library import function_address
 from ingot.runtime.foreign.lapack.routines import ROUTINES, Routine
 from ingot.runtime.foreign.lapack.shapes import shape_misfit
 from ingot.runtime.foreign.site import failing_call, linked_library
+from ingot.semantics import custom_calls
+from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 
 ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """LAPACK's letter -> element type."""

@@ -7,9 +7,9 @@ import pytest
 import ingot
 from ingot.evaluator.interpreter import evaluate
 from ingot.formats.hlo_text import print_module
-from ingot.hlo.assertions import assertion_text, assertions, emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
+from ingot.semantics.assertions import assertion_text, assertions, emit_assertion
 from ingot.support.diagnostics import ExecutionError
 
 

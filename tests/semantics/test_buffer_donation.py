@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ingot.formats.hlo_text import parse
-from ingot.hlo.donors import alias_donors, taken_donors, write_donors
+from ingot.hlo.donors import write_donors
 from ingot.hlo.module import Alias, Module
+from ingot.semantics.buffer_donation import alias_donors, taken_donors
 
 TEXT = """
 HloModule m

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.hlo import dynamic_windows, onednn
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.verifier import verify_computation
+from ingot.semantics import dynamic_windows, onednn
 from ingot.support.diagnostics import VerifyError
 
 _MISFITS = (

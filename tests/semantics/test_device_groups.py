@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import ingot
-from ingot.hlo.device_groups import Grid, group_of, groups_of, mode_of, pairs_of
+from ingot.semantics.device_groups import Grid, group_of, groups_of, mode_of, pairs_of
 from ingot.support.diagnostics import VerifyError
 
 GRID = Grid(2, 2)

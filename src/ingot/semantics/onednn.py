@@ -21,11 +21,11 @@ from typing import Any
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
+from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import UnsupportedError
 
 Config = dict[str, Any]

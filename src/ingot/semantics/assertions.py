@@ -15,8 +15,8 @@ import json
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
+from ingot.semantics.run_errors import with_origin
 
 TARGET = "ingot.assert"
 _TEXT = "backend_config"

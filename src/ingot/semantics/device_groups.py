@@ -20,23 +20,8 @@ from typing import NoReturn
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.collective import Groups
 from ingot.support.diagnostics import VerifyError
-
-Groups = tuple[tuple[int, ...], ...]
-
-
-class WrittenGroups(Groups):
-    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed back as it was."""
-
-    text: str
-
-    @staticmethod
-    def of(groups: Groups, text: str) -> WrittenGroups:
-        """Return `groups` with the text they are read from."""
-        made = WrittenGroups(groups)
-        made.text = text
-        return made
-
 
 MOST_DEVICES = 1 << 20
 """More than these a program has not: what says so is damaged."""

@@ -27,12 +27,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.hlo.assertions import is_assertion
-from ingot.hlo.call_layouts import logical_shapes
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import is_assertion
+from ingot.semantics.call_layouts import logical_shapes
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
 from ingot.support.records import replace
