@@ -17,6 +17,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.support.records import record
 
 _WINDOWED = ops_with(Trait.SUBSET_EXTRACTION)
+_NO_ARITHMETIC = ops_with(Trait.NO_ARITHMETIC)
 _IN_PLACE = ops_with(FusionClass.IN_PLACE)
 
 
@@ -79,7 +80,7 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
         return instruction.operands[0].shape.size
     if opcode == "scatter":
         return instruction.operands[-1].shape.size
-    if instruction.has(Trait.ELEMENTWISE) and opcode not in ("copy", "convert", "select"):
+    if instruction.has(Trait.ELEMENTWISE) and opcode not in _NO_ARITHMETIC:
         return instruction.shape.size
     return 0
 

@@ -28,21 +28,12 @@ from typing import TypeAlias
 from ingot.analysis.aliasing import Path
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import fact
 
-_NO_ELEMENT_ORDER = ops_with(
-    # Kernels of these write outputs in other orders than one element after the other.
-    FusionClass.CONTRACTION,
-    FusionClass.REDUCTION,
-    FusionClass.IN_PLACE,
-    FusionClass.OPAQUE,
-    RegionKind.BRANCH,
-    RegionKind.FUSION,
-    RegionKind.FOREIGN,
-    also=("select-and-scatter", "cholesky", "triangular-solve"),
-)
+_ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
+"""Ops whose kernels write one element after the other, each when all it needs is read."""
 
 Sharing: TypeAlias = tuple[dict[Path, int], frozenset[int]]
 
@@ -184,7 +175,7 @@ def _shared_parameters(fused: Computation) -> frozenset[int]:
     dims = roots[0].shape.dims if roots else None
     if any(root.shape.dims != dims or root.shape.is_tuple for root in roots):
         return frozenset()
-    waits = not _NO_ELEMENT_ORDER.isdisjoint(fused.opcodes)
+    waits = not fused.opcodes <= _ELEMENT_ORDER
     inside = fused.instructions if waits else []
     return frozenset(
         number
@@ -206,7 +197,7 @@ def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
         return True
     if inner.opcode == "reduce":
         return count == 1 or (inner.shape.is_array and inner.shape.dims == operand.dims)
-    return inner.opcode not in _NO_ELEMENT_ORDER
+    return inner.opcode in _ELEMENT_ORDER
 
 
 def elementwise_users(parameter: Instruction) -> set[Instruction] | None:

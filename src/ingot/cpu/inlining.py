@@ -37,7 +37,7 @@ MAX_NEST = 24
 TOO_HIGH = 1 << 30
 """The height of what is no part of a register loop."""
 
-VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, also=("after-all",))
+VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, Trait.BARRIER)
 """Ops that do nothing at run time."""
 
 CONTROL = ops_with(RegionKind.BRANCH)

@@ -10,11 +10,14 @@ from ingot.analysis.cost import Cost, fusion_cost
 from ingot.cpu.kernels import KernelSet
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.structure import fact
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
+
+_UNREPORTED = ops_with(Trait.LEAF, also=("tuple",))
 
 
 @record
@@ -55,7 +58,7 @@ class KernelInfo:
 def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
     """Return the row of one kernel call."""
     fused = fusion.attributes.calls
-    inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
+    inside = [i for i in fused.post_order() if i.opcode not in _UNREPORTED]
     places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
     cost = fact(fusion_cost, fused)
     return KernelInfo(

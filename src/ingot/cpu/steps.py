@@ -36,7 +36,7 @@ from ingot.hlo.module import Module
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 
 _STRAIGHT = ops_with(
-    Trait.LEAF, Trait.TUPLE, Trait.VIEW, RegionKind.FUSION, also=("after-all", "copy")
+    Trait.LEAF, Trait.TUPLE, Trait.VIEW, Trait.BARRIER, RegionKind.FUSION, also=("copy",)
 )
 
 

@@ -41,10 +41,12 @@ class Trait(IntEnum):
     ELEMENTWISE = auto()  # output element i depends on element i of each operand
     COMMUTATIVE = auto()
     ASSOCIATIVE = auto()  # on integers; on floats only under a licence
-    IDEMPOTENT = auto()  # f(f(x)) == f(x)
+    IDEMPOTENT = auto()  # f(f(x)) == f(x), of two operands f(x, x) == x
+    EXACT = auto()  # nothing is rounded: an operand, its sign or complement, or a conversion
+    NO_ARITHMETIC = auto()  # chooses, copies or converts elements: no arithmetic, no flops
     SHAPING = auto()  # moves elements, computes nothing
     SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
-    COLLECTIVE = auto()
+    COLLECTIVE = auto()  # devices meet in it: a side effect
     NEEDS_SHAPE = auto()  # the result shape is given, not inferred
     EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
     LONG_LATENCY = auto()  # one machine instruction that takes as long as many others
@@ -56,6 +58,7 @@ class Trait(IntEnum):
     SUBSET_EXTRACTION = auto()  # reads a part of its first operand, wherever it lies
     CONTRACTION = auto()  # sums of products of two operands
     DEVICE_ID = auto()  # the number of the device that runs the program
+    BARRIER = auto()  # orders other ops: what it gives is not moved, merged or folded
 
 
 class FusionClass(Enum):

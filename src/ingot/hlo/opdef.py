@@ -331,6 +331,15 @@ def table() -> dict[str, OpDef]:
     return _TABLE
 
 
+def opcodes(where: Callable[[OpDef], bool]) -> tuple[str, ...]:
+    """Return the opcodes of whose rows `where` is true, in the table's order.
+
+    For what is settled when a module is imported, as a rule's pattern; `interfaces.ops_with` gives
+    a set that grows with the table.
+    """
+    return tuple(name for name, row in table().items() if where(row))
+
+
 @cache
 def _load_families() -> None:
     for family in FAMILIES:

@@ -32,6 +32,7 @@ import numpy as np
 
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S64, DType, from_numpy
+from ingot.hlo.interfaces import ops_with
 from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
 from ingot.support.interning import InternTable
 from ingot.support.records import record
@@ -39,11 +40,8 @@ from ingot.support.records import record
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
 
-EXACT = frozenset({
-    "abs", "bitcast-convert", "clamp", "convert", "copy", "maximum", "minimum", "negate", "select",
-    "sign",
-})  # fmt: skip
-"""Ops after which nothing is rounded: results are operands, but for the sign, or conversions."""
+EXACT = ops_with(Trait.EXACT)
+"""Ops after which nothing is rounded."""
 
 CALL_NODES = 20
 """A function computes about as much as so many other nodes."""

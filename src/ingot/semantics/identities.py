@@ -14,8 +14,6 @@ from ingot.hlo.dtype import PRED, DType
 
 def identity_of(opcode: str, element: DType) -> float | int | bool:
     """Return the value e with `e op x = x` for every x of a type, -0.0 for sums of floats."""
-    if element is PRED:
-        return opcode in ("and", "minimum", "multiply")
     inexact = element.is_float or element.is_complex
     least = -float("inf") if inexact else -(1 << (element.bits - 1)) * element.is_signed
     greatest = float("inf") if inexact else (1 << (element.bits - element.is_signed)) - 1
@@ -29,4 +27,4 @@ def identity_of(opcode: str, element: DType) -> float | int | bool:
         "or": 0,
         "xor": 0,
     }
-    return table[opcode]
+    return bool(table[opcode]) if element is PRED else table[opcode]

@@ -38,6 +38,9 @@ FORMS = Optimization(2)
 """No LLVM passes over forms, as over kernels. The instruction combiner made the places of maxima
 take half as long again."""
 
+COMMON_FOLDS = ("add", "maximum")
+"""Folds of f32 that are loaded with the library."""
+
 _emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=KEPT_PARTS)
 
 
@@ -60,7 +63,7 @@ def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKe
 def common_forms(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of a few f32 arrays need."""
     vectors = vectors_of(target)
-    for inputs, opcode in product(range(1, MAX_INPUTS + 1), ("add", "maximum")):
+    for inputs, opcode in product(range(1, MAX_INPUTS + 1), COMMON_FOLDS):
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
         fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
         assert fold is not None, "a sum of everything is folded in parts"

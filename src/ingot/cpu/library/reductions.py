@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ingot.cpu.library.form_kernels import form_kernel
+from ingot.cpu.library.form_kernels import COMMON_FOLDS, form_kernel
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.builder import Builder, scalar_computation
@@ -39,7 +39,7 @@ def match_reduction(request: Request) -> LibraryKernel | str:
 
 def common_reductions(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums, maxima and places of maxima and minima need in f32."""
-    folds = [_reduction(opcode, *case) for opcode, case in product(("add", "maximum"), COMMON)]
+    folds = [_reduction(opcode, *case) for opcode, case in product(COMMON_FOLDS, COMMON)]
     folds += [_place(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]
     for fold in folds:
         kernel = collapse(build_loop_kernel(fold))

@@ -172,6 +172,5 @@ class ContractionEmitter:
 def _product_sum(element: DType) -> Combiner:
     """Return sum + left * right over arguments of a type."""
     total, left, right = (ex.argument(number, element) for number in range(3))
-    multiply, add = ("and", "or") if element is PRED else ("multiply", "add")
-    value = ex.make(multiply, element, (left, right), NO_ATTRIBUTES)
-    return Combiner((ex.make(add, element, (total, value), NO_ATTRIBUTES),))
+    value = ex.make("multiply", element, (left, right), NO_ATTRIBUTES)
+    return Combiner((ex.make("add", element, (total, value), NO_ATTRIBUTES),))

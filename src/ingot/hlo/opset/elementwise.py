@@ -22,13 +22,15 @@ _ANY = _FLOAT | _COMPLEX | _INT | _PRED
 _NUMBER = _FLOAT | _COMPLEX | _INT
 _BITS = _INT | _PRED
 
-_E, _C, _A, _I, _X, _L = (
+_E, _C, _A, _I, _X, _L, _R, _N = (
     Trait.ELEMENTWISE,
     Trait.COMMUTATIVE,
     Trait.ASSOCIATIVE,
     Trait.IDEMPOTENT,
     Trait.EXPENSIVE,
     Trait.LONG_LATENCY,
+    Trait.EXACT,
+    Trait.NO_ARITHMETIC,
 )
 _REAL_OF = {C64: F32, C128: F64}
 _COMPLEX_OF = {F32: C64, F64: C128}
@@ -102,18 +104,18 @@ def _binary(allowed: frozenset[Kind]):
 
 # name, kinds, traits, what it computes
 _UNARY = (
-    ("abs", _NUMBER, {_I}, "|x|; the real magnitude of complex numbers"),
+    ("abs", _NUMBER, {_I, _R}, "|x|; the real magnitude of complex numbers"),
     ("cbrt", _FLOAT, {_X}, "cube root"),
     ("ceil", _FLOAT, {_I}, "least integer >= x"),
     ("count-leading-zeros", _INT, set[Trait](), "leading zero bits"),
     ("erf", _FLOAT, {_X}, "error function"),
     ("floor", _FLOAT, {_I}, "greatest integer <= x"),
-    ("negate", _NUMBER, set[Trait](), "-x"),
-    ("not", _BITS, set[Trait](), "bitwise (logical for pred) complement"),
+    ("negate", _NUMBER, {_R}, "-x"),
+    ("not", _BITS, {_R}, "bitwise (logical for pred) complement"),
     ("popcnt", _INT, set[Trait](), "one bits"),
     ("round-nearest-afz", _FLOAT, {_I}, "nearest integer, halves away from zero"),
     ("round-nearest-even", _FLOAT, {_I}, "nearest integer, halves to even"),
-    ("sign", _NUMBER, {_I}, "-1, 0 or 1; NaN and signed zero pass through"),
+    ("sign", _NUMBER, {_I, _R}, "-1, 0 or 1; NaN and signed zero pass through"),
 )
 _TRANSCENDENTAL = (
     ("cosine", {_X}, "cos x"),
@@ -137,21 +139,21 @@ _TRANSCENDENTAL = (
 )
 _BINARY = (
     ("add", _ANY, {_C, _A}, "x + y; pred: or"),
-    ("and", _BITS, {_C, _A}, "bitwise and"),
+    ("and", _BITS, {_C, _A, _I, _R}, "bitwise and"),
     ("atan2", _FLOAT | _COMPLEX, {_X}, "angle of the point (y, x)"),
     ("divide", _NUMBER, {_L}, "x / y; integers truncate, x/0 = -1, min/-1 = min"),
-    ("maximum", _ANY, {_C, _A}, "greater; NaN if either is"),
-    ("minimum", _ANY, {_C, _A}, "smaller; NaN if either is"),
+    ("maximum", _ANY, {_C, _A, _I, _R}, "greater; NaN if either is"),
+    ("minimum", _ANY, {_C, _A, _I, _R}, "smaller; NaN if either is"),
     ("mulhi", _INT, {_C}, "high half of the product"),
     ("multiply", _ANY, {_C, _A}, "x * y; pred: and"),
-    ("or", _BITS, {_C, _A}, "bitwise or"),
+    ("or", _BITS, {_C, _A, _I, _R}, "bitwise or"),
     ("power", _NUMBER, {_X}, "x to the y"),
     ("remainder", _NUMBER - _COMPLEX, {_L}, "remainder with the sign of x; x%0 = x"),
     ("shift-left", _INT, set[Trait](), "x << y; 0 when y is out of range"),
     ("shift-right-arithmetic", _INT, set[Trait](), "x >> y with sign; sign when y is out of range"),
     ("shift-right-logical", _INT, set[Trait](), "x >> y with zeros; 0 when y is out of range"),
     ("subtract", _NUMBER, set[Trait](), "x - y"),
-    ("xor", _BITS, {_C, _A}, "bitwise exclusive or"),
+    ("xor", _BITS, {_C, _A, _R}, "bitwise exclusive or"),
 )
 
 for _name, _allowed, _traits, _doc in _UNARY:
@@ -271,19 +273,19 @@ define("complex", family=FAMILY, arity=2, infer=_infer_complex, traits={_E},
 define("compare", family=FAMILY, arity=2, infer=_infer_compare, attributes=CompareAttributes,
        results=("c2", "o1"), traits={_E},
        doc="comparison; IEEE by default, TOTALORDER by type")  # fmt: skip
-define("select", family=FAMILY, arity=3, infer=_infer_select, traits={_E},
+define("select", family=FAMILY, arity=3, infer=_infer_select, traits={_E, _R, _N},
        results="c2",
        doc="second operand where the first is true, else the third")  # fmt: skip
-define("clamp", family=FAMILY, arity=3, infer=_infer_clamp, traits={_E},
+define("clamp", family=FAMILY, arity=3, infer=_infer_clamp, traits={_E, _R},
        results="c4",
        doc="operand held between low and high")  # fmt: skip
 define("convert", family=FAMILY, arity=1, infer=_infer_convert,
-       traits={_E, Trait.NEEDS_SHAPE}, doc="to another element type")  # fmt: skip
+       traits={_E, _R, _N, Trait.NEEDS_SHAPE}, doc="to another element type")  # fmt: skip
 define("stochastic-convert", family=FAMILY, arity=2, infer=_infer_stochastic,
-       traits={_E, Trait.NEEDS_SHAPE},
+       traits={_E, _N, Trait.NEEDS_SHAPE},
        doc="to another element type, up or down with the odds of the distance")  # fmt: skip
 define("reduce-precision", family=FAMILY, arity=1, infer=_infer_map_dims,
        attributes=ReducePrecisionAttributes, traits={_E, _I},
        doc="rounded to a narrower float format, kept in the same type")  # fmt: skip
-define("copy", family=FAMILY, arity=1, infer=_infer_same, traits={_E, _I}, takes_arrays=False,
-       doc="the same value in its own buffer")  # fmt: skip
+define("copy", family=FAMILY, arity=1, infer=_infer_same, traits={_E, _I, _R, _N},
+       takes_arrays=False, doc="the same value in its own buffer")  # fmt: skip

@@ -298,8 +298,8 @@ define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N} 
 define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N} | _VIEWS,
        fusion=_INJECTIVE, results="c1",
        doc="same buffer seen as another shape")  # fmt: skip
-define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
-       fusion=_INJECTIVE,
+define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert,
+       traits={_N, Trait.EXACT, Trait.NO_ARITHMETIC}, fusion=_INJECTIVE,
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
        results=("c3", "c1"), traits={_S}, indexing=ProjectedPermutation(_transpose_dims),

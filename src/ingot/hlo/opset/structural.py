@@ -182,13 +182,13 @@ define("custom-call", family=FAMILY, arity=(0, None), infer=_infer_custom_call,
        regions=RegionKind.FOREIGN,
        doc="a call of code registered under a name")  # fmt: skip
 define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity, takes_arrays=False,
-       traits={Trait.VIEW}, spec="optimization_barrier",
+       traits={Trait.VIEW, Trait.BARRIER}, spec="optimization_barrier",
        doc="its operand; nothing moves across")  # fmt: skip
 define("domain", family=FAMILY, arity=1, infer=_infer_identity, attributes=DomainAttributes,
-       takes_arrays=False, traits={Trait.VIEW},
+       takes_arrays=False, traits={Trait.VIEW, Trait.BARRIER},
        doc="its operand, where one region of placement ends")  # fmt: skip
 define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token, takes_arrays=False,
-       results="o1", traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
+       results="o1", traits={Trait.SIDE_EFFECT, Trait.BARRIER}, doc="joins tokens")  # fmt: skip
 define("add-dependency", family=FAMILY, arity=2, infer=_infer_dependency, takes_arrays=False,
-       traits={Trait.VIEW},
+       traits={Trait.VIEW, Trait.BARRIER},
        doc="its first operand, after its second")  # fmt: skip

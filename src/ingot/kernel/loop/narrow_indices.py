@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.hlo import dim
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import PRED, S32, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
@@ -73,7 +73,7 @@ class _Arguments(Rewriter):
         element = item.dtype
         if item.op == "argument":
             element = S32 if item.payload % 2 else element
-        elif args and item.op not in ("compare", "and", "or", "not"):
+        elif args and element is not PRED:
             element = args[-1].dtype
         return ex.make(item.op, element, args, item.payload)
 

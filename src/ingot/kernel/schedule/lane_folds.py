@@ -11,7 +11,7 @@ Invariant: the answer depends on the pass alone.
 from __future__ import annotations
 
 from ingot.hlo.interfaces import Trait, ops_with
-from ingot.kernel.expr import walk
+from ingot.kernel.expr import EXACT, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Pass, Reduction
 from ingot.kernel.loop.argminmax import place_fold
@@ -50,7 +50,8 @@ def scans_lanes(item: Pass) -> bool:
     is_dense = all(coefficient(where, axis.name) in (0, 1, -1) for where in wheres)
     is_long = not isinstance(axis.extent, int) or axis.extent >= SHORTEST_SCAN
     element = fold.inputs[0].dtype
-    rounds = fold.combiner.opcode in ("add", "multiply") and element.is_float and element.bits < 32
+    is_narrow = element.is_float and element.bits < 32
+    rounds = is_narrow and starts_from_identity(fold) and fold.combiner.opcode not in EXACT
     return is_dense and is_long and not rounds
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.interfaces import RegionKind, ops_with
+from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.module import Module, retarget, set_called
+from ingot.hlo.opdef import opcodes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.unfolding import check_unfolded
 
 FLAT = "flat-call-graph"
-_BRANCHES = ops_with(RegionKind.BRANCH)
+_BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class FlattenCallGraph(Pass):
     """Clones computations that several whiles or conditionals call."""
 
     name: ClassVar[str] = "flatten-call-graph"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while", "conditional"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset(_BRANCHES)
     ensures: ClassVar[frozenset[str]] = frozenset({FLAT})
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -25,12 +25,14 @@ _COLLECTIVES = {
     "collective-permute-start": "collective-permute",
 }
 _ELEMENT = {
+    "async-update": None,
     "async-done": 1,
     "copy-done": 0,
     "all-gather-done": 1,
+    "all-reduce-done": None,
     "collective-permute-done": 1,
 }
-_FORWARD = frozenset({"async-update", "all-reduce-done"})
+"""Which element of its operand each of these is; None: all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,14 @@ class AsyncToSync(Expander):
 
     name: ClassVar[str] = "async-to-sync"
     concerns: ClassVar[frozenset[str] | None] = frozenset(
-        {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT, *_FORWARD}
+        {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT}
     )
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the synchronous form."""
-        if op.opcode in _FORWARD:
-            return op.operands[0]
         if op.opcode in _ELEMENT:
-            return build.element_of(op.operands[0], _ELEMENT[op.opcode])
+            index = _ELEMENT[op.opcode]
+            return op.operands[0] if index is None else build.element_of(op.operands[0], index)
         if op.opcode == "all-reduce-start":
             return _synchronous(op, "all-reduce", op.shape)
         if op.opcode == "copy-start":

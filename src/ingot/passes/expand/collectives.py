@@ -30,30 +30,10 @@ from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, pairs_of
 from ingot.support.diagnostics import UnsupportedError
 
+_DEVICE_IDS = ("replica-id", "partition-id")
+
 SMALLEST_PART = 4096
 """Elements of a part from which an all-reduce exchanges parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveExpander(Expander):
-    """Rewrites every collective op, `partition-id` and `replica-id`."""
-
-    name: ClassVar[str] = "collective-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(
-        {
-            "all-gather", "all-reduce", "all-to-all", "collective-broadcast",
-            "collective-permute", "partition-id", "ragged-all-to-all", "reduce-scatter",
-            "replica-id",
-        }
-    )  # fmt: skip
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the calls and arithmetic."""
-        grid = grid_of(module)
-        if op.has(Trait.DEVICE_ID):
-            return device_id(op.opcode, grid, build)
-        exchange = Exchange(op, build, grid, module)
-        return _RULES[op.opcode](op, exchange)
 
 
 def _folded(called: Computation, parts: list[Instruction], build: Builder) -> Instruction:
@@ -95,8 +75,7 @@ def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchang
     sizes = {device: len(group) for group in exchange.groups for device in group}
     table = build.constant([sizes[device] for device in range(grid.devices)], S32)
     replica, partition = (
-        build.convert_to(device_id(name, grid, build), S32)
-        for name in ("replica-id", "partition-id")
+        build.convert_to(device_id(name, grid, build), S32) for name in _DEVICE_IDS
     )
     device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
     own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
@@ -201,3 +180,19 @@ _RULES = {
     "ragged-all-to-all": _ragged,
     "reduce-scatter": _reduce_scatter,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveExpander(Expander):
+    """Rewrites every collective op, `partition-id` and `replica-id`."""
+
+    name: ClassVar[str] = "collective-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({*_RULES, *_DEVICE_IDS})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the calls and arithmetic."""
+        grid = grid_of(module)
+        if op.has(Trait.DEVICE_ID):
+            return device_id(op.opcode, grid, build)
+        exchange = Exchange(op, build, grid, module)
+        return _RULES[op.opcode](op, exchange)

@@ -24,19 +24,6 @@ from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, succeeded
 
 
-@dataclass(frozen=True, slots=True)
-class LinalgExpander(Expander):
-    """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
-
-    name: ClassVar[str] = "linalg-expander"
-
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"cholesky", "triangular-solve"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call and what is done to its result."""
-        return _EXPANSIONS[op.opcode](op, build, module)
-
-
 def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
     lower: bool = op.attributes.lower
     element = lapack_element(op.shape.dtype)
@@ -88,3 +75,16 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder, Module], Instruction]] = 
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LinalgExpander(Expander):
+    """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
+
+    name: ClassVar[str] = "linalg-expander"
+
+    concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the call and what is done to its result."""
+        return _EXPANSIONS[op.opcode](op, build, module)

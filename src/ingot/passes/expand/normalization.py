@@ -17,7 +17,7 @@ Source: xla/service/float_normalization.cc.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,15 +31,11 @@ from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import replace
 
-# Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
-_MOVES = frozenset({"select", "copy", "convert", "bitcast-convert", "stochastic-convert"})
 _CONTRACTIONS = ops_with(Trait.CONTRACTION)
 _FOLDS = ops_with(FusionClass.REDUCTION)
 _REDUCTIONS = ops_with(FusionClass.REDUCTION, also=("all-reduce", "reduce-scatter"))
-# Folds whose wide result, rounded once, is as good as one rounded at every step, or the same.
-_WIDE_FOLDS = frozenset({"add", "maximum", "minimum", "and", "or", "xor"})
-# Folds that lose what 16 bits cannot hold, if every step is rounded to them.
-_LOSSY_FOLDS = frozenset({"add", "multiply"})
+_ASSOCIATIVE = ops_with(Trait.ASSOCIATIVE)
+_EXACT = ops_with(Trait.EXACT)
 # Bits of a number narrower than a byte that depend on how the rest of the byte is filled.
 _ZERO_FILLED = frozenset({"shift-right-logical", "popcnt", "count-leading-zeros"})
 _SIGN_FILLED = frozenset({"shift-right-arithmetic"})
@@ -96,7 +92,8 @@ def _widen_sums(module: Module) -> bool:
             if instruction.opcode not in _FOLDS or instruction.shape.dtype not in WIDE_SUMS:
                 continue
             build = Builder(computation, instruction.metadata)
-            made = _reduction(instruction, build, module, WIDE_SUMS, _LOSSY_FOLDS)
+            # What is rounded at every step loses what 16 bits cannot hold.
+            made = _reduction(instruction, build, module, WIDE_SUMS, _ASSOCIATIVE - _EXACT)
             if made is not None:
                 _put(made, instruction, build)
                 changed = True
@@ -105,7 +102,7 @@ def _widen_sums(module: Module) -> bool:
 
 def _concerns(instruction: Instruction, wide: Wide) -> bool:
     """Whether the instruction has a number of a narrow type to compute with."""
-    if instruction.opcode in _MOVES:
+    if instruction.has(Trait.NO_ARITHMETIC):
         return False
     if instruction.shape.dtype in wide:
         return True
@@ -121,7 +118,8 @@ def _rewrite(
     elif instruction.opcode in _CONTRACTIONS:
         made = _contraction(instruction, build, wide)
     elif instruction.opcode in _REDUCTIONS:
-        made = _reduction(instruction, build, module, wide, _WIDE_FOLDS)
+        # A wide sum, rounded once, is as good as one rounded at every step; a product is not.
+        made = _reduction(instruction, build, module, wide, _ASSOCIATIVE - {"multiply"})
     else:
         made = None
     if made is None:
@@ -201,7 +199,7 @@ def _contraction(instruction: Instruction, build: Builder, wide: Wide) -> Instru
 
 
 def _reduction(
-    instruction: Instruction, build: Builder, module: Module, wide: Wide, folds: frozenset[str]
+    instruction: Instruction, build: Builder, module: Module, wide: Wide, folds: Set[str]
 ) -> Instruction | None:
     """Return the reduction in the wide type, or None where the computation is none of `folds`."""
     element = wide.get(instruction.shape.dtype)

@@ -16,6 +16,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import C128, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.opset.contraction import summed_type
 from ingot.passes.expand.expander import Expander
 
@@ -26,7 +27,7 @@ class ConvolutionTypeCanonicalizer(Expander):
 
     name: ClassVar[str] = "convolution-type-canonicalizer"
     concerns: ClassVar[frozenset[str] | None] = frozenset(
-        {"convolution", "dot", "ragged-dot", "scaled-dot"}
+        opcodes(lambda row: row.has(Trait.CONTRACTION))
     )
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:

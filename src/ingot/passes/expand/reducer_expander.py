@@ -41,27 +41,6 @@ from ingot.passes.simplify.reducers import is_identity, reducer_opcode
 from ingot.semantics.identities import identity_of
 
 
-@dataclass(frozen=True, slots=True)
-class ReducerExpander(Expander):
-    """Rewrites what applies a computation to elements as no kernel does."""
-
-    name: ClassVar[str] = "reducer-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(
-        {"reduce", "reduce-window", "scatter", "sort"}
-    )
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the results; `op` itself where kernels do it."""
-        if op.opcode == "reduce" and not op.attributes.dimensions:
-            return _reduced_over_nothing(op, build)
-        if any(0 in one.shape.dims for one in op.operands):
-            return op
-        if not has_loop(op.attributes.to_apply):
-            is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
-            return _started_late(op, build, module) if is_padded else op
-        return together(build, _EXPANSIONS[op.opcode](op, build, module), op.shape)
-
-
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
     shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
     pairs = zip(op.operands, shapes, strict=False)
@@ -178,3 +157,22 @@ _EXPANSIONS: dict[str, _Expansion] = {
     "scatter": scattered,
     "sort": sorted_by_rank,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerExpander(Expander):
+    """Rewrites what applies a computation to elements as no kernel does."""
+
+    name: ClassVar[str] = "reducer-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the results; `op` itself where kernels do it."""
+        if op.opcode == "reduce" and not op.attributes.dimensions:
+            return _reduced_over_nothing(op, build)
+        if any(0 in one.shape.dims for one in op.operands):
+            return op
+        if not has_loop(op.attributes.to_apply):
+            is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
+            return _started_late(op, build, module) if is_padded else op
+        return together(build, _EXPANSIONS[op.opcode](op, build, module), op.shape)

@@ -13,7 +13,7 @@ from typing import cast
 
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
@@ -39,6 +39,8 @@ STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 """Ops that a point of a kernel computes from what its operands are at that point."""
 
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
+_FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
+"""Ops that take their operands from memory."""
 
 
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
@@ -73,9 +75,7 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
         return False
     if not operand.shape.dims and producer.shape.dims:
         return False
-    return not any(
-        user.opcode in ("dot", "tuple", "while", "conditional") for user in operand.users
-    )
+    return not any(user.opcode in _FROM_MEMORY for user in operand.users)
 
 
 def is_repeated(group: Group, producer: Instruction) -> bool:

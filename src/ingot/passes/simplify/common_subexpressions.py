@@ -20,7 +20,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 # Ops that call a scalar computation: only these share it, as loops and branches may be rewritten
 # with their caller in mind.
 _SCALAR_CALLERS = ops_with(RegionKind.ELEMENT, RegionKind.DEVICE)
-_NEVER = frozenset(("parameter", "after-all", "opt-barrier"))
+_NEVER = ops_with(Trait.BARRIER, also=("parameter",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,7 @@ def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> boo
     """Whether an instruction gives the same value wherever it has the same operands."""
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
-    definition = instruction.definition
-    if Trait.COLLECTIVE in definition.traits:
-        return False
-    return not (definition.may_act and has_side_effect(instruction, effects))
+    return not (instruction.definition.may_act and has_side_effect(instruction, effects))
 
 
 def expression_key(

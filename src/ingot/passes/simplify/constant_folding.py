@@ -17,23 +17,24 @@ from typing import Any, ClassVar
 from ingot.evaluator import Value, evaluate_instruction, evaluated_opcodes
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 
-# What must stay as it is: sources, structure, control flow, effects, and what costs no memory.
-_NEVER = frozenset(
-    (
-        "parameter", "constant", "broadcast", "iota", "tuple", "copy", "call", "while",
-        "conditional", "fusion", "custom-call", "opt-barrier", "after-all",
-        "add-dependency", "domain", "partition-id", "replica-id", "rng", "rng-bit-generator",
-        "rng-get-and-update-state", "infeed", "outfeed", "send", "recv",
-    )
-)  # fmt: skip
-
 _NO_MEMORY = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
+
+_NEVER = ops_with(
+    Trait.TUPLE,
+    Trait.BARRIER,
+    RegionKind.BRANCH,
+    RegionKind.CALL,
+    RegionKind.FUSION,
+    RegionKind.FOREIGN,
+    also=("copy",),
+)
+"""Structure, control flow, and what was asked to stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,17 @@ class ConstantFolding(Pass):
 
     def _is_foldable(self, instruction: Instruction) -> bool:
         """Whether the instruction may be folded at all: cheap checks first."""
-        if instruction.opcode in _NEVER or not _has_constant(instruction):
+        opcode = instruction.opcode
+        if opcode in _NO_MEMORY or opcode in _NEVER or not _has_constant(instruction):
             return False
-        if instruction.has(Trait.COLLECTIVE) or instruction.has(Trait.SIDE_EFFECT):
+        if instruction.has(Trait.SIDE_EFFECT):
             return False
         shape = instruction.shape
         if not shape.is_array or instruction.control_predecessors:
             return False
         if not all(item.is_static for item in (shape, *(o.shape for o in instruction.operands))):
             return False
-        if instruction.opcode not in evaluated_opcodes():
+        if opcode not in evaluated_opcodes():
             return False
         return _count(shape) <= self.element_limit and _work(instruction) <= self.work_limit
 

@@ -36,7 +36,8 @@ _STAYS = ops_with(
     RegionKind.CALL,
     RegionKind.SCAN,
     RegionKind.FOREIGN,
-    also=("parameter", "rng", "rng-get-and-update-state", "opt-barrier", "after-all"),
+    Trait.BARRIER,
+    also=("parameter",),
 )
 """Ops that are what they are where they stand, and those that might not end or fail."""
 
@@ -131,7 +132,6 @@ def _invariants(body: Computation) -> dict[Instruction, None]:
             and not one.is_root
             and one not in pinned
             and not one.control_predecessors
-            and not one.has(Trait.COLLECTIVE)
             and not has_side_effect(one, effects)
             and all(operand in found for operand in one.operands)
         ):

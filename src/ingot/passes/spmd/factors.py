@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.reducers import is_identity, reducer_opcode
 
@@ -251,7 +251,7 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
     )
 
 
-_FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or")
+_FOLDS = ops_with(Trait.ASSOCIATIVE)
 _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "broadcast": _broadcast,
     "cholesky": _matrices,

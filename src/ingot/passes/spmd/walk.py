@@ -19,6 +19,7 @@ from functools import partial
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.division import local_shape, local_shapes
@@ -36,7 +37,7 @@ ANNOTATION = "Sharding"
 _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
-_CONTROL = frozenset({"while", "conditional"})
+_CONTROL = ops_with(RegionKind.BRANCH)
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
 _INSPECT = "InspectSharding"
 _PLACEMENT = "annotate_device_placement"

@@ -323,10 +323,10 @@ def _element(site: Site) -> Form:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("add", "subtract", "negate", "set-dimension-size"), _each_part),
     **dict.fromkeys(UNARY, _unary),
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(TO_REAL, _to_real),
+    "add": _each_part,
     "add-dependency": _as_one,
     "bitcast-convert": _bitcast_convert,
     "call": _call,
@@ -341,11 +341,14 @@ RULES: dict[str, Rule] = {
     "get-tuple-element": _element,
     "iota": _iota,
     "map": _map,
+    "negate": _each_part,
     "opt-barrier": _as_one,
     "reduce": _folded,
     "reduce-window": _folded,
     "scatter": _scatter,
+    "set-dimension-size": _each_part,
     "sort": _sort,
+    "subtract": _each_part,
     "tuple": _tuple,
     "while": _while,
 }

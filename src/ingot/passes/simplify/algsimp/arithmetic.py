@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait, table
+from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import const, m, one_of, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
@@ -229,11 +229,7 @@ def abs_positive(inner: Instruction) -> Instruction:
     return inner
 
 
-_IDEMPOTENT = tuple(
-    name
-    for name, definition in table().items()
-    if definition.has(Trait.IDEMPOTENT) and definition.arity == (1, 1)
-)
+_IDEMPOTENT = opcodes(lambda row: row.has(Trait.IDEMPOTENT) and row.arity == (1, 1))
 
 
 @rule(
@@ -264,9 +260,9 @@ def round_integer(inner: Instruction) -> Instruction:
     return inner
 
 
-@rule(one_of(("floor", "ceil"), one_of(_ROUNDINGS, x, name="inner")))
+@rule(one_of(_ROUNDINGS, one_of(_ROUNDINGS, x, name="inner")))
 def round_rounded(inner: Instruction) -> Instruction:
-    """floor(round(x)) => round(x)"""
+    """floor(round(x)) => round(x), whatever the directions are"""
     return inner
 
 

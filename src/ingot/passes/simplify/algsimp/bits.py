@@ -17,18 +17,9 @@ def _ones(root: Instruction, build: RuleBuilder) -> Instruction:
     return build.not_(build.full(0, root.shape))
 
 
-_AND_OR = ("and", "or")
-
-
 @rule(m.not_(m.not_(x)))
 def not_not(x: Instruction) -> Instruction:
     """not not x => x"""
-    return x
-
-
-@rule(one_of(_AND_OR, x, x))
-def and_self(x: Instruction) -> Instruction:
-    """x & x => x, x | x => x"""
     return x
 
 
@@ -98,19 +89,7 @@ def or_not_self(root: Instruction, build: RuleBuilder) -> Instruction:
     return _ones(root, build)
 
 
-@rule(m.and_(x, m.or_(x, y)))
-def and_absorbs(x: Instruction) -> Instruction:
-    """x & (x | y) => x"""
-    return x
-
-
-@rule(m.or_(x, m.and_(x, y)))
-def or_absorbs(x: Instruction) -> Instruction:
-    """x | (x & y) => x"""
-    return x
-
-
-@rule(one_of(_AND_OR, m.not_(x, once=True), m.not_(y, once=True)))
+@rule(one_of(("and", "or"), m.not_(x, once=True), m.not_(y, once=True)))
 def de_morgan(root: Instruction, x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
     """not x & not y => not (x | y), and with & and | exchanged"""
     return build.not_(build.or_(x, y) if root.opcode == "and" else build.and_(x, y))

@@ -4,51 +4,16 @@
 from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.rewrite.pattern import capture, const, m, one_of
+from ingot.hlo.rewrite.pattern import capture, const, m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import (
-    is_bits,
     is_greatest,
     is_integer,
     is_least,
     x,
-    y,
 )
 
 low, high = capture("low"), capture("high")
-
-_EXTREMA = ("maximum", "minimum")
-
-
-@rule(one_of(_EXTREMA, x, x))
-def maximum_self(x: Instruction) -> Instruction:
-    """max(x, x) => x, min(x, x) => x"""
-    return x
-
-
-@rule(one_of(_EXTREMA, one_of(_EXTREMA, x, y, name="inner"), y))
-def maximum_twice(root: Instruction, inner: Instruction) -> Instruction | None:
-    """max(max(x, y), y) => max(x, y), likewise for min"""
-    return inner if root.opcode == inner.opcode else None
-
-
-@rule(
-    one_of(
-        _EXTREMA,
-        x,
-        one_of(_EXTREMA, x, y, name="inner"),
-        where=is_bits,
-    ),
-    example="""
-        x = s32[4] parameter(0)
-        y = s32[4] parameter(1)
-        a = s32[4] minimum(x, y)
-        ROOT b = s32[4] maximum(x, a)""",
-)
-def maximum_absorbs(root: Instruction, inner: Instruction, x: Instruction) -> Instruction | None:
-    """max(x, min(x, y)) => x, min(x, max(x, y)) => x, on integers (y may be NaN)"""
-    return None if root.opcode == inner.opcode else x
-
 
 _EXAMPLE = """
     x = s32[4] parameter(0)

@@ -7,14 +7,12 @@ from itertools import pairwise
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import Trait, table
+from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.rewrite.pattern import m, one_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import x
 
-ELEMENTWISE = tuple(
-    name for name, definition in table().items() if definition.has(Trait.ELEMENTWISE)
-)
+ELEMENTWISE = opcodes(lambda row: row.has(Trait.ELEMENTWISE))
 
 
 @rule(

@@ -72,7 +72,7 @@ def compare_constant_left(
     root: Instruction, c: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """c < x => x > c"""
-    if x.opcode in ("constant", "broadcast"):
+    if splat_of(x) is not None:
         return None
     direction = SWAPPED[root.attributes.direction]
     return build.compare(x, c, direction=direction, type=root.attributes.type)

@@ -7,17 +7,15 @@ import numpy as np
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
-from ingot.hlo.opdef import Trait, table
+from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import const, m, one_of, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import compute, is_integer, is_real, x, y, z
 
-_COMMUTATIVE = tuple(
-    name
-    for name, definition in table().items()
-    if definition.has(Trait.COMMUTATIVE) and definition.has(Trait.ELEMENTWISE)
-)
+_COMMUTATIVE = opcodes(lambda row: row.has(Trait.COMMUTATIVE) and row.has(Trait.ELEMENTWISE))
+_SUM_OR_PRODUCT = opcodes(lambda row: row.has(Trait.ASSOCIATIVE) and not row.has(Trait.EXACT))
+_LATTICE_OR_BITS = opcodes(lambda row: row.has(Trait.ASSOCIATIVE) and row.has(Trait.EXACT))
 _LARGE = 1 << 20  # elements; larger constants are not searched for being regular
 
 
@@ -33,9 +31,6 @@ def constant_to_the_right(
 def subtract_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Instruction:
     """x - c => x + (-c)"""
     return build.add(x, build.full(compute("negate", c), c.shape))
-
-
-_SUM_OR_PRODUCT = ("add", "multiply")
 
 
 @rule(
@@ -57,11 +52,12 @@ def constants_meet(
     return build.like(root, x, build.full(compute(root.opcode, a, b), b.shape))
 
 
-_LATTICE = ("maximum", "minimum", "and", "or", "xor")
-
-
 @rule(
-    one_of(_LATTICE, one_of(_LATTICE, x, const(name="a"), name="inner"), const(name="b")),
+    one_of(
+        _LATTICE_OR_BITS,
+        one_of(_LATTICE_OR_BITS, x, const(name="a"), name="inner"),
+        const(name="b"),
+    ),
     fp=Fp.SIGNED_ZERO,
 )
 def lattice_constants_meet(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import prod
 
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import capture, m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
@@ -13,7 +14,7 @@ from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
 from ingot.passes.simplify.reducers import is_identity, reducer_opcode
 
 start = capture("start")
-_IDEMPOTENT = ("maximum", "minimum", "and", "or")
+_IDEMPOTENT = ops_with(Trait.IDEMPOTENT)
 
 
 def _reduce_again(
