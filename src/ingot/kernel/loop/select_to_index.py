@@ -20,7 +20,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.decide import grid_vector_axis
-from ingot.kernel.schedule.pieces import Narrower, Range
+from ingot.kernel.schedule.pieces import Range, RangeSimplifier
 
 OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
@@ -44,7 +44,7 @@ def _is_choice(_: Expr, yes: Expr, no: Expr) -> bool:
     ) and (yes.payload.buffer == no.payload.buffer)
 
 
-class _Chooser(Narrower):
+class _Chooser(RangeSimplifier):
     """Merges choices; comparisons that hold all over the grid are known before."""
 
     def __init__(self, ranges: Mapping[str, Range], vector_axis: Axis) -> None:

@@ -17,7 +17,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import Extents, upper_bound
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.pieces import Narrower
+from ingot.kernel.schedule.pieces import RangeSimplifier
 
 
 def unmask_loads(kernel: LoopKernel) -> LoopKernel:
@@ -37,7 +37,7 @@ def _is_chosen(mask: Expr, yes: Expr, _: Expr) -> bool:
     return masked and yes.args[0] is mask
 
 
-class _Reader(Narrower):
+class _Reader(RangeSimplifier):
     """Takes masks away."""
 
     def __init__(self, extents: Extents, sizes: Mapping[int, int | Dim]) -> None:

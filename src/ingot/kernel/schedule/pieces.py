@@ -222,10 +222,10 @@ def narrowed(item: Pass, ranges: Mapping[str, Range]) -> Pass:
 @lru_cache(maxsize=256)
 def _narrowed(item: Pass, ranges: tuple[tuple[str, Range], ...]) -> Pass:
     """Do it once: who asks whether pieces are copies asks before they are emitted."""
-    return Narrower(dict(ranges)).sweep(item)
+    return RangeSimplifier(dict(ranges)).sweep(item)
 
 
-class Narrower(Rewriter):
+class RangeSimplifier(Rewriter):
     """Simplifies expressions by what is known of axes."""
 
     def __init__(self, ranges: Mapping[str, Range]) -> None:
