@@ -15,9 +15,9 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, PRED, S32
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.place import compare, select
 from ingot.kernel.ir import Axis, Combiner, Pass, Reduction
 from ingot.kernel.loop.argminmax import place_fold
-from ingot.kernel.pull.place import compare, select
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16,

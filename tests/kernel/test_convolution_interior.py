@@ -6,9 +6,9 @@ from __future__ import annotations
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.convolution_interior import interior
+from ingot.kernel.elemental.place import Place, within
 from ingot.kernel.expr import walk
-from ingot.kernel.pull.convolution_interior import interior
-from ingot.kernel.pull.place import Place, within
 
 ROW, TAP = Dim.symbol("@i"), Dim.symbol("@j")
 

@@ -3,7 +3,7 @@
 
 The dot has at most one batch, one lhs free, one rhs free and one contracting dimension (the dot
 canonicalizer's form), in any order; a missing one becomes an axis of extent 1. What feeds the dot
-is the prologue, pulled into the operand loads; what follows is the epilogue over `accumulator`.
+is the prologue, fused into the operand loads; what follows is the epilogue over `accumulator`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.convolution_index import accumulation_type
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, ContractionKernel, Store
 from ingot.kernel.loop.build import axis_name, buffers_of, frames_of, place_of, roots_of
-from ingot.kernel.pull.convolution_index import accumulation_type
-from ingot.kernel.pull.place import Place
-from ingot.kernel.pull.pull import puller_of
-from ingot.kernel.pull.puller import Puller
 from ingot.support.diagnostics import InternalError
 
 K_AXIS = "@k"
@@ -50,12 +50,12 @@ def build_contraction_kernel(fused: Computation) -> ContractionKernel:
     k_axis = _contracted_axis(dot)
     extents = {axis.name: axis.extent for axis in (*axes.values(), k_axis)}
     extents.update({axis_name(n): extent for n, extent in enumerate(frames.extents)})
-    puller = puller_of(fused, extents)
-    lhs, rhs = (_operand(puller, dot, number, axes, k_axis) for number in (0, 1))
+    lowering = elemental_lowering(fused, extents)
+    lhs, rhs = (_operand(lowering, dot, number, axes, k_axis) for number in (0, 1))
     accumulate = accumulation_type(dot.operands[0].shape.dtype, dot.shape.dtype)
     names = tuple(sorted(axis.name for axis in axes.values()))
-    puller.accumulators[dot] = contraction_sum(accumulate, dot.shape.dtype, names)
-    stores = epilogue_stores(puller, frames, fused)
+    lowering.accumulators[dot] = contraction_sum(accumulate, dot.shape.dtype, names)
+    stores = epilogue_stores(lowering, frames, fused)
     return ContractionKernel(
         axes["b"], axes["m"], axes["n"], k_axis, lhs, rhs, accumulate, stores, buffers_of(fused)
     )
@@ -69,10 +69,12 @@ def contraction_sum(accumulate: DType, result: DType, names: tuple[str, ...]) ->
     return ex.make("convert", result, (total,), NO_ATTRIBUTES)
 
 
-def epilogue_stores(puller: Puller, frames: FrameMap, fused: Computation) -> tuple[Store, ...]:
-    """Return the stores of a contraction's results, once the sums are known to the puller."""
+def epilogue_stores(
+    lowering: ElementalLowering, frames: FrameMap, fused: Computation
+) -> tuple[Store, ...]:
+    """Return the stores of a contraction's results, once `lowering` knows the sums."""
     return tuple(
-        _store(puller, root, frames.frames.get(root), len(fused.parameters) + number)
+        _store(lowering, root, frames.frames.get(root), len(fused.parameters) + number)
         for number, root in enumerate(roots_of(fused))
     )
 
@@ -111,7 +113,7 @@ def _contracted_axis(dot: Instruction) -> Axis:
 
 
 def _operand(
-    puller: Puller, dot: Instruction, number: int, axes: dict[str, Axis], k_axis: Axis
+    lowering: ElementalLowering, dot: Instruction, number: int, axes: dict[str, Axis], k_axis: Axis
 ) -> Expr:
     given = dot.as_(DotAttributes)
     batch = (given.lhs_batch_dims, given.rhs_batch_dims)[number]
@@ -124,11 +126,13 @@ def _operand(
         return 0 if axis.extent == 1 else Dim.symbol(axis.name)
 
     index = tuple(position(place) for place in range(operand.shape.rank))
-    return puller.value(operand, Place(index))
+    return lowering.value(operand, Place(index))
 
 
-def _store(puller: Puller, root: Instruction, frame: tuple[int, ...] | None, buffer: int) -> Store:
+def _store(
+    lowering: ElementalLowering, root: Instruction, frame: tuple[int, ...] | None, buffer: int
+) -> Store:
     if frame is None:
         raise InternalError(f"root %{root.name} has no single place in its fusion")
     place = place_of(frame)
-    return Store(buffer, linearize(place.index, root.shape.dims), puller.value(root, place))
+    return Store(buffer, linearize(place.index, root.shape.dims), lowering.value(root, place))

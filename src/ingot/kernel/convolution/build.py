@@ -23,12 +23,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.build import contraction_sum, epilogue_stores
 from ingot.kernel.contraction.schedule import MIN_COLUMN_DOT_DEPTH
 from ingot.kernel.convolution.plain import plain_convolution
-from ingot.kernel.expr import Expr, walk
-from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
-from ingot.kernel.loop.axis_runs import indices_in, merged, positions, runs_of, zeros
-from ingot.kernel.loop.build import buffers_of, frames_of
-from ingot.kernel.pull.convolution_index import (
+from ingot.kernel.elemental.convolution_index import (
     ConvolutionDims,
     Places,
     accumulation_type,
@@ -37,9 +32,14 @@ from ingot.kernel.pull.convolution_index import (
     lhs_value,
     loop_extents,
 )
-from ingot.kernel.pull.place import Place
-from ingot.kernel.pull.pull import puller_of
-from ingot.kernel.pull.puller import Puller
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.rules import elemental_lowering
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
+from ingot.kernel.loop.axis_runs import indices_in, merged, positions, runs_of, zeros
+from ingot.kernel.loop.build import buffers_of, frames_of
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.diagnostics import InternalError
 
@@ -81,25 +81,25 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
         raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
     form = ConvolutionDims.of(convolution)
     extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
-    puller = puller_of(fused, extents)
+    lowering = elemental_lowering(fused, extents)
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
-    puller.accumulators[convolution] = contraction_sum(
+    lowering.accumulators[convolution] = contraction_sum(
         accumulate, convolution.shape.dtype, (BATCH, M, N)
     )
     group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
     column: int | Dim = 0 if form.group_features == 1 else Dim.symbol(N)
     feature = group * form.group_features + column
     rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
-    lhs = lhs_value(puller, convolution, _places(rows), _places(columns), group)
+    lhs = lhs_value(lowering, convolution, _places(rows), _places(columns), group)
     m_axes, k_axes = _proper(rows), _proper(columns)
     lhs, patches = _with_patches(lhs, m_axes, k_axes)
-    rhs = _rhs(puller, convolution, form, feature)
+    rhs = _rhs(lowering, convolution, form, feature)
     own = tuple(
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
     places = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
     names = {own[form.output.index("f")].name: feature}
-    stores = _on_m(epilogue_stores(puller, frames, fused), _proper(places), names)
+    stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(places), names)
     return ContractionKernel(
         Axis(BATCH, form.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
@@ -111,7 +111,7 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
         stores,
         buffers_of(fused),
         patches,
-        plain_convolution(puller, convolution),
+        plain_convolution(lowering, convolution),
     )
 
 
@@ -149,7 +149,7 @@ def _kernel_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, A
 
 
 def _rhs(
-    puller: Puller, convolution: Instruction, form: ConvolutionDims, feature: int | Dim
+    lowering: ElementalLowering, convolution: Instruction, form: ConvolutionDims, feature: int | Dim
 ) -> Expr:
     """Return the kernel's element at (k, n): its summed dimensions are one, k counts them."""
     weights = convolution.operands[1]
@@ -159,7 +159,7 @@ def _rhs(
     index[-1] = feature
     if len(index) > 1:
         index[-2] = Dim.symbol(K)
-    return puller.value(weights, Place(tuple(index)))
+    return lowering.value(weights, Place(tuple(index)))
 
 
 def _with_patches(

@@ -14,14 +14,16 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.schedule import stores_sums
+from ingot.kernel.elemental.convolution_index import ConvolutionDims
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
-from ingot.kernel.pull.convolution_index import ConvolutionDims
-from ingot.kernel.pull.place import Place
-from ingot.kernel.pull.pull import puller_of
-from ingot.kernel.pull.puller import Puller
 
 
-def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolution | None:
+def plain_convolution(
+    lowering: ElementalLowering, convolution: Instruction
+) -> PlainConvolution | None:
     """Return what shared code must know of a convolution, None if it is not plain."""
     form = ConvolutionDims.of(convolution)
     lhs, rhs = convolution.operands
@@ -33,7 +35,7 @@ def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolut
     is_static = given is not None and result is not None and _ints(rhs.shape.dims) is not None
     if not is_canonical or not is_static or form.given.batch_group_count > 1:
         return None
-    image, taps = _buffer(puller, lhs), _buffer(puller, rhs)
+    image, taps = _buffer(lowering, lhs), _buffer(lowering, rhs)
     if image is None or taps is None:
         return None
     assert given is not None
@@ -56,7 +58,7 @@ def plain_root(fused: Computation) -> PlainConvolution | None:
     """Return the convolution whose result is all that a fused computation gives, if it is plain."""
     if fused.root.opcode != "convolution":
         return None
-    return plain_convolution(puller_of(fused, {}), fused.root)
+    return plain_convolution(elemental_lowering(fused, {}), fused.root)
 
 
 def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:
@@ -64,14 +66,14 @@ def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:
     return known if len(known) == len(dims) else None
 
 
-def _buffer(puller: Puller, operand: Instruction) -> int | None:
+def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     """Return the buffer that holds an operand densely, None if it is computed or lies otherwise."""
     names = [f"@{operand.name} {number}" for number in range(operand.shape.rank)]
     place = tuple(
         Dim.symbol(name) if size != 1 else 0
         for name, size in zip(names, operand.shape.dims, strict=True)
     )
-    found = puller.value(operand, Place(place))
+    found = lowering.value(operand, Place(place))
     if found.op != "load" or found.args or found.dtype is not operand.shape.dtype:
         return None
     dense: int | Dim = 0

@@ -24,9 +24,9 @@ import numpy as np
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.place import compare, select
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.ir import Combiner, Pass, Reduction
-from ingot.kernel.pull.place import compare, select
 
 PLACE_BITS = 32
 """Positions of fewer bits may wrap around."""

@@ -5,7 +5,7 @@ The frames (`analysis.frames`) give every root and reduction its axes. With redu
 what all of them vary along; without, it is the whole of the main root. A reduction whose input
 depends on others runs in a later pass; reductions and stores over the same axes share a pass.
 
-Invariant: pulled and stored values depend only on finished reductions of earlier passes.
+Invariant: lowered and stored values depend only on finished reductions of earlier passes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.convolution_index import loop_combiner, loop_extents, loop_fold
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place, converted
+from ingot.kernel.elemental.rules import combiner_exprs, elemental_lowering
+from ingot.kernel.elemental.window import Fold, Windowed, window_extents, window_fold
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
-from ingot.kernel.pull.convolution_index import loop_combiner, loop_extents, loop_fold
-from ingot.kernel.pull.place import Place, converted
-from ingot.kernel.pull.pull import combiner_exprs, puller_of
-from ingot.kernel.pull.puller import Puller
-from ingot.kernel.pull.window import Fold, Windowed, window_extents, window_fold
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh
 
@@ -107,7 +107,7 @@ class LoopBuilder:
 
     fused: Computation
     frames: FrameMap
-    puller: Puller
+    lowering: ElementalLowering
     grid: tuple[int, ...] = ()
     numbers: int = 0
     levels: dict[int, int] = field(default_factory=fresh(dict[int, int]))
@@ -152,22 +152,24 @@ class LoopBuilder:
         if not instruction.shape.is_tuple:
             # A convolution's sums may be wider than its result.
             results = [converted(value, instruction.shape.dtype) for value in results]
-        self.puller.reductions[instruction] = tuple(results)
+        self.lowering.reductions[instruction] = tuple(results)
 
     def _fold(self, instruction: Instruction, frame: Frame) -> tuple[Fold, Frame]:
         """Return what a reduction folds, and its own axes (among the grid's)."""
         windowed = WINDOWED.get(instruction.opcode)
         if windowed is not None:
             axes = self.frames.axes_for(windowed.extents(instruction))
-            self.puller.extents.update(
+            self.lowering.extents.update(
                 {axis_name(a): self.frames.extents[a] for a in axes if a != ONE}
             )
-            return windowed.fold(self.puller, instruction, frame, axes), axes
+            return windowed.fold(self.lowering, instruction, frame, axes), axes
         whole = self.frames.operand_frames(instruction)[0] or ()
         count = len(instruction.operands) // 2
         place = place_of(whole)
-        inputs = tuple(self.puller.operand(instruction, n, place) for n in range(count))
-        inits = tuple(self.puller.operand(instruction, count + n, Place(())) for n in range(count))
+        inputs = tuple(self.lowering.operand(instruction, n, place) for n in range(count))
+        inits = tuple(
+            self.lowering.operand(instruction, count + n, Place(())) for n in range(count)
+        )
         return Fold(inits, inputs), whole
 
     def add_store(self, buffer: int, root: Instruction, frame: Frame, value: Expr) -> None:
@@ -237,7 +239,7 @@ def build_loop_kernel(fused: Computation) -> LoopKernel:
     """
     frames = frames_of(fused)
     extents = {axis_name(number): extent for number, extent in enumerate(frames.extents)}
-    builder = LoopBuilder(fused, frames, puller_of(fused, extents))
+    builder = LoopBuilder(fused, frames, elemental_lowering(fused, extents))
     reduces = [i for i in fused.instructions if is_reduction(i)]
     main = reduces[0] if reduces else roots_of(fused)[0]
     frame = frames.frames.get(main)
@@ -258,9 +260,9 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
     if frame is None:
         raise InternalError(f"root %{root.name} has no single place in its fusion")
     if root.shape.is_tuple:
-        for value in builder.puller.reductions[root]:
+        for value in builder.lowering.reductions[root]:
             builder.add_store(number, root, frame, value)
             number += 1
         return number
-    builder.add_store(number, root, frame, builder.puller.value(root, place_of(frame)))
+    builder.add_store(number, root, frame, builder.lowering.value(root, place_of(frame)))
     return number + 1

@@ -15,11 +15,8 @@ from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr
-from ingot.kernel.index_math import linearize
-from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
-from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
-from ingot.kernel.pull.place import (
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import (
     Place,
     batch_place,
     clamp_index,
@@ -28,8 +25,11 @@ from ingot.kernel.pull.place import (
     start_place,
     with_value,
 )
-from ingot.kernel.pull.pull import puller_of
-from ingot.kernel.pull.puller import Puller
+from ingot.kernel.elemental.rules import elemental_lowering
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
+from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
 from ingot.kernel.rewrite import applied
 
 
@@ -41,18 +41,20 @@ def build_update_kernel(fused: Computation) -> LoopKernel:
     frames = FrameMap()
     frame = frames.axes_for(update.shape.dims)
     extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
-    puller = puller_of(fused, extents)
+    lowering = elemental_lowering(fused, extents)
     first = len(fused.parameters)
     if root.opcode == "scatter":
-        stores = _scatter_stores(puller, root, frame, first)
+        stores = _scatter_stores(lowering, root, frame, first)
     else:
-        stores = (_slice_store(puller, root, frame, first),)
+        stores = (_slice_store(lowering, root, frame, first),)
     grid = tuple(Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE)
     serial = root.opcode == "scatter"
     return LoopKernel(grid, (Pass((), (), stores),), buffers_of(fused), serial)
 
 
-def _slice_store(puller: Puller, root: Instruction, frame: Frame, buffer: int) -> Store:
+def _slice_store(
+    lowering: ElementalLowering, root: Instruction, frame: Frame, buffer: int
+) -> Store:
     operand, update = root.operands[:2]
     place = place_of(frame)
     where = place
@@ -63,21 +65,21 @@ def _slice_store(puller: Puller, root: Instruction, frame: Frame, buffer: int) -
         if size == window:
             index.append(position)
             continue
-        start = clamp_index(puller.operand(root, number + 2, Place(())), size - window)
+        start = clamp_index(lowering.operand(root, number + 2, Place(())), size - window)
         symbol, where = with_value(where, start)
         index.append(symbol + position)
     element = linearize(index, operand.shape.dims)
-    return Store(buffer, element, puller.value(update, place), where.values)
+    return Store(buffer, element, lowering.value(update, place), where.values)
 
 
 def _scatter_stores(
-    puller: Puller, root: Instruction, frame: Frame, first: int
+    lowering: ElementalLowering, root: Instruction, frame: Frame, first: int
 ) -> tuple[Store, ...]:
     count = len(root.operands) // 2
     place = place_of(frame)
-    element, values, mask = _scatter_target(puller, root, place)
+    element, values, mask = _scatter_target(lowering, root, place)
     combiner = combiner_of(root)
-    updates = [puller.value(root.operands[count + 1 + n], place) for n in range(count)]
+    updates = [lowering.value(root.operands[count + 1 + n], place) for n in range(count)]
     if count > 1:
         return _joint_stores(updates, (element, values, mask), combiner, first)
     (value,) = updates
@@ -108,7 +110,7 @@ def _joint_stores(
 
 
 def _scatter_target(
-    puller: Puller, root: Instruction, place: Place
+    lowering: ElementalLowering, root: Instruction, place: Place
 ) -> tuple[int | Dim, tuple[Expr, ...], Expr | None]:
     """Return the element that an update goes to, its run-time values, and whether it is inside.
 
@@ -133,7 +135,7 @@ def _scatter_target(
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
             where_in_indices = start_place(batch, which, vector_dim, indices.shape.rank)
-            start = puller.value(indices, Place(where_in_indices))
+            start = lowering.value(indices, Place(where_in_indices))
             symbol, where = with_value(where, converted(start, S64))
             mask = ex.conjunction(mask, inside(start, size - extent + 1))
             position = position + symbol

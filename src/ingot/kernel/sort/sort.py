@@ -18,11 +18,11 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.rules import combiner_exprs
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
-from ingot.kernel.pull.pull import combiner_exprs
 from ingot.kernel.rewrite import substitute
 
 MAX_CHUNKS = 32

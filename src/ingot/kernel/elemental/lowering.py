@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The puller: the value of an instruction at a place, pulled from its operands.
+"""Elemental lowering: the value of an instruction at a place, from those of its operands.
 
-`Puller.value(instruction, place)` walks down from a result: elementwise ops become expression
-nodes, shaping ops change the index, parameters become loads. Nothing is stored on the way, so
-whatever is pulled is fused. What an opcode does is its rule in `shaping_rules` or `indexing_rules`,
-or the indexing map in its row of the op table; `pull` puts the tables together. Out-of-bounds
-places (pad, concatenate) carry a mask down to the loads.
+`ElementalLowering.value(instruction, place)` walks from a result to the parameters: elementwise ops
+become expression nodes, shaping ops change the index, parameters become loads. Nothing is stored on
+the way, so all of it is fused. What an opcode does is its rule in `shaping_rules` or
+`indexing_rules`, or the indexing map in its row of the op table; `rules` puts the tables together.
+Out-of-bounds places (pad, concatenate) carry a mask down to the loads.
 
 Invariant: the same instruction at the same place is the same expression.
 
@@ -21,8 +21,8 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.place import Place
 from ingot.kernel.expr import Expr
-from ingot.kernel.pull.place import Place
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import fresh
 
@@ -30,8 +30,8 @@ _ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
 @dataclass(slots=True)
-class Puller:
-    """Pulls values of one fused computation.
+class ElementalLowering:
+    """Lowers values of one fused computation.
 
     Attributes:
         rules: what each opcode does that is not elementwise.
@@ -70,7 +70,7 @@ class Puller:
                 continue
             sources = self._sources(*key)
             if sources is None:
-                memo[key] = self._pull(*key)
+                memo[key] = self._lowered(*key)
                 continue
             pending = [source for source in sources if source not in memo]
             if pending:
@@ -96,7 +96,7 @@ class Puller:
         scalar = place if not place.index else place.at(())
         return [(o, place if o.shape.dims else scalar) for o in instruction.operands]
 
-    def _pull(self, instruction: Instruction, place: Place) -> Expr:
+    def _lowered(self, instruction: Instruction, place: Place) -> Expr:
         if instruction in self.accumulators:
             return self.accumulators[instruction]
         if instruction in self.reductions:
@@ -113,4 +113,4 @@ class Puller:
         )
 
 
-Rule = Callable[[Puller, Instruction, Place], Expr]
+Rule = Callable[[ElementalLowering, Instruction, Place], Expr]

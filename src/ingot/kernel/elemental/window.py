@@ -17,10 +17,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.window import WindowDimension
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place, select
+from ingot.kernel.elemental.shaping_rules import unpadded
 from ingot.kernel.expr import Expr
-from ingot.kernel.pull.place import Place, select
-from ingot.kernel.pull.puller import Puller
-from ingot.kernel.pull.shaping_rules import unpadded
 from ingot.support.records import record
 
 _NOWHERE = Place(())
@@ -49,7 +49,7 @@ class Windowed:
     """
 
     extents: Callable[[Instruction], tuple[int | Dim, ...]]
-    fold: Callable[[Puller, Instruction, Frame, Frame], Fold]
+    fold: Callable[[ElementalLowering, Instruction, Frame, Frame], Fold]
 
 
 def taken(
@@ -69,7 +69,9 @@ def window_extents(instruction: Instruction) -> tuple[int | Dim, ...]:
     return tuple(one.size for one in given.window)
 
 
-def window_fold(puller: Puller, instruction: Instruction, frame: Frame, axes: Frame) -> Fold:
+def window_fold(
+    lowering: ElementalLowering, instruction: Instruction, frame: Frame, axes: Frame
+) -> Fold:
     """Return what `reduce-window` folds; `frame` are its axes, `axes` those of the window."""
     given = instruction.as_(ReduceWindowAttributes)
     count = len(instruction.operands) // 2
@@ -81,8 +83,8 @@ def window_fold(puller: Puller, instruction: Instruction, frame: Frame, axes: Fr
         index.append(where)
         mask = ex.conjunction(mask, inside)
     place = Place(tuple(index), (), mask)
-    inits = tuple(puller.operand(instruction, count + n, _NOWHERE) for n in range(count))
-    inputs = [puller.operand(instruction, n, place) for n in range(count)]
+    inits = tuple(lowering.operand(instruction, count + n, _NOWHERE) for n in range(count))
+    inputs = [lowering.operand(instruction, n, place) for n in range(count)]
     if mask is not None:
         inputs = [select(mask, *pair) for pair in zip(inputs, inits, strict=True)]
     return Fold(inits, tuple(inputs))

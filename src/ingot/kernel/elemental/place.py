@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places: where a value is wanted while it is pulled, and the masks that places need.
+"""Places: where a value is wanted while ops are lowered, and the masks that places need.
 
 A place holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask
-that says where the value is wanted at all. Used by the pulling rules (`shaping_rules`,
-`indexing_rules`) and by in-place updates. Places are immutable, so pulled values can be remembered
-by them.
+that says where the value is wanted at all. Used by the rules (`shaping_rules`,
+`indexing_rules`) and by in-place updates. Places are immutable: lowered values are remembered by
+them.
 """
 
 from __future__ import annotations

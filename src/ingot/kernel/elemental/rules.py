@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From HLO to expressions: the way in. Every pulling rule in one table.
+"""From HLO to expressions: the way in. Every elemental rule in one table.
 
-A rule says what an opcode does when its value is pulled at a place (`puller`); having a rule, or
-being elementwise, is what it takes to be computed inside a kernel.
+A rule says what the value of an opcode is at a place (`lowering`); having a rule, or being
+elementwise, is what it takes to be computed inside a kernel.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.indexing_rules import INDEXING
+from ingot.kernel.elemental.lowering import ElementalLowering, Rule
+from ingot.kernel.elemental.shaping_rules import SHAPING, mapped
 from ingot.kernel.expr import Expr
-from ingot.kernel.pull.indexing_rules import INDEXING
-from ingot.kernel.pull.puller import Puller, Rule
-from ingot.kernel.pull.shaping_rules import SHAPING, mapped
 from ingot.support.diagnostics import UnsupportedError
 
 RULES: Mapping[str, Rule] = {**SHAPING, **INDEXING}
 
 
-def puller_of(fused: Computation, extents: dict[str, int | Dim]) -> Puller:
-    """Return a puller of a fused computation whose parameters are buffers 0, 1, 2 ….
+def elemental_lowering(fused: Computation, extents: dict[str, int | Dim]) -> ElementalLowering:
+    """Return a lowering of a fused computation whose parameters are buffers 0, 1, 2 ….
 
     Args:
         fused: the computation.
         extents: extents of the axes that places will use.
     """
     buffers = {parameter: number for number, parameter in enumerate(fused.parameters)}
-    return Puller(RULES, mapped, buffers, extents)
+    return ElementalLowering(RULES, mapped, buffers, extents)
 
 
 def combiner_exprs(

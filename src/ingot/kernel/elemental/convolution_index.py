@@ -18,11 +18,11 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.elemental.lowering import ElementalLowering
+from ingot.kernel.elemental.place import Place, converted, within
+from ingot.kernel.elemental.window import Fold, symbol, taken
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Combiner
-from ingot.kernel.pull.place import Place, converted, within
-from ingot.kernel.pull.puller import Puller
-from ingot.kernel.pull.window import Fold, symbol, taken
 
 Places = Mapping[str, "int | Dim"]
 """Index per label of a dimension."""
@@ -92,12 +92,16 @@ def joins_last_of_result(convolution: Instruction) -> bool:
 
 
 def lhs_value(
-    puller: Puller, convolution: Instruction, output: Places, kernel: Places, group: int | Dim
+    lowering: ElementalLowering,
+    convolution: Instruction,
+    output: Places,
+    kernel: Places,
+    group: int | Dim,
 ) -> Expr:
     """Return the element of the input that a place of result and kernel take; 0 outside.
 
     Args:
-        puller: pulls the operand.
+        lowering: gives the values of the operand.
         convolution: the op.
         output: index per label of the result, without the feature; without the last spatial one,
             `b` counts both (`joins_last_of_result`).
@@ -130,7 +134,7 @@ def lhs_value(
             is_padded = one.low > 0 or one.high > 0
             inside = within(index[inner], row, Place(())) if is_padded else None
         mask = ex.conjunction(mask, inside)
-    return puller.value(operand, Place(tuple(index[letter] for letter in form.lhs), (), mask))
+    return lowering.value(operand, Place(tuple(index[letter] for letter in form.lhs), (), mask))
 
 
 def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
@@ -140,7 +144,9 @@ def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
     return tuple(size for letter, size in dims if letter != "o")
 
 
-def loop_fold(puller: Puller, convolution: Instruction, frame: Frame, axes: Frame) -> Fold:
+def loop_fold(
+    lowering: ElementalLowering, convolution: Instruction, frame: Frame, axes: Frame
+) -> Fold:
     """Return what a convolution sums at each element; `axes` are those of `loop_extents`."""
     form = ConvolutionDims.of(convolution)
     output = dict(zip(form.output, map(symbol, frame), strict=True))
@@ -148,9 +154,9 @@ def loop_fold(puller: Puller, convolution: Instruction, frame: Frame, axes: Fram
     feature = output.pop("f")
     group = dim.floordiv(feature, form.group_features) if form.groups > 1 else 0
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
-    lhs = converted(lhs_value(puller, convolution, output, kernel, group), accumulate)
+    lhs = converted(lhs_value(lowering, convolution, output, kernel, group), accumulate)
     index = tuple({**kernel, "o": feature}[letter] for letter in form.rhs)
-    rhs = converted(puller.value(convolution.operands[1], Place(index)), accumulate)
+    rhs = converted(lowering.value(convolution.operands[1], Place(index)), accumulate)
     opcode = "and" if accumulate is PRED else "multiply"
     zero = ex.constant(accumulate.numpy.type(0))
     return Fold((zero,), (ex.make(opcode, accumulate, (lhs, rhs), NO_ATTRIBUTES),))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulling rules of ops whose indices are run-time values: dynamic slices and gathers.
+"""Elemental rules of ops whose indices are run-time values: dynamic slices and gathers.
 
-A start index is pulled like any value, clamped as StableHLO says, and becomes `$k` of the index.
+A start index is lowered like any value, clamped as StableHLO says, and becomes `$k` of the index.
 So a gather is a load at a computed place: it fuses like everything else.
 """
 
@@ -14,8 +14,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import SizesAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr
-from ingot.kernel.pull.place import (
+from ingot.kernel.elemental.lowering import ElementalLowering, Rule
+from ingot.kernel.elemental.place import (
     Place,
     batch_place,
     clamp_index,
@@ -24,10 +24,10 @@ from ingot.kernel.pull.place import (
     start_place,
     with_value,
 )
-from ingot.kernel.pull.puller import Puller, Rule
+from ingot.kernel.expr import Expr
 
 
-def _dynamic_slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _dynamic_slice(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
     given = instruction.as_(SizesAttributes)
     inner = place
@@ -39,13 +39,15 @@ def _dynamic_slice(puller: Puller, instruction: Instruction, place: Place) -> Ex
         if limit == 0:
             index.append(position)
             continue
-        start = clamp_index(puller.operand(instruction, number + 1, place), limit)
+        start = clamp_index(lowering.operand(instruction, number + 1, place), limit)
         symbol, inner = with_value(inner, start)
         index.append(symbol + position)
-    return puller.value(operand, inner.at(tuple(index)))
+    return lowering.value(operand, inner.at(tuple(index)))
 
 
-def _dynamic_update_slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _dynamic_update_slice(
+    lowering: ElementalLowering, instruction: Instruction, place: Place
+) -> Expr:
     operand, update = instruction.operands[:2]
     inner, mask = place, None
     index: list[int | Dim] = []
@@ -55,7 +57,7 @@ def _dynamic_update_slice(puller: Puller, instruction: Instruction, place: Place
         if size == window:
             index.append(position)
             continue
-        start = clamp_index(puller.operand(instruction, number + 2, place), size - window)
+        start = clamp_index(lowering.operand(instruction, number + 2, place), size - window)
         symbol, inner = with_value(inner, start)
         moved = position - symbol
         index.append(moved)
@@ -63,12 +65,12 @@ def _dynamic_update_slice(puller: Puller, instruction: Instruction, place: Place
         mask = ex.conjunction(mask, compare("GE", position_in_update, ex.index(0)))
         mask = ex.conjunction(mask, compare("LT", position_in_update, ex.index(window)))
     if mask is None:
-        return puller.value(update, place)
+        return lowering.value(update, place)
     masked = Place(tuple(index), inner.values, ex.conjunction(place.mask, mask))
-    return select(mask, puller.value(update, masked), puller.value(operand, place))
+    return select(mask, lowering.value(update, masked), lowering.value(operand, place))
 
 
-def _gather(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _gather(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     operand, starts = instruction.operands
     given = instruction.as_(GatherAttributes)
     batch = [p for number, p in enumerate(place.index) if number not in given.offset_dims]
@@ -87,11 +89,11 @@ def _gather(puller: Puller, instruction: Instruction, place: Place) -> Expr:
         elif number in given.start_index_map and size - window != 0:
             which = given.start_index_map.index(number)
             where = start_place(batch, which, vector_dim, starts.shape.rank)
-            start = clamp_index(puller.value(starts, place.at(where)), size - window)
+            start = clamp_index(lowering.value(starts, place.at(where)), size - window)
             symbol, inner = with_value(inner, start)
             position = position + symbol
         index.append(position)
-    return puller.value(operand, inner.at(tuple(index)))
+    return lowering.value(operand, inner.at(tuple(index)))
 
 
 INDEXING: Mapping[str, Rule] = {
@@ -99,4 +101,4 @@ INDEXING: Mapping[str, Rule] = {
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
 }
-"""Rule per opcode; `pull` joins it with the other tables."""
+"""Rule per opcode; `rules` joins it with the other tables."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulling rules of leaves and of ops that only move elements: they change the index.
+"""Elemental rules of leaves and of ops that only move elements: they change the index.
 
 One rule per opcode, in `SHAPING`, but for ops whose row of the op table has the indexing map of
 their one operand: `mapped` follows that. Ops that leave gaps (pad, concatenate) add a mask, so that
@@ -23,9 +23,8 @@ from ingot.hlo.opset.shaping import (
 )
 from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr
-from ingot.kernel.index_math import linearize, reshape_index
-from ingot.kernel.pull.place import (
+from ingot.kernel.elemental.lowering import ElementalLowering, Rule
+from ingot.kernel.elemental.place import (
     Place,
     compare,
     converted,
@@ -33,19 +32,20 @@ from ingot.kernel.pull.place import (
     select,
     uses_values,
 )
-from ingot.kernel.pull.puller import Puller, Rule
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize, reshape_index
 from ingot.support.diagnostics import UnsupportedError
 
 
-def _parameter(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _parameter(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     shape = instruction.shape
     where = linearize(place.index, shape.dims)
-    buffer = puller.buffers[instruction]
+    buffer = lowering.buffers[instruction]
     used = place.values if uses_values(where) else ()
     return ex.load(buffer, where, shape.dtype, used, place.mask)
 
 
-def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
+def _constant(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     del place
     given = instruction.as_(ConstantAttributes)
     if given.literal.is_splat:
@@ -57,27 +57,27 @@ def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
     )
 
 
-def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
+def _iota(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     given = instruction.as_(IotaAttributes)
     value = position_value(place.index[given.iota_dimension], place)
     return converted(value, instruction.shape.dtype)
 
 
-def mapped(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def mapped(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     """Return the operand's value where the op's indexing map says."""
     indexing = instruction.definition.indexing
     assert indexing is not None, instruction
     index = indexing.index(instruction, place.index)
-    return puller.value(instruction.operands[0], place.at(index))
+    return lowering.value(instruction.operands[0], place.at(index))
 
 
-def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _reshape(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
-    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, puller.extents)
-    return puller.value(operand, place.at(index))
+    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, lowering.extents)
+    return lowering.value(operand, place.at(index))
 
 
-def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _pad(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     operand, filler = instruction.operands
     given = instruction.as_(PadAttributes)
     index: list[int | Dim] = []
@@ -87,10 +87,10 @@ def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
         index.append(inner)
         mask = ex.conjunction(mask, inside)
     if mask is None:
-        return puller.value(operand, place.at(tuple(index)))
+        return lowering.value(operand, place.at(tuple(index)))
     inner_place = Place(tuple(index), place.values, ex.conjunction(place.mask, mask))
-    outside = puller.value(filler, place.at(()))
-    return select(mask, puller.value(operand, inner_place), outside)
+    outside = lowering.value(filler, place.at(()))
+    return select(mask, lowering.value(operand, inner_place), outside)
 
 
 def unpadded(
@@ -113,7 +113,7 @@ def unpadded(
     return dim.floordiv(moved, step) if interior else moved, mask
 
 
-def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _concatenate(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     given = instruction.as_(DimensionsAttributes)
     (axis,) = given.dimensions
     position = position_value(place.index[axis], place)
@@ -125,35 +125,35 @@ def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr
         inside = place.at((*place.index[:axis], at, *place.index[axis + 1 :]))
         if isinstance(at, int) and isinstance(size, int):
             if 0 <= at < size:
-                return puller.value(operand, inside)
+                return lowering.value(operand, inside)
         elif size != 0:
             below = compare("LT", position, ex.index(end))
             above = compare("GE", position, ex.index(start))
             mask = ex.conjunction(ex.conjunction(above, below), place.mask)
-            parts.append((below, puller.value(operand, Place(inside.index, place.values, mask))))
+            parts.append((below, lowering.value(operand, Place(inside.index, place.values, mask))))
         start = end
     if not parts:
-        return puller.value(instruction.operands[0], place)
+        return lowering.value(instruction.operands[0], place)
     result = parts[-1][1]
     for below, part in reversed(parts[:-1]):
         result = select(below, part, result)
     return result
 
 
-def _bitcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _bitcast(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     if instruction.operands[0].shape.dtype is instruction.shape.dtype:
-        return _reshape(puller, instruction, place)
-    return _bitcast_convert(puller, instruction, place)
+        return _reshape(lowering, instruction, place)
+    return _bitcast_convert(lowering, instruction, place)
 
 
-def _bitcast_convert(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _bitcast_convert(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
     source, to = operand.shape.dtype.bits, instruction.shape.dtype.bits
     if source == to:
-        return _as_bits(puller.value(operand, place), instruction.shape.dtype)
+        return _as_bits(lowering.value(operand, place), instruction.shape.dtype)
     if source < to:
-        return _joined(puller, instruction, place, to // source)
-    return _part(puller, instruction, place)
+        return _joined(lowering, instruction, place, to // source)
+    return _part(lowering, instruction, place)
 
 
 def _as_bits(value: Expr, to: DType) -> Expr:
@@ -164,13 +164,15 @@ def _unsigned(bits: int) -> DType:
     return dtype(f"u{bits}")
 
 
-def _joined(puller: Puller, instruction: Instruction, place: Place, count: int) -> Expr:
+def _joined(
+    lowering: ElementalLowering, instruction: Instruction, place: Place, count: int
+) -> Expr:
     """Return a wide element made of `count` narrow ones, least significant first."""
     operand = instruction.operands[0]
     wide, narrow = _unsigned(instruction.shape.dtype.bits), _unsigned(operand.shape.dtype.bits)
     total: Expr | None = None
     for number in range(count):
-        value = puller.value(operand, place.at((*place.index, number)))
+        value = lowering.value(operand, place.at((*place.index, number)))
         part = converted(_as_bits(value, narrow), wide)
         distance = ex.constant(wide.numpy.type(number * narrow.bits))
         part = ex.make("shift-left", wide, (part, distance), NO_ATTRIBUTES)
@@ -179,17 +181,17 @@ def _joined(puller: Puller, instruction: Instruction, place: Place, count: int) 
     return _as_bits(total, instruction.shape.dtype)
 
 
-def _part(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _part(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     """Return a narrow element: the part of a wide one that the last index names."""
     operand = instruction.operands[0]
     wide, narrow = _unsigned(operand.shape.dtype.bits), _unsigned(instruction.shape.dtype.bits)
-    value = _as_bits(puller.value(operand, place.at(place.index[:-1])), wide)
+    value = _as_bits(lowering.value(operand, place.at(place.index[:-1])), wide)
     distance = converted(position_value(place.index[-1] * narrow.bits, place), wide)
     shifted = ex.make("shift-right-logical", wide, (value, distance), NO_ATTRIBUTES)
     return _as_bits(converted(shifted, narrow), instruction.shape.dtype)
 
 
-def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
+def _dimension_size(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     del place
     given = instruction.as_(DimensionsAttributes)
     (number,) = given.dimensions
@@ -197,13 +199,13 @@ def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
     return converted(ex.index(size), instruction.shape.dtype)
 
 
-def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+def _element(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
     source = instruction.operands[0]
     given = instruction.as_(IndexAttributes)
-    if source in puller.reductions:
-        return puller.reductions[source][given.index]
+    if source in lowering.reductions:
+        return lowering.reductions[source][given.index]
     if source.opcode == "tuple":
-        return puller.value(source.operands[given.index], place)
+        return lowering.value(source.operands[given.index], place)
     raise UnsupportedError(
         f"get-tuple-element of {source.opcode} is not part of a kernel",
         code="INGOT0342",
@@ -223,4 +225,4 @@ SHAPING: Mapping[str, Rule] = {
     "get-dimension-size": _dimension_size,
     "get-tuple-element": _element,
 }
-"""Rule per opcode; `pull` joins it with the other tables."""
+"""Rule per opcode; `rules` joins it with the other tables."""
