@@ -28,8 +28,8 @@ def test_softmax_is_one_grid_with_three_passes() -> None:
 
 def test_the_exponential_of_softmax_is_kept_between_passes() -> None:
     kernel = cache_rows(build_loop_kernel(fused(SOFTMAX)))
-    (kept,) = kernel.kept
-    assert kept.size == 64
+    (row,) = kernel.local_buffers
+    assert row.size == 64
     last = kernel.passes[-1]
     assert "exponential" not in {item.op for value in last.exprs for item in _all(value)}
     assert kernel_text(kernel).count(" exponential(") == 1

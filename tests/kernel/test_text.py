@@ -138,7 +138,7 @@ def test_kernels_that_differ_in_a_field_have_other_texts(name: str) -> None:
     kernel = parse_kernel(SAMPLES[name])
     for field in fields(kernel):
         value = getattr(kernel, field.name)
-        is_part = field.name in ("grid", "kept", "convolution", "patches") and not value
+        is_part = field.name in ("grid", "local_buffers", "convolution", "patches") and not value
         other = None if is_part else _other(value)
         if other is not None or value:
             changed = replace(kernel, **{field.name: other})

@@ -109,7 +109,7 @@ BROKEN = {
     "op_elementwise": _stored(ex.make("reshape", F32, (ZERO,), NO_ATTRIBUTES)),
     "store_combiner": _storing(replace(STORE, combiner=Combiner(()))),
     "size": replace(SUM, buffers=(Buffer(F32, -32, False), SUM.buffers[1])),
-    "kept_output": replace(SUM, kept=(Buffer(F32, 4, False),)),
+    "local_output": replace(SUM, local_buffers=(Buffer(F32, 4, False),)),
     "convolution_buffers": replace(SUM, convolution=CONVOLUTION),
     "convolution_rank": replace(SUM, convolution=replace(CONVOLUTION, taps=1, sizes=(4,))),
     "accumulator": replace(PRODUCT, accumulate=F64),

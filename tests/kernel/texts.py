@@ -6,7 +6,7 @@ SAMPLES = {
   b0 = in f32[40*n]
   b1 = in s32[n]
   b2 = out f32[40*n]
-  b3 = kept bf16[40]
+  b3 = local bf16[40]
   parameters [extent1, m]
   pass over [@2 < floordiv(m,2)+n, @3 < max(4,n)] {
     v0 = s64 index(min(@1,n)+mod(@0,3)-1)

@@ -71,7 +71,7 @@ def _kernel_count(computation: Computation) -> int:
 
 def is_small(kernel: LoopKernel) -> bool:
     """Whether a kernel is worth a place in the host program."""
-    if kernel.kept:
+    if kernel.local_buffers:
         return False
     points = 1
     for axes in (kernel.grid, *(item.axes for item in kernel.passes)):

@@ -55,8 +55,10 @@ def evaluate_kernel(
     known = dict(sizes or {})
     grid = [dim.evaluate(axis.extent, known) for axis in kernel.grid]
     points = int(np.prod(grid, dtype=np.int64))
-    kept = [np.zeros(points * dim.evaluate(b.size, known), b.dtype.numpy) for b in kernel.kept]
-    run = _Run(kernel, [*memory, *kept], known)
+    local = [
+        np.zeros(points * dim.evaluate(b.size, known), b.dtype.numpy) for b in kernel.local_buffers
+    ]
+    run = _Run(kernel, [*memory, *local], known)
     for place in np.ndindex(*grid) if kernel.serial else [None] * (points > 0):
         run.at(place)
     return [held for held, b in zip(memory, kernel.buffers, strict=True) if b.is_output]
@@ -156,14 +158,14 @@ class _Run:
         if mask is not None:
             index = np.where(mask, index, 0)
         size = self.memory[buffer].size
-        first_kept = len(self.kernel.buffers)
-        if buffer >= first_kept:
-            size = self._number(self.kernel.kept[buffer - first_kept].size)
+        first_local = len(self.kernel.buffers)
+        if buffer >= first_local:
+            size = self._number(self.kernel.local_buffers[buffer - first_local].size)
         if index.size and not 0 <= index.min() <= index.max() < max(size, mask is not None):
             raise InternalError(
                 f"element {where} of buffer {buffer}, which has {size}", code="INGOT0933"
             )
-        if buffer < first_kept or self.kernel.serial:
+        if buffer < first_local or self.kernel.serial:
             return index
         grid = [axis.extent for axis in self.kernel.grid]
         point: Array = np.zeros((1,) * len(shape), np.int64)

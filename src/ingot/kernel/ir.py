@@ -141,7 +141,7 @@ class LoopKernel:
         passes: run in order at each grid point.
         buffers: arguments.
         serial: points must run in order, one after the other (scatter).
-        kept: local buffers, numbered after `buffers`; each grid point has them to itself.
+        local_buffers: numbered after `buffers`; each grid point has them to itself.
         parameters: names of sizes that its schedule needs besides those in the kernel.
         convolution: what shared code must know, if the last buffer is a plain convolution.
     """
@@ -150,7 +150,7 @@ class LoopKernel:
     passes: tuple[Pass, ...]
     buffers: tuple[Buffer, ...]
     serial: bool = False
-    kept: tuple[Buffer, ...] = ()
+    local_buffers: tuple[Buffer, ...] = ()
     parameters: tuple[str, ...] = ()
     convolution: PlainConvolution | None = None
 

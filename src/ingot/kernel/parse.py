@@ -154,7 +154,7 @@ class _Parser(ValueReader):
         grid = self._over()
         self.reader.expect("{", "after the axes")
         buffers = self._buffers()
-        kept = self._buffers(len(buffers))
+        local = self._buffers(len(buffers))
         parameters = self.listed(self._size_name) if self.accepts_word("parameters") else ()
         convolution = self._convolution()
         passes: list[Pass] = []
@@ -162,7 +162,7 @@ class _Parser(ValueReader):
             running = self.accepts_word("running")
             self.expect_word("pass")
             passes.append(self._pass(running))
-        return LoopKernel(grid, tuple(passes), buffers, serial, kept, parameters, convolution)
+        return LoopKernel(grid, tuple(passes), buffers, serial, local, parameters, convolution)
 
     def _pass(self, is_running: bool) -> Pass:
         axes = self._over()
@@ -309,14 +309,14 @@ class _Parser(ValueReader):
         reader = self.reader
         while (mark := _BUFFER.match(reader.text, reader.position)) is not None:
             start, reader.position = reader.position, mark.end()
-            is_kept = self.accepts_word("kept")
-            if is_kept and after is None:
+            is_local = self.accepts_word("local")
+            if is_local and after is None:
                 reader.position = start
                 break
-            is_output = is_kept or self.accepts_word("out")
+            is_output = is_local or self.accepts_word("out")
             if not is_output:
                 self.expect_word("in")
-            if is_kept is not (after is not None):
+            if is_local is not (after is not None):
                 reader.fail("local buffers come after the arguments", at=mark.start(1) - 1)
             if int(mark[1]) != len(found) + (after or 0):
                 message = f"expected buffer b{len(found) + (after or 0)}, found b{mark[1]}"

@@ -29,7 +29,7 @@ list with commas, `x*` some of them one after the other, and what stands between
 absent::
 
     loop         /serial/ loop over [axis,*] {
-                   buffer* kept* /parameters/ /convolution/ pass* }
+                   buffer* local* /parameters/ /convolution/ pass* }
     pass         /running/ pass over [axis,*] { (value | reduction | store)* }
     contraction  contraction over [axis,*] in type {            the axes: batch, m, n, k
                    buffer* /patches/ /convolution/ value* lhs = vN value* rhs = vN
@@ -41,7 +41,7 @@ absent::
 
     axis         @name < index
     buffer       bN = in|out type[index]
-    kept         bN = kept type[index]
+    local        bN = local type[index]
     parameters   parameters [name,*]
     patches      patches [axis,*] by [axis,*] along m|k
     convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
@@ -117,8 +117,8 @@ class _Writer:
         serial = "serial " if kernel.serial else ""
         self.lines.append(f"{serial}loop over [{_axes(kernel.grid)}] {{")
         self._buffers(kernel.buffers)
-        for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
-            self.lines.append(f"  b{number} = kept {buffer.dtype.name}[{buffer.size}]")
+        for number, buffer in enumerate(kernel.local_buffers, len(kernel.buffers)):
+            self.lines.append(f"  b{number} = local {buffer.dtype.name}[{buffer.size}]")
         if kernel.parameters:
             self.lines.append(f"  parameters [{', '.join(kernel.parameters)}]")
         if kernel.convolution is not None:

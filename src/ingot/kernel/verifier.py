@@ -102,12 +102,12 @@ def _broken(kernel: Kernel) -> Broken:
 
 def _broken_loop(kernel: LoopKernel) -> Broken:
     yield from _broken_axes(kernel.grid, kernel.grid)
-    yield from _broken_buffers(kernel.kept)
-    if not all(buffer.is_output for buffer in kernel.kept):
-        yield "kept_output", "a local buffer that nothing may write"
+    yield from _broken_buffers(kernel.local_buffers)
+    if not all(buffer.is_output for buffer in kernel.local_buffers):
+        yield "local_output", "a local buffer that nothing may write"
     yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
     grid = frozenset(axis.name for axis in kernel.grid)
-    scope = _Scope((*kernel.buffers, *kernel.kept), grid, {})
+    scope = _Scope((*kernel.buffers, *kernel.local_buffers), grid, {})
     for item in kernel.passes:
         yield from _broken_axes(item.axes, (*kernel.grid, *item.axes))
         inside = replace(scope, names=grid | {axis.name for axis in item.axes})

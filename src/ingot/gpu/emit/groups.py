@@ -145,14 +145,14 @@ class WarpRowsEmitter(GroupEmitter):
         thread, warps = thread_number(f), self.threads // WARP
         self.me = f.and_(thread, f.const(lt.I64, WARP - 1))
         warp = f.as_value(f.idiv(thread, WARP))
-        self._make_kept_of(warp, warps)
+        self._make_local_buffers_of(warp, warps)
         unit = f.as_value(f.iadd(f.imul(block_number(f), warps), warp))
         self.if_below(unit, self.kernel.grid_size)
 
-    def _make_kept_of(self, warp: Value, warps: int) -> None:
+    def _make_local_buffers_of(self, warp: Value, warps: int) -> None:
         """Make room for the local buffers of each warp: a part of shared memory."""
-        for number, buffer in enumerate(self.kernel.kept, len(self.kernel.buffers)):
-            assert isinstance(buffer.size, int), "kept rows have static lengths"
+        for number, buffer in enumerate(self.kernel.local_buffers, len(self.kernel.buffers)):
+            assert isinstance(buffer.size, int), "local buffers have static lengths"
             type = memory_type(buffer.dtype)
             room = self.memory.array(type, buffer.size * warps)
             self.emitter.buffers[number] = self.f.gep(room, self.f.imul(warp, buffer.size), type)
@@ -172,8 +172,8 @@ class BlockRowsEmitter(GroupEmitter):
     def emit(self) -> None:
         """Emit the whole kernel."""
         self.members, self.me = self.threads, thread_number(self.f)
-        for number, buffer in enumerate(self.kernel.kept, len(self.kernel.buffers)):
-            assert isinstance(buffer.size, int), "kept rows have static lengths"
+        for number, buffer in enumerate(self.kernel.local_buffers, len(self.kernel.buffers)):
+            assert isinstance(buffer.size, int), "local buffers have static lengths"
             room = self.memory.array(memory_type(buffer.dtype), buffer.size)
             self.emitter.buffers[number] = room
         self.unit(block_number(self.f), self.passes)

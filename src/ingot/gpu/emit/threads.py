@@ -45,14 +45,14 @@ class ThreadEmitter(LoopEmitter):
     def emit(self) -> None:
         """Emit the whole kernel."""
         f = self.f
-        self._make_kept()
+        self._make_local_buffers()
         thread = f.iadd(f.imul(block_number(f), self.threads), thread_number(f))
         self.if_below(f.as_value(thread), self.kernel.grid_size)
 
-    def _make_kept(self) -> None:
+    def _make_local_buffers(self) -> None:
         """Make room for the local buffers of a grid point: the thread's own memory."""
-        for number, buffer in enumerate(self.kernel.kept, len(self.kernel.buffers)):
-            assert isinstance(buffer.size, int), "kept rows have static lengths"
+        for number, buffer in enumerate(self.kernel.local_buffers, len(self.kernel.buffers)):
+            assert isinstance(buffer.size, int), "local buffers have static lengths"
             room = self.f.alloca(memory_type(buffer.dtype), buffer.size, 16)
             self.emitter.buffers[number] = room
 
@@ -70,7 +70,7 @@ class InOrderEmitter(ThreadEmitter):
         f, strategy = self.f, self.gpu_strategy
         assert isinstance(strategy, InOrder), "each strategy has its emitter"
         apart = strategy.apart
-        self._make_kept()
+        self._make_local_buffers()
         thread = f.as_value(f.iadd(f.imul(block_number(f), self.threads), thread_number(f)))
         count = self.emitter.index(dim.product(axis.extent for axis in apart))
 

@@ -49,7 +49,7 @@ def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | s
     if length > MOST_OF_WARP:
         return f"a row has {length} elements, more than {MOST_OF_WARP}"
     rows = machine.threads // machine.warp
-    if _kept_bytes(kernel) * rows > machine.shared_bytes:
+    if _local_bytes(kernel) * rows > machine.shared_bytes:
         return "the rows that it keeps do not fit shared memory"
     return _rows(kernel, WarpRows(), ceil_div(kernel.grid_size, rows), machine)
 
@@ -61,7 +61,7 @@ def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
     exchanged = _exchanged_bytes(kernel, machine.threads // machine.warp)
-    if _kept_bytes(kernel) + exchanged > machine.shared_bytes:
+    if _local_bytes(kernel) + exchanged > machine.shared_bytes:
         return "the rows that it keeps and its folds do not fit shared memory"
     return _rows(kernel, BlockRows(), kernel.grid_size, machine)
 
@@ -75,7 +75,7 @@ def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str
     axis = grid_vector_axis(kernel)
     if axis is None:
         return "its loads are dense along rows"
-    if kernel.kept:
+    if kernel.local_buffers:
         return "it keeps rows"
     threads = COLUMN_PARTS * machine.warp
     if _exchanged_bytes(kernel, threads) > machine.shared_bytes:
@@ -102,10 +102,10 @@ def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:
     return length
 
 
-def _kept_bytes(kernel: LoopKernel) -> int:
+def _local_bytes(kernel: LoopKernel) -> int:
     return sum(
         array_bytes(math.ceil(buffer.dtype.bits / 8), buffer.size)
-        for buffer in kernel.kept
+        for buffer in kernel.local_buffers
         if isinstance(buffer.size, int)
     )
 

@@ -29,7 +29,7 @@ def match_transposes(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
     """Return the schedule of a kernel with transposed loads, or why it has none."""
     if not isinstance(kernel, LoopKernel) or kernel.serial:
         return "it is no loop over independent points"
-    if any(item.axes or item.reductions for item in kernel.passes) or kernel.kept:
+    if any(item.axes or item.reductions for item in kernel.passes) or kernel.local_buffers:
         return "its points have loops of their own"
     axis = grid_vector_axis(kernel)
     if axis is None or _is_short(axis):

@@ -150,7 +150,7 @@ def box_copies(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> 
 
 def _only_chooses(kernel: LoopKernel) -> bool:
     """Whether a kernel of known sizes stores elements and constants as they are."""
-    if kernel.serial or kernel.kept or kernel.symbols or not kernel.grid:
+    if kernel.serial or kernel.local_buffers or kernel.symbols or not kernel.grid:
         return False
     if any(item.axes or item.reductions for item in kernel.passes):
         return False

@@ -83,7 +83,7 @@ def form_of(
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
     strategy = schedule.strategy
-    if kernel.symbols or kernel.kept or isinstance(strategy, Pieces | GatheredRows):
+    if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows):
         return None
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:

@@ -22,7 +22,7 @@ NO_POSITIONS = "it does more than write the positions of an axis"
 
 def iota_form(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the form of a kernel that writes positions of one axis, or why it is none."""
-    if kernel.serial or kernel.kept or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
+    if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
         return NO_POSITIONS
     (only,) = kernel.passes
     if only.axes or only.reductions or len(only.stores) != 1:

@@ -33,7 +33,7 @@ def plain_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str
     """Return the form of a kernel that is a plain gather or scatter, or why it is none."""
     if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)):
         return "it has no indices to compute ahead"
-    if kernel.kept or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
+    if kernel.local_buffers or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
         return MORE
     (only,) = kernel.passes
     if only.axes or len(only.stores) != 1:

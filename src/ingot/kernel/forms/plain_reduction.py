@@ -84,7 +84,7 @@ def _is_window(item: Pass) -> bool:
 
 def _is_candidate(kernel: LoopKernel) -> bool:
     """Whether the kernel is one fold of each element, stored as it is."""
-    if kernel.serial or kernel.kept or len(kernel.passes) != 2:
+    if kernel.serial or kernel.local_buffers or len(kernel.passes) != 2:
         return False
     if len(kernel.grid) > MAX_WINDOW_AXES:
         return False

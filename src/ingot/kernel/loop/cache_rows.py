@@ -18,21 +18,21 @@ from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import replace
 
 MAX_ROW_BYTES = L2_BYTES // 16
-"""Longest row that is kept, all kept values together."""
+"""Longest row that is cached, all cached values together."""
 
 
 def cache_rows(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with shared expensive values kept in local buffers between passes."""
     passes = list(kernel.passes)
-    kept: list[Buffer] = []
+    rows: list[Buffer] = []
     for later in range(1, len(passes)):
         for earlier in range(later):
             if passes[earlier].axes == passes[later].axes and _is_row(passes[later].axes):
-                first = len(kernel.buffers) + len(kernel.kept) + len(kept)
-                kept.extend(_share(passes, earlier, later, first))
-    if not kept or sum(_bytes(buffer) for buffer in kept) > MAX_ROW_BYTES:
+                first = len(kernel.buffers) + len(kernel.local_buffers) + len(rows)
+                rows.extend(_share(passes, earlier, later, first))
+    if not rows or sum(_bytes(buffer) for buffer in rows) > MAX_ROW_BYTES:
         return kernel
-    return replace(kernel, passes=tuple(passes), kept=(*kernel.kept, *kept))
+    return replace(kernel, passes=tuple(passes), local_buffers=(*kernel.local_buffers, *rows))
 
 
 def _is_row(axes: tuple[Axis, ...]) -> bool:

@@ -119,7 +119,7 @@ def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], l
 
 def bits_of_gathers(kernel: LoopKernel, found: tuple[Gather, ...], axes: tuple[Axis, ...]) -> int:
     """Return the bits of places of gathers along the last of `axes`, 0 if there are none."""
-    buffers = (*kernel.buffers, *kernel.kept)
+    buffers = (*kernel.buffers, *kernel.local_buffers)
     bits = [bits_of_place(item.near, buffers[item.access.buffer], axes) for item in found]
     return max(bits, default=0)
 

@@ -30,7 +30,7 @@ NO_ROWS = "it does not fold rows in lanes"
 
 def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | str:
     """Return the grid axis whose points are rows that are folded `rows` at a time, or why not."""
-    if kernel.serial or kernel.kept or not kernel.grid or lanes == 1 or rows == 1:
+    if kernel.serial or kernel.local_buffers or not kernel.grid or lanes == 1 or rows == 1:
         return NO_ROWS
     first, *rest = kernel.passes
     if not first.reductions or first.stores or first.is_running or not rest:

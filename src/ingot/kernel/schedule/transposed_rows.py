@@ -41,7 +41,7 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
     """Return how the rows of a kernel are transposed, or why they are not."""
     if vectors.bits < WIDTHS[0] * LANE_BITS:
         return "the target's registers are too short"
-    if kernel.serial or kernel.kept or not kernel.grid:
+    if kernel.serial or kernel.local_buffers or not kernel.grid:
         return NO_FOLD
     first, *rest = kernel.passes
     is_fold = len(first.axes) == 1 and first.reductions and not first.stores

@@ -86,7 +86,7 @@ def streams(kernel: LoopKernel, axis: Axis | None) -> bool:
     fit a register each. `axis` is the vector axis.
     """
     total = sum(b.size * b.dtype.bits // 8 for b in kernel.buffers if isinstance(b.size, int))
-    if total < STREAMED_BYTES or kernel.serial or kernel.kept:
+    if total < STREAMED_BYTES or kernel.serial or kernel.local_buffers:
         return False
     names = [axis.name] if axis is not None else [i.axes[-1].name for i in kernel.passes if i.axes]
     nodes = list(walk(kernel.exprs))

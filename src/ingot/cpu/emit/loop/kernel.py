@@ -102,8 +102,8 @@ def _emit_body(
     schedule: LoopSchedule,
 ) -> LoopEmitter:
     """Emit the units of a chunk."""
-    for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
-        assert isinstance(buffer.size, int), "kept rows have static lengths"
+    for number, buffer in enumerate(kernel.local_buffers, len(kernel.buffers)):
+        assert isinstance(buffer.size, int), "local buffers have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     emitter.large_buffers = schedule.large_buffers
     emitter.keeps_order = schedule.is_chain
