@@ -169,7 +169,7 @@ def analyze(module: Module) -> Aliasing:
     Raises:
         InternalError: INGOT0920 when control flow calls a computation from two places.
     """
-    return module.kept(_analyze)
+    return module.analysis(_analyze)
 
 
 def _analyze(module: Module) -> Aliasing:

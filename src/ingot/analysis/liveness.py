@@ -130,12 +130,12 @@ class Liveness:
 
 def analyze_liveness(module: Module) -> Liveness:
     """Return when every value of the scheduled module is live."""
-    return module.kept(_analyze)
+    return module.analysis(_analyze)
 
 
 def forget_liveness(module: Module) -> None:
     """Keep no liveness: the schedule changed."""
-    module.forget_one(_analyze)
+    module.drop_analysis(_analyze)
 
 
 def _analyze(module: Module) -> Liveness:

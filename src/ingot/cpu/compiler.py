@@ -99,7 +99,7 @@ def compile_module(
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
     program = _link_up(module, kernels, assignment, target, timer)
-    module.forget()
+    module.drop_analyses()
     return program
 
 

@@ -64,8 +64,8 @@ class Module:
     """
 
     __slots__ = (
+        "_analyses",
         "_entry",
-        "_kept",
         "aliases",
         "computation_names",
         "computations",
@@ -87,7 +87,7 @@ class Module:
         self.computation_names: dict[str, int] = {}
         self.forms = Forms()
         self._entry: Computation | None = None
-        self._kept: dict[Callable[[Module], Any], tuple[list[object], Any]] = {}
+        self._analyses: dict[Callable[[Module], Any], tuple[list[object], Any]] = {}
 
     @staticmethod
     def of(name: str, entry: Computation) -> Module:
@@ -141,25 +141,25 @@ class Module:
 
     def post_order(self) -> list[Computation]:
         """Return the computations reachable from the entry, callees before callers."""
-        return list(self.kept(_post_order))
+        return list(self.analysis(_post_order))
 
-    def kept(self, analysis: Callable[[Module], _Facts]) -> _Facts:
-        """Return `analysis(self)`, made anew only where a computation was edited since."""
+    def analysis(self, analyze: Callable[[Module], _Facts]) -> _Facts:
+        """Return `analyze(self)`, made anew only where a computation was edited since."""
         held = self.computations.values()
         stamp: list[object] = [self._entry, *held, *map(_VERSION, held)]
-        known = self._kept.get(analysis)
+        known = self._analyses.get(analyze)
         if known is None or known[0] != stamp:
-            known = self._kept[analysis] = (stamp, analysis(self))
+            known = self._analyses[analyze] = (stamp, analyze(self))
         return known[1]
 
-    def forget(self) -> None:
-        """Keep no analysis: nobody asks any more."""
-        self._kept.clear()
+    def drop_analyses(self) -> None:
+        """Drop all analyses: nobody asks any more."""
+        self._analyses.clear()
         self.forms = Forms()
 
-    def forget_one(self, analysis: Callable[[Module], Any]) -> None:
-        """Keep one analysis no longer: something that no edit tells of changed."""
-        self._kept.pop(analysis, None)
+    def drop_analysis(self, analyze: Callable[[Module], Any]) -> None:
+        """Drop one analysis: what it depends on changed without an edit."""
+        self._analyses.pop(analyze, None)
 
     @property
     def instruction_count(self) -> int:

@@ -218,7 +218,7 @@ def _open_controls(module: Module) -> list[Instruction]:
 
 def defines_sizes(module: Module) -> bool:
     """Whether some instruction of a module defines a size."""
-    return module.kept(_defines_sizes)
+    return module.analysis(_defines_sizes)
 
 
 def _defines_sizes(module: Module) -> bool:

@@ -46,7 +46,7 @@ def verify(module: Module) -> None:
         _refuse_names(module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
-    changed = module.kept(find_changed_size)
+    changed = module.analysis(find_changed_size)
     if changed is not None:
         raise _error(changed, "it changes a size that comes from outside", code="INGOT0219")
     problem = sharing_problem(module)

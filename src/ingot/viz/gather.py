@@ -104,7 +104,7 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
         hlo=executable.as_text("hlo"),
         execution=last_execution(runs, len(kernels)),
     )
-    module.forget()
+    module.drop_analyses()
     return report
 
 

@@ -39,7 +39,7 @@ def has_loop(computation: Computation) -> bool:
     if len(near) < _NEAR:
         return False
     assert computation.module is not None, f"{computation.name} calls others of no module"
-    return computation in computation.module.kept(_with_loops)
+    return computation in computation.module.analysis(_with_loops)
 
 
 def _with_loops(module: Module) -> set[Computation]:
@@ -62,7 +62,7 @@ def _has_loop_itself(computation: Computation) -> bool:
 
 def _stays(call: Instruction) -> bool:
     module = call.computation.module
-    return module is not None and module.kept(unfolding).stays(call)
+    return module is not None and module.analysis(unfolding).stays(call)
 
 
 def applied(
