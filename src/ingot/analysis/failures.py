@@ -13,7 +13,7 @@ Invariant: an instruction that cannot fail here ends the execution only where so
 from __future__ import annotations
 
 from ingot.analysis.size_demands import size_demands
-from ingot.hlo.computation import Computation, acts_somewhere
+from ingot.hlo.computation import Computation, reaches
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Alias, Module
 
@@ -28,13 +28,13 @@ def may_fail(instruction: Instruction, known: dict[Computation, bool] | None = N
 
     `known` holds the computations that this is known of, and gets those that are looked at.
     """
-    return acts_somewhere(instruction, _may_fail_itself, known)
+    return reaches(instruction, _may_fail_itself, known)
 
 
 def ends_early(module: Module) -> bool:
     """Whether an execution of the module may end before it is done."""
     known: dict[Computation, bool] = {}
-    fails = any(may_fail(instruction, known) for instruction in module.entry.actors)
+    fails = any(may_fail(instruction, known) for instruction in module.entry.calls_and_effects)
     return fails or bool(may_fail_to_start(module))
 
 

@@ -375,7 +375,7 @@ class _Ranges:
         times: dict[Computation, int] = {}
         for region in own:
             last = 2 * region.start if region.computation in refused else BEFORE
-            for instruction in region.computation.actors:
+            for instruction in region.computation.calls_and_effects:
                 inner = called_by_control_flow(instruction)
                 if not inner and may_fail(instruction, known):
                     last = max(last, 2 * found.position[instruction] + 1)

@@ -60,7 +60,7 @@ def _regions(entry: Computation) -> Iterator[Computation]:
     """Yield the computations of loops, branches and calls, outer ones first."""
     stack, seen = [entry], {entry}
     while stack:
-        for instruction in stack.pop().actors:
+        for instruction in stack.pop().calls_and_effects:
             if instruction.opcode not in _RUN:
                 continue
             for called in instruction.called_computations:

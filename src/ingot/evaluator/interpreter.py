@@ -144,8 +144,10 @@ def _order(computation: Computation, context: Context) -> list[tuple[Instruction
 
 def _needed(computation: Computation, acting: dict[Computation, bool]) -> set[Instruction]:
     """Return what the root and side effects depend on: nothing else is evaluated."""
-    needed: set[Instruction] = {one for one in computation.actors if is_size_definition(one)}
-    effects = [one for one in computation.actors if has_side_effect(one, acting)]
+    needed: set[Instruction] = {
+        one for one in computation.calls_and_effects if is_size_definition(one)
+    }
+    effects = [one for one in computation.calls_and_effects if has_side_effect(one, acting)]
     stack = [computation.root, *effects, *(o for one in needed for o in one.operands)]
     while stack:
         item = stack.pop()
@@ -172,7 +174,7 @@ def _apply(
     else:
         found = rule(instruction, operands, context)
         value = _as_value((yield found) if isinstance(found, Generator) else found)
-    if instruction.definition.may_act:
+    if instruction.definition.may_have_effects:
         for name, number in _bare_sizes(instruction.shape, value):
             context.sizes.setdefault(name, number)
     if not _fits(value, instruction.shape, context):

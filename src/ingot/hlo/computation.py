@@ -42,8 +42,8 @@ class Computation:
     """
 
     __slots__ = (
-        "_actors",
         "_callees",
+        "_calls_and_effects",
         "_instructions",
         "_names",
         "_opcodes",
@@ -68,7 +68,7 @@ class Computation:
         self._names: dict[str, int] = {}
         self._order: tuple[int, list[Instruction]] | None = None
         self._callees: tuple[int, list[Computation]] | None = None
-        self._actors: tuple[int, list[Instruction]] | None = None
+        self._calls_and_effects: tuple[int, list[Instruction]] | None = None
         self._opcodes: tuple[int, frozenset[str]] | None = None
 
     def __repr__(self) -> str:
@@ -284,17 +284,17 @@ class Computation:
         """Return the computations called from here, each once; the list is the caller's."""
         if self._callees is not None and self._callees[0] == self.version:
             return list(self._callees[1])
-        found = [called for one in self.actors for called in one.called_computations]
+        found = [called for one in self.calls_and_effects for called in one.called_computations]
         self._callees = (self.version, list(dict.fromkeys(found)))
         return list(self._callees[1])
 
     @property
-    def actors(self) -> list[Instruction]:
+    def calls_and_effects(self) -> list[Instruction]:
         """The instructions that may have side effects or call computations; not to be changed."""
-        if self._actors is None or self._actors[0] != self.version:
-            found = [one for one in self._instructions if one.definition.may_act]
-            self._actors = (self.version, found)
-        return self._actors[1]
+        if self._calls_and_effects is None or self._calls_and_effects[0] != self.version:
+            found = [one for one in self._instructions if one.definition.may_have_effects]
+            self._calls_and_effects = (self.version, found)
+        return self._calls_and_effects[1]
 
     @property
     def opcodes(self) -> frozenset[str]:
@@ -307,7 +307,7 @@ class Computation:
     @property
     def stamp(self) -> tuple[int, ...]:
         """What changes when this computation, or one that it calls, is edited."""
-        called = self.callees() if self.actors else ()
+        called = self.callees() if self.calls_and_effects else ()
         return (self.version, *[one.version for one in called])
 
     def clone(self, name: str = "") -> Computation:
@@ -407,26 +407,27 @@ def reached(start: Computation) -> Iterator[Computation]:
         stack.extend(reversed(found))
 
 
-def acts_somewhere(
+def reaches(
     instruction: Instruction,
-    acts: Callable[[Instruction], bool],
+    holds: Callable[[Instruction], bool],
     known: dict[Computation, bool] | None = None,
 ) -> bool:
-    """Whether `acts` holds for the instruction or for one in what it calls, however deep.
+    """Whether `holds` is true of the instruction or of one in what it calls, however deep.
 
-    `acts` is asked of instructions that may have effects. `known` holds computations that the
+    `holds` is asked of instructions that may have effects. `known` holds computations that the
     answer is known of, and gets those that are looked at.
     """
-    if not instruction.definition.may_act:
+    if not instruction.definition.may_have_effects:
         return False
-    if acts(instruction):
+    if holds(instruction):
         return True
-    called = [one for one in instruction.called_computations if one.actors]
+    called = [one for one in instruction.called_computations if one.calls_and_effects]
     if not called:
         return False
     found = {} if known is None else known
     for one in callees_first(called, found.__contains__):
-        found[one] = any(map(acts, one.actors)) or any(found[inner] for inner in one.callees())
+        inside = one.calls_and_effects
+        found[one] = any(map(holds, inside)) or any(found[inner] for inner in one.callees())
     return any(found[one] for one in called)
 
 
@@ -435,7 +436,9 @@ def has_side_effect(instruction: Instruction, known: dict[Computation, bool] | N
 
     `known` holds the computations that this is known of, and gets those that are looked at.
     """
-    return instruction.definition.may_act and acts_somewhere(instruction, _has_effect_itself, known)
+    return instruction.definition.may_have_effects and reaches(
+        instruction, _has_effect_itself, known
+    )
 
 
 def _has_effect_itself(instruction: Instruction) -> bool:

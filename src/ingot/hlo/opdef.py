@@ -162,7 +162,7 @@ class OpDef:
         takes_arrays: whether every operand is an array, not a tuple or token.
         enumerations: (name, the names that it may hold) of each attribute that is one of a list.
         callees: (name, whether it holds several) of each attribute that refers to computations.
-        may_act: whether an instruction may have a side effect, its own or of what it calls.
+        may_have_effects: whether an instruction may have side effects, or calls computations.
     """
 
     name: str
@@ -178,7 +178,7 @@ class OpDef:
     spec: str
     doc: str
     callees: tuple[tuple[str, bool], ...]
-    may_act: bool
+    may_have_effects: bool
     results: tuple[str, str]
     counts: str
     takes_arrays: bool
@@ -301,7 +301,7 @@ def define(
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
     both = (arity, arity) if isinstance(arity, int) else arity
     callees = _callees(attributes)
-    may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
+    may_have_effects = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
     if bool(callees) != (regions is not RegionKind.NONE):
         message = f"opcode {name} has computations without a kind of regions, or the reverse"
         raise VerifyError(message, code="INGOT0207")
@@ -317,7 +317,7 @@ def define(
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
         name, family, both, attributes, infer, kept, fusion, regions, destinations, indexing, place,
-        doc, callees, may_act, labels, f"{prefix}_{counts}", takes_arrays,
+        doc, callees, may_have_effects, labels, f"{prefix}_{counts}", takes_arrays,
         _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry

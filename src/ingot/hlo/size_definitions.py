@@ -111,13 +111,13 @@ def definitions(computation: Computation, known: Iterable[str]) -> dict[str, Ins
     """
     outside = parameter_symbols(computation).union(known)
     found: dict[str, Instruction] = {}
-    for instruction in computation.actors:
+    for instruction in computation.calls_and_effects:
         if is_size_definition(instruction):
             (size,) = bare_symbols(instruction.shape)
             if size in found or size in outside:
                 raise _defined_twice(instruction, size)
             found[size] = instruction
-    loops = any(one.opcode in _DEFINING for one in computation.actors)
+    loops = any(one.opcode in _DEFINING for one in computation.calls_and_effects)
     for instruction in computation.post_order() if loops else ():
         if instruction.opcode in _DEFINING:
             for size in bare_symbols(instruction.shape):
@@ -181,7 +181,7 @@ def find_changed_size(module: Module) -> Instruction | None:
     while pending:
         seen.add(pending[-1])
         inside, outer = pending.pop()
-        controls = [one for one in inside.actors if one.called_computations]
+        controls = [one for one in inside.calls_and_effects if one.called_computations]
         if not controls:
             continue
         found = definitions(inside, outer)
@@ -211,7 +211,7 @@ def _open_controls(module: Module) -> list[Instruction]:
     return [
         one
         for computation in module.computations.values()
-        for one in computation.actors
+        for one in computation.calls_and_effects
         if one.opcode in _DEFINING and not one.shape.is_static
     ]
 
@@ -223,7 +223,7 @@ def defines_sizes(module: Module) -> bool:
 
 def _defines_sizes(module: Module) -> bool:
     held = module.computations.values()
-    if any(is_size_definition(i) for c in held for i in c.actors):
+    if any(is_size_definition(i) for c in held for i in c.calls_and_effects):
         return True
     names = [name for one in _open_controls(module) for name in bare_symbols(one.shape)]
     return bool(names) and not parameter_symbols(module.entry).issuperset(names)

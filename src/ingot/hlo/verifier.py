@@ -58,7 +58,7 @@ def _fused_computations(module: Module) -> set[Computation]:
     return {
         one.attributes.calls
         for computation in module.computations.values()
-        for one in computation.actors
+        for one in computation.calls_and_effects
         if one.opcode == "fusion"
     }
 

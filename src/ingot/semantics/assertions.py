@@ -54,7 +54,7 @@ def assertions(module: Module) -> list[Instruction]:
     return [
         instruction
         for computation in module.post_order()
-        for instruction in computation.actors
+        for instruction in computation.calls_and_effects
         if is_assertion(instruction)
     ]
 

@@ -204,7 +204,7 @@ def foreign_calls(module: Module) -> list[Instruction]:
     return [
         instruction
         for computation in module.post_order()
-        for instruction in computation.actors
+        for instruction in computation.calls_and_effects
         if is_foreign_call(instruction)
     ]
 

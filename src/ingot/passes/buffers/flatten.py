@@ -41,7 +41,7 @@ class FlattenCallGraph(Pass):
         changed = False
         while work:
             computation = work.pop()
-            for instruction in computation.actors:
+            for instruction in computation.calls_and_effects:
                 if instruction.opcode == "call":
                     callee: Computation = instruction.attributes.to_apply
                     if callee not in functions:

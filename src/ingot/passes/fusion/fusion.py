@@ -25,8 +25,8 @@ def controlled_computations(module: Module) -> list[Computation]:
     """Return the computations that run instructions one by one, callees first."""
     seen, stack = {module.entry}, [module.entry]
     while stack:
-        actors = stack.pop().actors
-        called = [c for i in actors if i.opcode in CONTROL for c in i.called_computations]
+        calls = stack.pop().calls_and_effects
+        called = [c for i in calls if i.opcode in CONTROL for c in i.called_computations]
         stack.extend(c for c in called if c not in seen)
         seen.update(called)
     return [computation for computation in module.post_order() if computation in seen]

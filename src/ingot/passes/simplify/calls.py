@@ -48,7 +48,7 @@ class MapInliner(Pass):
         """Inline in every reachable computation."""
         changed = False
         for computation in from_callers(module):
-            work = [i for i in computation.actors if i.opcode == "map"]
+            work = [i for i in computation.calls_and_effects if i.opcode == "map"]
             while work:
                 mapping = work.pop()
                 made = _widened(mapping)

@@ -61,7 +61,7 @@ def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> boo
     """Whether an instruction gives the same value wherever it has the same operands."""
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
-    return not (instruction.definition.may_act and has_side_effect(instruction, effects))
+    return not (instruction.definition.may_have_effects and has_side_effect(instruction, effects))
 
 
 def expression_key(

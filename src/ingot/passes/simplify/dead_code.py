@@ -44,7 +44,11 @@ def live_instructions(
     An order among instructions needs none of them: what has no effect may go from it.
     """
     live: set[Instruction] = set()
-    stack = [i for i in computation.actors if has_side_effect(i, effects) and not always_holds(i)]
+    stack = [
+        i
+        for i in computation.calls_and_effects
+        if has_side_effect(i, effects) and not always_holds(i)
+    ]
     stack.append(computation.root)
     while stack:
         item = stack.pop()

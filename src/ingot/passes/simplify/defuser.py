@@ -29,7 +29,7 @@ class Defuser(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
         for computation in module.post_order():
-            fusions = {i for i in computation.actors if i.opcode == "fusion"}
+            fusions = {i for i in computation.calls_and_effects if i.opcode == "fusion"}
             if fusions:
                 _free(computation, fusions)
         return inline_all(module, called_by("fusion"))

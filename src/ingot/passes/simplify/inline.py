@@ -75,13 +75,13 @@ def _inline_in(computation: Computation, choose: Choice) -> bool:
     in the end at once, not one of each level.
     """
     bodies: dict[Instruction, _Body] = {}
-    work = computation.actors[::-1]
+    work = computation.calls_and_effects[::-1]
     while work:
         call = work.pop()
         chosen = choose(call)
         if chosen is not None:
             made = bodies[call] = _copy_body(call, *chosen)
-            work.extend(one for one in reversed(made.items) if one.definition.may_act)
+            work.extend(one for one in reversed(made.items) if one.definition.may_have_effects)
     values: dict[Instruction, Instruction] = {}
     for call, made in reversed(bodies.items()):
         result = _value(call, bodies, values)

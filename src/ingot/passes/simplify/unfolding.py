@@ -84,7 +84,7 @@ class UnfoldingLimit(Pass):
         found = unfolding(module)
         changed = False
         for computation in module.post_order() if found.kept else ():
-            for op in [op for op in computation.actors if found.stays(op)]:
+            for op in [op for op in computation.calls_and_effects if found.stays(op)]:
                 if op.opcode not in _CALLS:
                     _call_instead(op, found, module)
                     changed = True
@@ -142,7 +142,7 @@ def _sizes(module: Module, stays: Callable[[Instruction], bool]) -> dict[Computa
     sizes: dict[Computation, int] = {}
     for computation in module.post_order():
         size = len(computation)
-        for op in computation.actors:
+        for op in computation.calls_and_effects:
             called = _run_by(op) if op.definition.callees else ()
             if called:
                 size += 1 if stays(op) else sum([sizes[inner] for inner in called])
@@ -160,7 +160,7 @@ def _choose(module: Module, small: int) -> Unfolding:
     uses = Counter(
         called
         for computation in module.post_order()
-        for op in computation.actors
+        for op in computation.calls_and_effects
         if op.opcode in _FLOW or op.opcode in _APPLIES
         for called in op.called_computations
         if op.opcode in _FLOW or called in found.flow
@@ -168,7 +168,7 @@ def _choose(module: Module, small: int) -> Unfolding:
     sizes: dict[Computation, int] = {}
     for computation in module.post_order():
         size = len(computation)
-        for op in computation.actors:
+        for op in computation.calls_and_effects:
             for inner in _run_by(op):
                 size += 1 if inner in found.kept and found.stays(op) else sizes[inner]
         sizes[computation] = size
@@ -183,7 +183,7 @@ def _flow(module: Module) -> set[Computation]:
     sizes, most = _sizes(module, lambda op: False), _most(module)
     reached, applied = {module.entry}, set[Computation]()
     for computation in reversed(module.post_order()):
-        for op in computation.actors:
+        for op in computation.calls_and_effects:
             called = _run_by(op)
             is_flow = op.opcode in _FLOW or (
                 op.opcode in _APPLIES and all(sizes[one] > most for one in called)

@@ -133,7 +133,7 @@ def _needed(
 
 def _effects(computation: Computation, known: dict[Computation, bool]) -> list[Instruction]:
     """Return what has side effects: also what the root needs, as its element may be left out."""
-    return [one for one in computation.actors if has_side_effect(one, known)]
+    return [one for one in computation.calls_and_effects if has_side_effect(one, known)]
 
 
 def _known(indices: Iterable[int | None]) -> Iterator[int]:

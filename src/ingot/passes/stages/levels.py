@@ -74,7 +74,7 @@ def _defines(computation: Computation, known: frozenset[str]) -> bool:
             return True
         seen.add(inside)
         bound = outer | parameter_symbols(inside)
-        controls = [one for one in inside.actors if one.opcode in _CONTROL]
+        controls = [one for one in inside.calls_and_effects if one.opcode in _CONTROL]
         called = [inner for one in controls for inner in one.called_computations]
         pending += [(inner, bound) for inner in called if inner not in seen]
     return False
@@ -85,7 +85,8 @@ def levels_of(computation: Computation, known: frozenset[str]) -> Levels:
     found = definitions(computation, known)
     inside = known | parameter_symbols(computation)
     order = in_size_order(computation.post_order(), found)
-    nodes = {one for one in computation.actors if is_node(one, inside)} | set(found.values())
+    nodes = {one for one in computation.calls_and_effects if is_node(one, inside)}
+    nodes.update(found.values())
     needs: dict[Instruction, list[Instruction]] = {}
     for one in order:
         symbols = used_symbols(one) if found else frozenset[str]()

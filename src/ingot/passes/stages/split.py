@@ -137,7 +137,7 @@ class _Splitter:
         scope: _Scope,
     ) -> None:
         """Add a stage, if there is something for it to do."""
-        if not outputs and not any(i.definition.may_act for i in instructions):
+        if not outputs and not any(i.definition.may_have_effects for i in instructions):
             return
         number = len(self.stages)
         stage = make_stage(

@@ -169,5 +169,5 @@ def _own_callees(entry: Computation) -> None:
     for computation in callees_first(entry.callees()):
         copies[computation] = computation.clone()
     for made in (entry, *copies.values()):
-        for instruction in made.actors:
+        for instruction in made.calls_and_effects:
             retarget(instruction, copies)

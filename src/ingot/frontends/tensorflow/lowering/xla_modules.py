@@ -150,7 +150,7 @@ def _computations(program: Exported) -> list[Computation]:
 
 def _drop_assertions(program: Exported) -> None:
     for computation in _computations(program):
-        for item in filter(is_assertion, computation.actors):
+        for item in filter(is_assertion, computation.calls_and_effects):
             computation.remove(item)
 
 
