@@ -26,7 +26,6 @@ from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.gathers import Gather, gathers
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -38,15 +37,9 @@ few cycles that masks cost in each block."""
 class LoopEmitter(UnitEmitter):
     """Emits units and passes of one kernel into one function."""
 
-    def __init__(
-        self,
-        f: FunctionBuilder,
-        emitter: ValueEmitter,
-        kernel: LoopKernel,
-        schedule: LoopSchedule,
-    ) -> None:
-        """Emit `kernel` as `schedule` says."""
-        super().__init__(f, emitter, kernel, schedule)
+    def __init__(self, emitter: ValueEmitter, kernel: LoopKernel, schedule: LoopSchedule) -> None:
+        """Emit `kernel` as `schedule` says, into the emitter's function."""
+        super().__init__(emitter, kernel, schedule)
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
         self.shared: tuple[SquareTranspose, ...] = ()

@@ -17,7 +17,6 @@ from ingot.hlo import dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
 
 _Kind = TypeVar("_Kind")
@@ -26,15 +25,9 @@ _Kind = TypeVar("_Kind")
 class UnitEmitter(ABC):
     """Emits the loop over units of one kernel into one function."""
 
-    def __init__(
-        self,
-        f: FunctionBuilder,
-        emitter: ValueEmitter,
-        kernel: LoopKernel,
-        schedule: LoopSchedule,
-    ) -> None:
-        """Emit `kernel` as `schedule` says."""
-        self.f = f
+    def __init__(self, emitter: ValueEmitter, kernel: LoopKernel, schedule: LoopSchedule) -> None:
+        """Emit `kernel` as `schedule` says, into the emitter's function."""
+        self.f = emitter.f
         self.emitter = emitter
         self.kernel = kernel
         self.schedule = schedule

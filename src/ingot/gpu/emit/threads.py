@@ -36,7 +36,7 @@ class ThreadEmitter(LoopEmitter):
         """Emit as `schedule` says."""
         kernel = schedule.kernel
         assert isinstance(kernel, LoopKernel), "its strategies are those of loop kernels"
-        super().__init__(f, emitter, kernel, _one_lane(kernel, self.block))
+        super().__init__(emitter, kernel, _one_lane(kernel, self.block))
         self.values = emitter
         self.memory = shared
         self.threads = schedule.threads

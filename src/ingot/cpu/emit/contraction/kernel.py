@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
-from ingot.cpu.emit.contraction.packing import Packer, Span, cell_type
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
 from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
@@ -30,7 +30,7 @@ from ingot.kernel.contraction.schedule import (
     stride,
 )
 from ingot.kernel.ir import ContractionKernel, Patches
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
@@ -55,7 +55,7 @@ def emit_contraction_kernel(
     if not schedule.store_direct:
         epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
-    unit = UnitEmitter(f, emitter, kernel, schedule, target, epilogue)
+    unit = UnitEmitter(emitter, kernel, schedule, target, epilogue)
     if schedule.grain == 1:
         unit.emit(chunk)
     else:
@@ -85,22 +85,21 @@ class UnitEmitter:
 
     def __init__(
         self,
-        f: FunctionBuilder,
         emitter: ValueEmitter,
         kernel: ContractionKernel,
         schedule: ContractionSchedule,
         target: TargetSpec,
         epilogue: FunctionRef | None,
     ) -> None:
-        """Emit `kernel` as `schedule` says."""
-        self.f = f
+        """Emit `kernel` as `schedule` says, into the emitter's function."""
+        self.f = emitter.f
         self.emitter = emitter
         self.kernel = kernel
         self.schedule = schedule
         self.target = target
         self.epilogue = epilogue
         self.cell = cell_type(kernel.accumulate)
-        self.packer = Packer(f, emitter, kernel.accumulate)
+        self.packer = Packer(emitter, kernel.accumulate)
         self.is_split = is_split(kernel, schedule.k_block)
         depth = schedule.k_block or 0
         self.padded_depth = -(-depth // schedule.lanes) * schedule.lanes
@@ -333,9 +332,9 @@ class UnitEmitter:
             step = self.padded_depth
             self.packer.rows(kernel.rhs, buffer, block.n, k, step, schedule.lanes)
             return Matrix(buffer, step, 1, step)
-        shape = (schedule.lanes, schedule.columns, self.padded_depth)
         is_transposed = schedule.rhs == "transposed"
-        self.packer.panels(kernel.rhs, buffer, block.n, k, shape, is_transposed)
+        form = Panels(schedule.lanes, schedule.columns, self.padded_depth, is_transposed)
+        self.packer.panels(kernel.rhs, buffer, block.n, k, form)
         return Matrix(buffer, schedule.columns, 1, self.padded_depth)
 
     def _result(self, m: Span, n: Span, first: Value) -> Matrix:

@@ -46,12 +46,25 @@ class Span:
     aligned: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """How a buffer of panels lies: `columns` wide and `depth` long each, stored `lanes` at a time.
+
+    `is_transposed`: the operand's loads walk along k, and squares are transposed in registers.
+    """
+
+    lanes: int
+    columns: int
+    depth: IndexValue
+    is_transposed: bool = False
+
+
 class Packer:
     """Evaluates operand blocks of one kernel into buffers."""
 
-    def __init__(self, f: FunctionBuilder, emitter: ValueEmitter, accumulate: DType) -> None:
+    def __init__(self, emitter: ValueEmitter, accumulate: DType) -> None:
         """Pack as elements of the type that products are summed in."""
-        self.f = f
+        self.f = emitter.f
         self.emitter = emitter
         self.accumulate = accumulate
         self.cell = cell_type(accumulate)
@@ -102,33 +115,30 @@ class Packer:
         buffer: Value,
         n: Span,
         k: Span,
-        shape: tuple[int, int, IndexValue],
-        transposed: bool,
+        form: Panels,
     ) -> None:
-        """Pack columns of the rhs; `shape` is (lanes, columns, depth) of a panel of the buffer.
+        """Pack columns of the rhs.
 
         Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.
         """
         f = self.f
-        lanes, columns, depth = shape
-        if not transposed:
-            self._lines(operand, buffer, n, k, shape)
+        columns, depth = form.columns, form.depth
+        if not form.is_transposed:
+            self._lines(operand, buffer, n, k, form)
             return
 
         def panel(first: Value, _: list[Value]) -> None:
             start = f.gep(buffer, f.imul(first, depth), self.cell)
             width = f.imin(f.isub(n.count, first), columns)
             part = Span(n.axis, f.iadd(n.start, first), width)
-            self._transposed_panel(operand, start, part, k, min(lanes, SQUARE), columns)
+            self._transposed_panel(operand, start, part, k, form)
 
         f.loop(0, n.count, columns, [], panel)
 
-    def _lines(
-        self, operand: Expr, buffer: Value, n: Span, k: Span, shape: tuple[int, int, IndexValue]
-    ) -> None:
+    def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, form: Panels) -> None:
         """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = shape
+        lanes, columns, depth = form.lanes, form.columns, form.depth
         whole = f.imul(f.idiv(n.count, columns), columns)
 
         def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
@@ -156,10 +166,11 @@ class Packer:
         f.loop(0, self.depth(k), 1, [], line)
 
     def _transposed_panel(
-        self, operand: Expr, start: Value, n: Span, k: Span, lanes: int, columns: int
+        self, operand: Expr, start: Value, n: Span, k: Span, form: Panels
     ) -> None:
         """Pack one panel with lanes along k: square blocks are transposed in registers."""
         f, emitter = self.f, self.emitter
+        lanes, columns = min(form.lanes, SQUARE), form.columns
         last = f.isub(n.count, 1)
 
         def group(offset: Value, _: list[Value]) -> None:

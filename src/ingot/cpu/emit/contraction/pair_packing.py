@@ -17,7 +17,6 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -28,11 +27,9 @@ HALF = 16
 class PairPacker(Packer):
     """Packs one operand; its spans along k begin at 0."""
 
-    def __init__(
-        self, f: FunctionBuilder, emitter: ValueEmitter, accumulate: DType, k: Span
-    ) -> None:
+    def __init__(self, emitter: ValueEmitter, accumulate: DType, k: Span) -> None:
         """Pack pairs along `k`."""
-        super().__init__(f, emitter, accumulate)
+        super().__init__(emitter, accumulate)
         self.k = k
         self.cell = lt.I32
 

@@ -12,7 +12,7 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.packing import Packer, Span, cell_type
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.product_parts import MICRO_KERNELS, Piece, micro_kernel
 from ingot.cpu.emit.drivers import open_driver
 from ingot.emit.values.types import memory_type
@@ -249,14 +249,14 @@ class ProductDriver:
         """Emit the packing of columns of the rhs."""
         self.emitter.buffers[0] = rhs
         n, k = Span("@n", 0, columns), Span("@k", 0, depth)
-        shape = (self.form.lanes, self.columns, self.given["panel_depth"])
-        is_across = self.form.rhs == "transposed"
-        self.packer(k).panels(self._operand(), panels, n, k, shape, is_across)
+        is_transposed = self.form.rhs == "transposed"
+        form = Panels(self.form.lanes, self.columns, self.given["panel_depth"], is_transposed)
+        self.packer(k).panels(self._operand(), panels, n, k, form)
 
     def packer(self, k: Span) -> Packer:
         """Return what packs operands."""
         del k
-        return Packer(self.f, self.emitter, self.form.element)
+        return Packer(self.emitter, self.form.element)
 
     def _operand(self) -> Expr:
         step, n, k = (Dim.symbol(name) for name in ("rhs_step", "@n", "@k"))

@@ -53,7 +53,7 @@ class BothPacked(ProductDriver):
     def packer(self, k: Span) -> Packer:
         """Return what packs operands: converted, or in pairs."""
         if self.form.pairs:
-            return PairPacker(self.f, self.emitter, self.form.element, k)
+            return PairPacker(self.emitter, self.form.element, k)
         return super().packer(k)
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:

@@ -13,11 +13,10 @@ Invariant: as in `product`; it does the work of four products of parts, and adds
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.packing import Packer, Span
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span
 from ingot.cpu.emit.contraction.product import emit_units
 from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
-from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import part_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.schedule import PACK_BYTES
@@ -65,7 +64,7 @@ class _Complex(BothPacked):
 
     def packer(self, k: Span) -> Packer:
         del k
-        return _RowsTwice(self.f, self.emitter, self.form.element)
+        return _RowsTwice(self.emitter, self.form.element)
 
     def cells(self, count: Value) -> Value:
         return self.f.shl(count, self.f.const(lt.I64, 1))
@@ -80,13 +79,11 @@ class _RowsTwice(Packer):
         buffer: Value,
         n: Span,
         k: Span,
-        shape: tuple[int, int, IndexValue],
-        transposed: bool,
+        form: Panels,
     ) -> None:
         """Pack as `Packer.panels` does, with rows `2 k` and `2 k + 1` for each k."""
-        del transposed
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = shape
+        lanes, columns, depth = form.lanes, form.columns, form.depth
 
         def line(number: Value, _: list[Value]) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)

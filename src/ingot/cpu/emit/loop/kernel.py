@@ -58,10 +58,10 @@ def emit_loop_kernel(
     """Emit the functions of a loop kernel into `module`."""
     count = len(kernel.buffers)
     if isinstance(schedule.strategy, SplitReduction):
-        return emit_split_kernel(module, symbol, kernel, schedule, schedule.strategy, fma)
+        return emit_split_kernel(module, symbol, kernel, schedule, fma)
     is_quick = schedule.streams or only_copies(kernel, schedule)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
-    body = _emit_body(f, emitter, chunk, kernel, schedule)
+    body = _emit_body(emitter, chunk, kernel, schedule)
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
     return EmittedKernel(
@@ -91,23 +91,20 @@ def emit_in_place(
     assert schedule.chunks == 1, "small kernels are one chunk"
     assert not isinstance(schedule.strategy, SplitReduction), "small kernels have no parts"
     emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
-    _emit_body(f, emitter, f.const(lt.I64, 0), kernel, schedule)
+    _emit_body(emitter, f.const(lt.I64, 0), kernel, schedule)
 
 
 def _emit_body(
-    f: FunctionBuilder,
-    emitter: ValueEmitter,
-    chunk: Value,
-    kernel: LoopKernel,
-    schedule: LoopSchedule,
+    emitter: ValueEmitter, chunk: Value, kernel: LoopKernel, schedule: LoopSchedule
 ) -> LoopEmitter:
     """Emit the units of a chunk."""
+    f = emitter.f
     for number, buffer in enumerate(kernel.local_buffers, len(kernel.buffers)):
         assert isinstance(buffer.size, int), "local buffers have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     emitter.large_buffers = schedule.large_buffers
     emitter.keeps_order = schedule.is_chain
-    body = EMITTERS[type(schedule.strategy)](f, emitter, kernel, schedule)
+    body = EMITTERS[type(schedule.strategy)](emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:
         # Its axes' bounds are numbers then, and loops of one round are none.

@@ -30,28 +30,24 @@ from ingot.support.records import replace
 
 
 def emit_split_kernel(
-    module: ModuleBuilder,
-    symbol: str,
-    kernel: LoopKernel,
-    schedule: LoopSchedule,
-    split: SplitReduction,
-    fma: bool,
+    module: ModuleBuilder, symbol: str, kernel: LoopKernel, schedule: LoopSchedule, fma: bool
 ) -> EmittedKernel:
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
-    count = len(kernel.buffers)
-    layout = PartialLayout.of(schedule, kernel.passes[0], module.vector_bits)
+    split, count = schedule.strategy, len(kernel.buffers)
+    assert isinstance(split, SplitReduction)
     fold = plain_fold(kernel, schedule, fma)
     has_little_left = fold is not None or not any(item.axes for item in kernel.passes[1:])
     is_quick = has_little_left and schedule.streams
-    _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma, is_quick=is_quick)
-    scratch_bytes = split.count * schedule.units * layout.bytes
+    cut = _SplitKernel(module, kernel, schedule, split, fma, is_quick)
+    cut.emit_parts(f"{symbol}_part")
+    scratch_bytes = split.count * schedule.units * cut.layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
     if fold is not None:
         phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
         return EmittedKernel(
             phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick, strategy=split.name
         )
-    _emit_rest(module, symbol, kernel, schedule, split, fma, is_quick=is_quick)
+    cut.emit_rest(symbol)
     phases = (parts, Phase(symbol, 1))
     return EmittedKernel(
         phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick, strategy=split.name
@@ -90,49 +86,12 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templat
     plain = replace(schedule, strategy=InLanes(), streams=False)
 
     def define(module: ModuleBuilder) -> None:
-        split = SplitReduction(parts, parts)
-        _emit_rest(module, name, general, plain, split, fma, is_quick=False)
+        cut = _SplitKernel(
+            module, general, plain, SplitReduction(parts, parts), fma, is_quick=False
+        )
+        cut.emit_rest(name)
 
     return Template(name, define, general.parameters)
-
-
-def _emit_rest(
-    module: ModuleBuilder,
-    symbol: str,
-    kernel: LoopKernel,
-    schedule: LoopSchedule,
-    split: SplitReduction,
-    fma: bool,
-    *,
-    is_quick: bool,
-) -> None:
-    """Emit the function that combines the parts and runs what comes after the reduction."""
-    count, first = len(kernel.buffers), kernel.passes[0]
-    layout = PartialLayout.of(schedule, first, module.vector_bits)
-    f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
-    scratch = scratch_of(f, count)
-    body = LoopEmitter(f, emitter, kernel, schedule)
-    parts = emitter.index(split.count)
-    units = emitter.index(schedule.units)
-
-    def unit(number: Value, _: list[Value]) -> list[Value]:
-        def rest() -> None:
-            start = layout.load(f, layout.address(f, emitter, scratch, 0, number))
-
-            def add(part: Value, values: list[Value]) -> list[Value]:
-                more = layout.load(f, layout.address(f, emitter, scratch, part, number))
-                return _combine_all(emitter, first, values, more)
-
-            values = f.loop(1, parts, 1, start, add)
-            # Lanes are folded once, behind the last part: folding them is much code.
-            body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
-            for place, item in enumerate(kernel.passes[1:], 1):
-                body.one_pass(item, schedule.lanes[place])
-
-        return body.unit(number, rest)
-
-    f.loop(0, units, 1, [], unit)
-    f.ret()
 
 
 def _combine_all(
@@ -171,14 +130,10 @@ class PartialLayout:
         return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
 
     def address(
-        self,
-        f: FunctionBuilder,
-        emitter: ValueEmitter,
-        scratch: Value,
-        part: IndexValue,
-        unit: IndexValue,
+        self, emitter: ValueEmitter, scratch: Value, part: IndexValue, unit: IndexValue
     ) -> Value:
         """Return where the partial results of a part and unit start."""
+        f = emitter.f
         number = f.iadd(f.imul(part, emitter.index(self.units)), unit)
         return f.gep(scratch, f.imul(number, self.bytes))
 
@@ -204,55 +159,101 @@ def _stored(element: lt.Type) -> lt.Type:
     return lt.I8 if element is lt.I1 else element
 
 
-def _emit_parts(
-    module: ModuleBuilder,
-    symbol: str,
-    kernel: LoopKernel,
-    schedule: LoopSchedule,
-    split: SplitReduction,
-    layout: PartialLayout,
-    fma: bool,
-    *,
-    is_quick: bool,
-) -> None:
-    """Emit the function that computes part number `chunk` of every unit."""
-    count = len(kernel.buffers)
-    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
-    scratch = scratch_of(f, count)
-    parts = PartEmitter(f, emitter, kernel, schedule)
-    length = emitter.index(split.length)
-    low = f.imul(chunk, length)
-    high = f.imin(f.iadd(low, length), emitter.index(kernel.passes[0].axes[0].extent))
-    parts.bounds = (low, high)
-    parts.part_length = split.length
+@dataclass(frozen=True, slots=True)
+class _SplitKernel:
+    """A reduction that is cut into parts, and the module that gets its functions."""
 
-    units = emitter.index(schedule.units)
+    module: ModuleBuilder
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    split: SplitReduction
+    fma: bool
+    is_quick: bool
 
-    def unit(number: Value, _: list[Value]) -> list[Value]:
-        address = layout.address(f, emitter, scratch, chunk, number)
+    @property
+    def layout(self) -> PartialLayout:
+        """Where the partial results lie."""
+        return PartialLayout.of(self.schedule, self.kernel.passes[0], self.module.vector_bits)
 
-        def body() -> None:
-            parts.collected = []
-            parts.held = layout.load(f, address) if split.rows else None
-            parts.one_pass(kernel.passes[0], schedule.lanes[0])
-            layout.store(f, address, parts.collected)
+    def _open(self, symbol: str) -> tuple[FunctionBuilder, ValueEmitter, Value]:
+        kernel = self.kernel
+        return open_kernel(
+            self.module,
+            symbol,
+            len(kernel.buffers),
+            kernel.symbols,
+            self.fma,
+            is_quick=self.is_quick,
+        )
 
-        return parts.unit(number, body)
+    def emit_parts(self, symbol: str) -> None:
+        """Emit the function that computes part number `chunk` of every unit."""
+        kernel, schedule, split, layout = self.kernel, self.schedule, self.split, self.layout
+        f, emitter, chunk = self._open(symbol)
+        scratch = scratch_of(f, len(kernel.buffers))
+        parts = PartEmitter(emitter, kernel, schedule)
+        length = emitter.index(split.length)
+        low = f.imul(chunk, length)
+        high = f.imin(f.iadd(low, length), emitter.index(kernel.passes[0].axes[0].extent))
+        parts.bounds = (low, high)
+        parts.part_length = split.length
 
-    def begin(number: Value, _: list[Value]) -> None:
-        start = parts.initial(kernel.passes[0], schedule.lanes[0])
-        layout.store(f, layout.address(f, emitter, scratch, chunk, number), start)
+        units = emitter.index(schedule.units)
 
-    def rows(position: Value, _: list[Value]) -> None:
-        parts.bounds = (position, f.imin(f.iadd(position, split.rows), high))
+        def unit(number: Value, _: list[Value]) -> list[Value]:
+            address = layout.address(emitter, scratch, chunk, number)
+
+            def body() -> None:
+                parts.collected = []
+                parts.held = layout.load(f, address) if split.rows else None
+                parts.one_pass(kernel.passes[0], schedule.lanes[0])
+                layout.store(f, address, parts.collected)
+
+            return parts.unit(number, body)
+
+        def begin(number: Value, _: list[Value]) -> None:
+            start = parts.initial(kernel.passes[0], schedule.lanes[0])
+            layout.store(f, layout.address(emitter, scratch, chunk, number), start)
+
+        def rows(position: Value, _: list[Value]) -> None:
+            parts.bounds = (position, f.imin(f.iadd(position, split.rows), high))
+            f.loop(0, units, 1, [], unit)
+
+        if split.rows:
+            f.loop(0, units, 1, [], begin)
+            f.loop(low, high, split.rows, [], rows)
+        else:
+            f.loop(0, units, 1, [], unit)
+        f.ret()
+
+    def emit_rest(self, symbol: str) -> None:
+        """Emit the function that combines the parts and runs what comes after the reduction."""
+        kernel, schedule, layout = self.kernel, self.schedule, self.layout
+        first = kernel.passes[0]
+        f, emitter, _ = self._open(symbol)
+        scratch = scratch_of(f, len(kernel.buffers))
+        body = LoopEmitter(emitter, kernel, schedule)
+        parts = emitter.index(self.split.count)
+        units = emitter.index(schedule.units)
+
+        def unit(number: Value, _: list[Value]) -> list[Value]:
+            def rest() -> None:
+                start = layout.load(f, layout.address(emitter, scratch, 0, number))
+
+                def add(part: Value, values: list[Value]) -> list[Value]:
+                    more = layout.load(f, layout.address(emitter, scratch, part, number))
+                    return _combine_all(emitter, first, values, more)
+
+                values = f.loop(1, parts, 1, start, add)
+                # Lanes are folded once, behind the last part: folding them is much code.
+                body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
+                for place, item in enumerate(kernel.passes[1:], 1):
+                    body.one_pass(item, schedule.lanes[place])
+
+            return body.unit(number, rest)
+
         f.loop(0, units, 1, [], unit)
-
-    if split.rows:
-        f.loop(0, units, 1, [], begin)
-        f.loop(low, high, split.rows, [], rows)
-    else:
-        f.loop(0, units, 1, [], unit)
-    f.ret()
+        f.ret()
 
 
 class PartEmitter(LoopEmitter):
