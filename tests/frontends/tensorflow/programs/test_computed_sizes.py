@@ -126,6 +126,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "range by a step": lambda x: tf.range(2, 99, tf.size(x[x > 1]) + 1),
     "range down by a step": lambda x: tf.range(99, 2, -1 - tf.size(x[x > 1])),
     "partition": lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32) % 3, 3),
+    "partition of masks": lambda x: tf.dynamic_partition(
+        masks(x)[0], tf.cast(masks(x)[1], tf.int32) % 2, 2
+    ),
     "segments": lambda x: tf.math.segment_sum(x, tf.cast(tf.cumsum(x), tf.int32) // 7),
     "means of segments": lambda x: tf.math.segment_mean(
         tf.reshape(x, [-1, 3]), 2 * tf.cast(tf.cumsum(x[::3]), tf.int32) // 7
@@ -238,6 +241,7 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
     "select": lambda x, y: tf.where(x > 0, x, y),
     "split": lambda x, y: tf.split(x, [tf.size(y)]),
     "unstack": lambda x, y: [*tf.unstack(x, 3), y],
+    "partition": lambda x, y: tf.dynamic_partition(y, tf.cast(x, tf.int32) % 2, 2),
     "squeeze an axis": lambda x, y: tf.squeeze(y, 0),
 }
 

@@ -116,3 +116,17 @@ def test_vectorized_gradient_of_a_branch() -> None:
         return several(tf.constant([1.0, 2.0]))
 
     check(run)
+
+
+def test_branches_give_handles_of_different_things() -> None:
+    def program(x: Any) -> Any:
+        def optional(kind: Any) -> Any:
+            return tf.raw_ops.OptionalFromValue(components=[tf.constant(1, kind)])
+
+        return tf.cond(
+            x[0] > 0.0,
+            lambda: (x**2.0, optional(tf.int32)),
+            lambda: (x**3.0, optional(tf.float32)),
+        )[0]
+
+    check(lambda jit: tf.function(program, jit_compile=jit)(tf.constant(X)))

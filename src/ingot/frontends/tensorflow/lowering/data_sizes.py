@@ -15,6 +15,7 @@ from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_inside,
     assert_sorted,
+    dims_text,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_sizes, segments
@@ -71,7 +72,12 @@ def coordinates(b: TensorBuilder, flat: Instruction, dims: Sizes) -> list[Instru
 def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     b = op.b
     data, numbers = op.tensor(0), op.tensor(1)
-    rest = data.shape.dims[numbers.shape.rank :]
+    outer, rest = data.shape.dims[: numbers.shape.rank], data.shape.dims[numbers.shape.rank :]
+    if len(outer) != numbers.shape.rank or not all(map(b.same, outer, numbers.shape.dims)):
+        raise op.error(
+            "data.shape must start with partitions.shape, got data.shape = "
+            f"[{dims_text(data.shape.dims)}], partitions.shape = [{dims_text(numbers.shape.dims)}]"
+        )
     rows = b.reshape_to(data, (numbers.shape.size, *rest))
     flat = b.reshape_to(numbers, (numbers.shape.size,))
     parts = range(int(op.attribute("num_partitions")))
