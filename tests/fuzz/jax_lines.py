@@ -135,9 +135,10 @@ def whole(w: Writer) -> Variable | None:
     axis = w.axis(x.shape)
     text, shape = w.choose.choice(
         (
-            (f"jnp.argmax({x.name}, {axis})", without(x.shape, axis)),
-            (f"jnp.argmin({x.name}, {axis})", without(x.shape, axis)),
-            (f"jnp.argsort({x.name}, {axis})", x.shape),
+            # Rounded: numbers that a function brought together may differ by its rounding alone.
+            (f"jnp.argmax(jnp.round({x.name} * 64), {axis})", without(x.shape, axis)),
+            (f"jnp.argmin(jnp.round({x.name} * 64), {axis})", without(x.shape, axis)),
+            (f"jnp.argsort(jnp.round({x.name} * 64), {axis})", x.shape),
             (f"jnp.sum({x.name} > 0, {axis})", without(x.shape, axis)),
             (f"jnp.floor({x.name} * 4).astype(jnp.int32) % 5", x.shape),
             (f"lax.broadcasted_iota(jnp.int32, {x.shape}, {axis}) ^ 3", x.shape),
@@ -261,7 +262,7 @@ def loop(w: Writer) -> Variable | None:
          x.shape),
         (f"lax.scan(lambda c, i: ({f}_two(i, c), c * 2), {n}, jnp.arange({trips}.0))[1]", stacked),
         (f"lax.scan(lambda c, i: ({f}_two(i, c), None), {n}, jnp.arange({trips}.0))[0]", x.shape),
-        (f"lax.cond(jnp.sum({n}) > 0, {f}, lambda c: -c, {n})", x.shape),
+        (f"lax.cond(jnp.sum({n}) > 0.0371, {f}, lambda c: -c, {n})", x.shape),
         (f"lax.switch({trips}, [{f}, lambda c: c + 1, jnp.negative], {n})", x.shape),
         (f"jax.checkpoint({f})({n})", x.shape),
         (f"jax.grad(lambda c: jnp.sum({f}(c)))({n})", x.shape),

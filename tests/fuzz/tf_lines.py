@@ -116,9 +116,13 @@ def whole(w: Writer) -> Variable | None:
     axis = w.axis(x.shape)
     text, shape = w.choose.choice(
         (
-            (f"tf.argmax({x.name}, {axis}, output_type=tf.int32)", without(x.shape, axis)),
+            # Rounded: numbers that a function brought together may differ by its rounding alone.
+            (
+                f"tf.argmax(tf.round({x.name} * 64), {axis}, output_type=tf.int32)",
+                without(x.shape, axis),
+            ),
             # A zero's sign orders it (as in XLA), which TensorFlow's kernel does not see.
-            (f"tf.argsort(tf.abs({x.name}), {axis}, stable=True)", x.shape),
+            (f"tf.argsort(tf.abs(tf.round({x.name} * 64)), {axis}, stable=True)", x.shape),
             (f"tf.cast(tf.floor({x.name} * 4), tf.int32) % 5", x.shape),
             (f"tf.reduce_sum(tf.cast({x.name} > 0, tf.int32), {axis})", without(x.shape, axis)),
         )
