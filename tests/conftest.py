@@ -53,7 +53,7 @@ TEST_SHARE = {
     "frontends/jax/test_programs.py": 3,
     "frontends/tensorflow/clustering/test_programs.py": 3,
     "frontends/tensorflow/gradients/test_gradients.py": 2,
-    "frontends/tensorflow/keras/test_rows.py": 2,
+    "frontends/tensorflow/keras/test_rows.py": 30,
     "frontends/tensorflow/lowering/test_elementwise.py": 3,
     "frontends/tensorflow/programs/test_augmentation.py": 4,
     "frontends/tensorflow/programs/test_layers.py": 6,

@@ -19,23 +19,15 @@ from ingot.formats.hlo_text import parse
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.support.diagnostics import UnsupportedError
 
-pytestmark = pytest.mark.fast_share(2)
+pytestmark = pytest.mark.fast_share(12)
 
 OPS = Path(__file__).resolve().parents[1] / "ops"
 CASES = [case for path in sorted(OPS.glob("*.hlo")) for case in read_cases(path)]
 
-FAST_SHARE = 6
-"""One case in so many runs at each lower level in the fast suite."""
-
 RUNS = [
-    pytest.param(
-        case,
-        level,
-        id=f"{case.name}-{level}",
-        marks=() if number % FAST_SHARE == place else pytest.mark.slow,
-    )
-    for place, level in enumerate(host_levels()[1:])
-    for number, case in enumerate(CASES)
+    pytest.param(case, level, id=f"{case.name}-{level}")
+    for level in host_levels()[1:]
+    for case in CASES
 ]
 
 
