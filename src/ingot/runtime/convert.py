@@ -10,6 +10,8 @@ dtype object, C-contiguous, aligned, static dims equal.
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
@@ -43,6 +45,16 @@ def shape_text(name: str, dims: Dims) -> str:
 def array_text(array: Array) -> str:
     """Return `f32[4,3]` for an array; NumPy's own name for types that HLO lacks."""
     return shape_text(_NAMES.get(array.dtype, str(array.dtype)), array.shape)
+
+
+def array_at(address: int, sizes: Sequence[int], storage: np.dtype[Any]) -> Array:
+    """Return the dense row-major array at an address, which keeps nothing alive.
+
+    An empty one may have no address; it can be written even so.
+    """
+    count = math.prod(sizes) * storage.itemsize
+    memory: Any = (ctypes.c_uint8 * count).from_address(address) if count else bytearray()
+    return np.frombuffer(memory, storage).reshape(sizes)
 
 
 def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ingot.artifact.abi import OutputInfo, ParamInfo
+from ingot.runtime.convert import array_at
 from ingot.runtime.program import Program, storage_of
 from ingot.runtime.records import PROGRAM
 
@@ -59,15 +60,13 @@ def _arrays(rows: Sequence[ParamInfo | OutputInfo], pointers: int | None) -> lis
     if pointers is None or not rows:
         return []
     table = (ctypes.c_void_p * len(rows)).from_address(pointers)
-    return [_array(row, table[number]) for number, row in enumerate(rows)]
+    return [
+        array_at(address or 0, _sizes(row), storage_of(row.dtype))
+        for row, address in zip(rows, table, strict=True)
+    ]
 
 
-def _array(row: ParamInfo | OutputInfo, address: int | None) -> Array:
-    storage, sizes = storage_of(row.dtype), [size for size in row.dims if size is not None]
+def _sizes(row: ParamInfo | OutputInfo) -> list[int]:
+    sizes = [size for size in row.dims if size is not None]
     assert len(sizes) == len(row.dims), "all sizes are known"
-    count = int(np.prod(sizes, dtype=np.int64)) * storage.itemsize
-    if address is None or count == 0:
-        return np.empty(sizes, storage)
-    memory: Any = (ctypes.c_uint8 * count).from_address(address)
-    flat: Array = np.frombuffer(memory, storage)
-    return flat.reshape(sizes)
+    return sizes

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.shape import Shape
+from ingot.runtime.convert import array_at
 from ingot.runtime.foreign.attributes import parse_attributes, plain_values
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import CALL_FRAME
@@ -125,11 +126,7 @@ def _view(shape: Shape, data: int, dims: int) -> Array:
     rank = shape.rank
     sizes = tuple((ctypes.c_int64 * rank).from_address(dims)) if rank else ()
     order = shape.layout.minor_to_major if shape.layout is not None else tuple(range(rank))[::-1]
-    count = int(np.prod(sizes, dtype=np.int64)) * shape.dtype.bytes
-    # An empty buffer may have no address; results are written even so.
-    block: Any = (ctypes.c_uint8 * count).from_address(data) if count else bytearray()
-    flat: Array = np.frombuffer(block, shape.dtype.numpy)
-    lying = flat.reshape(physical_dims(sizes, order))
+    lying = array_at(data, physical_dims(sizes, order), shape.dtype.numpy)
     return np.transpose(lying, logical_dims(range(rank), order))
 
 
