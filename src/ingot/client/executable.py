@@ -254,6 +254,7 @@ class Executable:
         """Every kernel call, in the order in which they run."""
         if self._kernels is None:
             self._kernels = self._compiled.kernel_rows()
+            self.module.drop_analyses()
         return self._kernels
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ingot.hlo.dim import Dim
 from ingot.passes.buffers.buffer_table import BufferAssignment, Temp
-from ingot.passes.buffers.contents import Contents, contents, peak_bytes
+from ingot.passes.buffers.contents import Contents, buffer_usage
 from ingot.support.text import format_bytes
 
 _RULE = "-" * 80
@@ -25,11 +25,12 @@ def memory_usage_report(assignment: BufferAssignment) -> str:
 
 
 def _lines(assignment: BufferAssignment) -> Iterator[str]:
+    usage = buffer_usage(assignment)
     numbered = list(enumerate(assignment.allocations))
     known = [(n, one, one.size) for n, one in numbered if isinstance(one.size, int)]
     total = sum(size for _, _, size in known)
     yield f"Total bytes used: {total} ({format_bytes(total)})"
-    yield f"Most bytes of temporaries that are live at once: {peak_bytes(assignment)}"
+    yield f"Most bytes of temporaries that are live at once: {usage.peak_bytes}"
     yield ""
     yield "Allocations sorted by size:"
     yield ""
@@ -50,7 +51,7 @@ def _lines(assignment: BufferAssignment) -> Iterator[str]:
     yield ""
     yield "Values of the temporary arena sorted by size:"
     yield _RULE
-    held = [one for one in contents(assignment) if isinstance(one.slice.allocation, Temp)]
+    held = [one for one in usage.buffers if isinstance(one.slice.allocation, Temp)]
     for one in sorted(held, key=_order):
         yield f"{_size_text(one.slice.size):>10}; {_values_text(one)}"
 

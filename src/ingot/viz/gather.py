@@ -28,7 +28,7 @@ from ingot.support.timing import Phase
 from ingot.viz.code import KernelTexts
 from ingot.viz.execution import last_execution, runs_of, shortest_times
 from ingot.viz.flow import feeds_of
-from ingot.viz.memory import buffers_of, live_bytes
+from ingot.viz.memory import live_bytes, made_buffers, rows_of
 from ingot.viz.report import (
     FusionReport,
     KernelReport,
@@ -81,10 +81,13 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
     module, notes = executable.module, executable.notes
     runs = [] if profile is None else runs_of(profile, executable)
     found = sites(module)[: len(executable.kernels)]
-    kernels = _kernels(executable, found, shortest_times(runs))
+    position = analyze_liveness(module).position
+    positions = [position[item] for item in found]
+    feeds = feeds_of(module, found, position)
+    buffers = made_buffers(executable.assignment)
+    live = live_bytes(buffers, positions)
+    kernels = _kernels(executable, found, shortest_times(runs), feeds, live)
     memory = executable.memory_analysis()
-    liveness = analyze_liveness(module)
-    buffers = buffers_of(executable.assignment, [liveness.position[item] for item in found])
     names = _by_name(kernels)
     report = ProgramReport(
         name=module.name,
@@ -96,7 +99,7 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
         lines=_lines(kernels),
         fusions=tuple(_fusion(item, names) for item in notes.remarks if isinstance(item, Decision)),
         rewrites=tuple(RewriteReport(f.rule, f.place, f.before, f.after) for f in notes.log),
-        buffers=buffers,
+        buffers=rows_of(buffers, positions),
         phases=_phases(executable.timer.root),
         passes=_passes(executable),
         memory={row.name: size_of(getattr(memory, row.name)) for row in fields(memory)},
@@ -109,12 +112,12 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
 
 
 def _kernels(
-    executable: Executable, found: Sequence[Instruction], times: dict[str, float]
+    executable: Executable,
+    found: Sequence[Instruction],
+    times: dict[str, float],
+    feeds: Sequence[tuple[int, ...]],
+    live: Sequence[int],
 ) -> tuple[KernelReport, ...]:
-    module = executable.module
-    liveness = analyze_liveness(module)
-    feeds = feeds_of(module, found, liveness.position)
-    live = live_bytes(executable.assignment, [liveness.position[item] for item in found])
     texts = KernelTexts(executable)
     return tuple(
         KernelReport(

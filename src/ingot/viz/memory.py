@@ -10,16 +10,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ingot.passes.buffers.buffer_table import BufferAssignment, Output, Temp
-from ingot.passes.buffers.contents import Contents, contents
+from ingot.passes.buffers.contents import Contents, buffer_usage
 from ingot.viz.report import BufferReport
 
 
-def live_bytes(assignment: BufferAssignment, positions: Sequence[int]) -> list[int]:
-    """Return the bytes of temporaries and results that are live at each position."""
+def made_buffers(assignment: BufferAssignment) -> list[Contents]:
+    """Return the buffers that a call makes: temporaries and results."""
+    kinds = (Temp, Output)
+    return [
+        one for one in buffer_usage(assignment).buffers if isinstance(one.slice.allocation, kinds)
+    ]
+
+
+def live_bytes(buffers: Sequence[Contents], positions: Sequence[int]) -> list[int]:
+    """Return the bytes of `buffers` that are live at each position."""
     changes = [0] * (len(positions) + 1)
     order = sorted(range(len(positions)), key=positions.__getitem__)
     line = [positions[number] for number in order]
-    for one in _made(assignment):
+    for one in buffers:
         size = one.slice.size
         if isinstance(size, int):
             changes[bisect_left(line, one.first)] += size
@@ -31,8 +39,8 @@ def live_bytes(assignment: BufferAssignment, positions: Sequence[int]) -> list[i
     return found
 
 
-def buffers_of(assignment: BufferAssignment, positions: Sequence[int]) -> tuple[BufferReport, ...]:
-    """Return the buffers that a call makes, the largest first."""
+def rows_of(buffers: Sequence[Contents], positions: Sequence[int]) -> tuple[BufferReport, ...]:
+    """Return `buffers` as the report shows them, the largest first."""
     line = sorted(positions)
     rows = [
         BufferReport(
@@ -42,11 +50,6 @@ def buffers_of(assignment: BufferAssignment, positions: Sequence[int]) -> tuple[
             first=bisect_left(line, one.first),
             last=bisect_right(line, one.last) - 1,
         )
-        for one in _made(assignment)
+        for one in buffers
     ]
     return tuple(sorted(rows, key=lambda row: -row.size if isinstance(row.size, int) else 0))
-
-
-def _made(assignment: BufferAssignment) -> list[Contents]:
-    kinds = (Temp, Output)
-    return [one for one in contents(assignment) if isinstance(one.slice.allocation, kinds)]

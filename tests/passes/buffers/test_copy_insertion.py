@@ -20,7 +20,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.passes.buffers.assignment import Output, Parameter, Temp, assign_buffers
-from ingot.passes.buffers.contents import contents
+from ingot.passes.buffers.contents import buffer_usage
 from ingot.support.diagnostics import InternalError
 
 X = np.arange(8, dtype=np.float32)
@@ -312,7 +312,7 @@ def test_copies_that_a_module_came_with_are_dropped() -> None:
     module = Module.of("copies", b.build(b.copy(b.negate(b.copy(x)))))
     assignment = check(module, [X])
     assert copies(module.entry) == 0
-    assert not any(isinstance(s.slice.allocation, Temp) for s in contents(assignment))
+    assert not any(isinstance(s.slice.allocation, Temp) for s in buffer_usage(assignment).buffers)
 
 
 def test_inserting_twice_changes_nothing() -> None:

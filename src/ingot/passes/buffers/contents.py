@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ingot.analysis.aliasing import Path, Value
-from ingot.analysis.liveness import FOREVER, Liveness, call_levels
+from ingot.analysis.liveness import FOREVER, call_levels
 from ingot.hlo.computation import Computation
 from ingot.passes.buffers.buffer_table import Allocation, BufferAssignment, Slice, Temp
-from ingot.passes.buffers.coalesce import Classes, shared_buffers
+from ingot.passes.buffers.coalesce import shared_buffers
 from ingot.support.records import record
 
 
@@ -38,15 +38,26 @@ class Contents:
     last: int
 
 
-def contents(assignment: BufferAssignment) -> tuple[Contents, ...]:
-    """Return every buffer with its values."""
-    liveness, classes = shared_buffers(assignment.aliasing.module)
-    return tuple(_contents(assignment, liveness, classes))
+@record
+class BufferUsage:
+    """What a program's memory is used for.
+
+    Attributes:
+        buffers: every buffer with its values.
+        peak_bytes: most bytes of the arena that are live at once (symbolic buffers left out).
+    """
+
+    buffers: tuple[Contents, ...]
+    peak_bytes: int
 
 
-def _contents(
-    assignment: BufferAssignment, liveness: Liveness, classes: Classes
-) -> Iterator[Contents]:
+def buffer_usage(assignment: BufferAssignment) -> BufferUsage:
+    """Return what lives in each buffer; the module keeps nothing of the analysis."""
+    module = assignment.aliasing.module
+    liveness, classes = shared_buffers(module)
+    module.drop_analyses()
+    rows: list[Contents] = []
+    temps: dict[Computation, list[tuple[int, int, int]]] = {}
     for representative in classes.representatives:
         members = sorted(
             classes.members(representative),
@@ -54,30 +65,21 @@ def _contents(
         )
         first, last = classes.hull(representative)
         end = liveness.end if last >= FOREVER else last // 2
-        where = _slice(assignment, members)
-        yield Contents(where, tuple(members), first // 2, end)
+        where, size = _slice(assignment, members), representative.shape.bytes
+        rows.append(Contents(where, tuple(members), first // 2, end))
+        if isinstance(where.allocation, Temp) and isinstance(size, int):
+            function = liveness.function_of(representative)
+            temps.setdefault(function, []).append((first, last, size))
+    peaks: dict[int, int] = {}
+    for function, level in call_levels(liveness).items():
+        peaks[level] = max(peaks.get(level, 0), _peak(temps.get(function, ())))
+    return BufferUsage(tuple(rows), sum(peaks.values()))
 
 
 def _slice(assignment: BufferAssignment, members: Iterable[Value]) -> Slice:
     """Return where a class is: with each output in it is the value that becomes the output."""
     made = next(value for value in members if value.kind != "output")
     return assignment.slices[assignment.aliasing.values[made.number]]
-
-
-def peak_bytes(assignment: BufferAssignment) -> int:
-    """Return the most bytes of the arena that are live at once (symbolic buffers left out)."""
-    liveness, classes = shared_buffers(assignment.aliasing.module)
-    temps: dict[Computation, list[tuple[int, int, int]]] = {}
-    for representative in classes.representatives:
-        size = representative.shape.bytes
-        where = _slice(assignment, classes.members(representative))
-        if isinstance(where.allocation, Temp) and isinstance(size, int):
-            function = liveness.function_of(representative)
-            temps.setdefault(function, []).append((*classes.hull(representative), size))
-    peaks: dict[int, int] = {}
-    for function, level in call_levels(liveness).items():
-        peaks[level] = max(peaks.get(level, 0), _peak(temps.get(function, ())))
-    return sum(peaks.values())
 
 
 def _peak(live: Iterable[tuple[int, int, int]]) -> int:
@@ -98,8 +100,9 @@ def assignment_text(assignment: BufferAssignment) -> str:
 
 
 def _lines(assignment: BufferAssignment) -> Iterator[str]:
+    usage = buffer_usage(assignment)
     by_allocation: dict[Allocation, list[Contents]] = {a: [] for a in assignment.allocations}
-    for one in contents(assignment):
+    for one in usage.buffers:
         by_allocation[one.slice.allocation].append(one)
     yield "BufferAssignment:"
     for number, (allocation, held) in enumerate(by_allocation.items()):
@@ -111,7 +114,7 @@ def _lines(assignment: BufferAssignment) -> Iterator[str]:
                     f" {value.shape} ({value.kind})"
                     f" (size={one.slice.size},offset={one.slice.offset})"
                 )
-    yield f"Total temp bytes: {assignment.arena_bytes}, peak live: {peak_bytes(assignment)}"
+    yield f"Total temp bytes: {assignment.arena_bytes}, peak live: {usage.peak_bytes}"
 
 
 def _path_text(path: Path) -> str:
