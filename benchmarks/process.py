@@ -111,9 +111,13 @@ def _serve(
 
 
 def take_cpus(threads: int) -> None:
-    """Let this process use so many CPUs: libraries that start after it see no more."""
+    """Let this process use so many CPUs: libraries that start after it see no more.
+
+    Threads that libraries have started before (OpenBLAS's, when NumPy was imported) share them.
+    """
     cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cpus[-threads:])
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), cpus[-threads:])
     os.environ.pop("INGOT_NUM_THREADS", None)
 
 

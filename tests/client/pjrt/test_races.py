@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_delete_while_others_run_and_read(program: str) -> None:
     executable = host.compile(client, program)
     before = allocator_statistics()
     deleted = 0
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         x, event = host.put(client, X)
         host.wait(event)
 
@@ -80,7 +81,11 @@ def test_delete_while_others_run_and_read(program: str) -> None:
             except PjrtError as error:
                 expect_deleted(error)
 
-        at_once(execute, read, lambda x=x: host.call("Buffer_Delete", buffer=x))
+        def delete(x: int = x, delay: float = number % 4 * 2e-4) -> None:
+            time.sleep(delay)  # Without, it would be first every time on some machines.
+            host.call("Buffer_Delete", buffer=x)
+
+        at_once(execute, read, delete)
         host.call("Buffer_Destroy", buffer=x)
     after = allocator_statistics()
     assert after.allocations - after.frees == before.allocations - before.frees

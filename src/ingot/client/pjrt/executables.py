@@ -43,7 +43,7 @@ from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 
-_INLINE_WORK = 1 << 17
+_INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
 the call: waking a worker takes about as long."""
 _CALL_WORK = 32

@@ -29,6 +29,7 @@ from ingot.client.pjrt.emit import (
     when,
 )
 from ingot.client.pjrt.hot_events import EventFunctions, is_done, static_event
+from ingot.client.pjrt.hot_waits import emit_note_wait
 from ingot.client.pjrt.records import BUFFER, EVENT, GONE, STORAGE, STORAGE_HEADER_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
@@ -300,6 +301,7 @@ def _emit_ready_event(
     deleted = static_event(module, "deleted_event", functions.deleted.text)
     slot = Slot(module, "PJRT_Buffer_ReadyEvent")
     f, buffer = slot.f, slot.get("buffer")
+    emit_note_wait(f, BUFFER.load(f, buffer, "device"))
     storage = f.call(functions.use, [buffer])
 
     def of_storage() -> list[Value]:

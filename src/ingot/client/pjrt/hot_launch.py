@@ -2,10 +2,12 @@
 """One execution on one device as machine code: `ingot_pjrt_launch`.
 
 Check arguments, donate, allocate outputs, run or queue. The slot Execute calls it, and so does
-Python for each device of an execution on several. A short program whose inputs are there runs in
-the call; a longer one becomes a job of the device's worker, its outputs are allocated at once and
-ready later. Invariant: an argument that is donated has no storage afterwards, whether or not an
-output could take it over; nothing has changed if an error is returned before the program ran.
+Python for each device of an execution on several. A program whose inputs are there runs in the call
+if it is short, or if the host is expected to wait for it (`hot_waits`); any other becomes a job of
+the device's worker, its outputs are allocated at once and ready later.
+
+Invariant: an argument that is donated has no storage afterwards, whether or not an output could
+take it over; nothing has changed if an error is returned before the program ran.
 
 Source: donation as XLA's CPU client does it: memory that a host view shows is not donated, and host
 memory that is used in place is copied.
@@ -34,6 +36,7 @@ from ingot.client.pjrt.hot_buffers import (
 from ingot.client.pjrt.hot_donation import emit_mark
 from ingot.client.pjrt.hot_events import EventFunctions
 from ingot.client.pjrt.hot_queue import label_job
+from ingot.client.pjrt.hot_waits import emit_clock, emit_note_launch, emit_note_return
 from ingot.client.pjrt.hot_worker import WorkerFunctions, load_data
 from ingot.client.pjrt.records import (
     ARGUMENT,
@@ -43,6 +46,7 @@ from ingot.client.pjrt.records import (
     INLINE,
     JOB,
     OUTPUT,
+    QUEUED,
     STORAGE,
 )
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -102,17 +106,21 @@ class Launch:
     def emit(self) -> FunctionRef:
         """Write the whole function."""
         f = self.f
+        begin = emit_clock(f)
         ready = self.read_arguments()
         donates = f.icmp("ne", EXECUTABLE.load(f, self.executable, "donates"), f.const(I8, 0))
         when(f, donates, self.check_donations)
         idle = self.is_idle()
         f.loop(0, self.num_outputs, 1, [], lambda index, _: self.make_output(index, donates))
         self.give_buffers()
-        short = f.icmp("eq", self.given["mode"], f.const(I32, INLINE))
+        mode = self.given["mode"]
+        awaited = emit_note_launch(f, self.executable, self.given["device"])
+        short = f.icmp("eq", mode, f.const(I32, INLINE))
         # A donated memory may still be read by a job that was queued before.
-        safe = f.or_(f.xor(donates, f.as_condition(True)), idle)
-        now = f.and_(f.and_(short, ready), safe)
-        (event,) = f.if_(now, self.run, self.queue, likely=True)
+        short = f.and_(short, f.or_(f.xor(donates, f.as_condition(True)), idle))
+        long = f.icmp("eq", mode, f.const(I32, QUEUED))
+        here = f.or_(short, f.and_(f.and_(long, awaited), idle))
+        (event,) = f.if_(f.and_(here, ready), self.run, self.queue, likely=True)
         when(f, donates, self.take_donations)
         self.end_inputs(self.num_inputs)
         complete = self.given["complete"]
@@ -123,6 +131,7 @@ class Launch:
 
         unless_null(f, complete, tell)
         f.call(self.events.release, [event])
+        emit_note_return(f, self.given["device"], begin)
         f.ret(zero(PTR))
         return f.reference
 

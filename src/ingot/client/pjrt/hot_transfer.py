@@ -22,6 +22,7 @@ from ingot.client.pjrt.emit import (
 )
 from ingot.client.pjrt.hot_buffers import BufferFunctions, is_ready, pending_event, use_or_error
 from ingot.client.pjrt.hot_events import EventFunctions
+from ingot.client.pjrt.hot_waits import emit_note_wait
 from ingot.client.pjrt.hot_worker import WorkerFunctions
 from ingot.client.pjrt.records import BUFFER, DEVICE, JOB, MEMORY, STORAGE
 from ingot.hlo.dtype import DTYPES
@@ -288,6 +289,7 @@ def _copy_to_host(
     f = slot.f
     storage = use_or_error(slot, buffers, buffer)
     device = BUFFER.load(f, buffer, "device")
+    emit_note_wait(f, device)
     event = f.call(copy, [device, storage, *part, zero(PTR)])
     f.call(buffers.unuse, [buffer])
     slot.set("event", event)

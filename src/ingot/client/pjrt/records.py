@@ -127,6 +127,9 @@ DEVICE = Record(
     Field("running", "ptr", note="IngotPjrtJob that the worker runs now, or null"),
     Field("unfinished", "i64", note="jobs in the queue or running"),
     Field("started", "i32", note="1 once the worker exists"),
+    Field("launches", "i64", own_line=True, note="executions so far"),
+    Field("waited", "i64", note="bit k: the host waited at once for the k-th last of them"),
+    Field("deadline", "i64", note="cycle until which asking for a result is at once"),
 )
 
 MEMORY = Record(
@@ -169,6 +172,8 @@ EXECUTABLE = Record(
     Field("donates", "i8", note="whether any argument may be donated"),
     Field("deleted", "i8"),
     Field("mode", "i32", note="INLINE, QUEUED, MANY or PATIENT"),
+    Field("last_launch", "i64", note="its last execution, by the device's `launches`"),
+    Field("waits", "i64", note="executions in a row for which the host waited at once"),
     Field("num_replicas", "i64"),
     Field("num_partitions", "i64"),
     Field("code_bytes", "i64"),
@@ -185,7 +190,7 @@ EXECUTABLE = Record(
 INLINE = 0
 """Runs in the call of Execute."""
 QUEUED = 1
-"""Runs on the device's worker, because it takes longer than the hand-over."""
+"""Runs on the device's worker, unless the host waits for it anyway (`hot_waits`)."""
 MANY = 2
 """Runs on several devices at once; Python gives each worker its part."""
 PATIENT = 3

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a long program runs: in the call if the host waits for it anyway, else on the worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.client.pjrt.host import Host, balanced
+
+from ingot.client.pjrt.records import DEVICE
+
+pytest.importorskip("jaxlib", reason="it reads MLIR")
+
+LONG = """
+func.func @main(%x: tensor<4096xf32>) -> tensor<4096xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %rounds = stablehlo.constant dense<12000> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<4096xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %rounds : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %z = stablehlo.cosine %y : tensor<4096xf32>
+      stablehlo.return %next, %z : tensor<i32>, tensor<4096xf32>
+    }
+  return %0#1 : tensor<4096xf32>
+}
+"""
+"""Some 50 ms, which few delays of a busy machine come to."""
+
+X = np.ones(4096, np.float32)
+
+
+class World:
+    """A client with a long program."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.client = self.host.client()
+        self.device = self.host.device(self.client)
+        self.program = self.host.compile(self.client, LONG)
+        self.x, event = self.host.put(self.client, X)
+        self.host.wait(event)
+
+    def run(self, program: int = 0) -> bool:
+        """Execute, ask for the result at once, wait; return whether it was there at once."""
+        (y,) = self.host.execute(program or self.program, [self.x], 1)
+        there = self.ask(y)
+        self.host.call("Buffer_Destroy", buffer=y)
+        return there
+
+    def ask(self, y: int) -> bool:
+        """Ask for a buffer and wait; return whether it was there."""
+        event = self.host.call("Buffer_ReadyEvent", buffer=y).event
+        there = bool(self.host.call("Event_IsReady", event=event).is_ready)
+        self.host.wait(event)
+        self._rest()
+        return there
+
+    def _rest(self) -> None:
+        """Wait until the worker has put its job away: results are there a little sooner."""
+        while DEVICE.read(self.device, "unfinished"):
+            time.sleep(1e-4)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    with balanced(made.device):
+        yield made
+
+
+def waits_at_once(world: World, program: int = 0) -> bool:
+    """Return whether one of some executions that are waited for ran in the call.
+
+    A host that is held up between two calls did not ask at once, which one try must not decide.
+    """
+    return any(world.run(program) for _ in range(12))
+
+
+def test_the_host_waits_each_time(world: World) -> None:
+    assert not world.run()
+    assert waits_at_once(world)
+
+
+def test_the_host_goes_on(world: World) -> None:
+    assert waits_at_once(world)
+    first = world.host.execute(world.program, [world.x], 1)
+    second = world.host.execute(world.program, [world.x], 1)  # Nobody asked for the first.
+    assert not world.ask(second[0])
+    for buffer in (*first, *second):
+        world.host.call("Buffer_Destroy", buffer=buffer)
+
+
+def test_the_host_does_something_else_first(world: World) -> None:
+    assert waits_at_once(world)
+    (y,) = world.host.execute(world.program, [world.x], 1)
+    time.sleep(0.01)
+    world.ask(y)
+    world.host.call("Buffer_Destroy", buffer=y)
+    assert not world.run()
+
+
+def test_several_programs_in_turn(world: World) -> None:
+    other = world.host.compile(world.client, LONG.replace("cosine", "sine"))
+    found = [(world.run(), world.run(other)) for _ in range(8)]
+    assert any(first and second for first, second in found)
+    world.host.call("LoadedExecutable_Destroy", executable=other)
