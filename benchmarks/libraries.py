@@ -272,7 +272,7 @@ def main() -> int:
                 parts += [f"## {title}", as_markdown(cells)]
         for worker in crew.values():
             worker.close()
-    if options.write and not failed:
+    if options.write and not failed and not options.names:
         RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return 1 if failed else 0
 

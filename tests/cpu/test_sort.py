@@ -12,6 +12,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.kernel import expr as ex
+from ingot.kernel.sort.keys import one_zero_one_nan, shared_keys, total_order
+from ingot.kernel.sort.sort import PART
 
 pytestmark = pytest.mark.fast_share(4)
 
@@ -160,3 +163,61 @@ def test_orders_of_several_keys_have_code_of_their_own() -> None:
     found = executable(first, second)
     np.testing.assert_array_equal(found[0], first[places])
     np.testing.assert_array_equal(found[1], second[places])
+
+
+ROW = (1, 5, 64, 65, 127, 129, 1000, 2 * PART + 77)
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_signed_zeros_and_nans_keep_their_order_in_sorts_of_jax(
+    element: str, direction: str
+) -> None:
+    """Keys that take zeros for one number and NaNs for one: elements come out in their order."""
+    dtype = Shape.array(element, ()).dtype
+    whole = np.int32 if element == "f32" else np.int64
+    key = total_order(one_zero_one_nan(ex.argument(0, dtype)))
+    assert shared_keys(key, dtype) == (0, int(np.asarray(np.nan, dtype.numpy).view(whole)))
+    for length in ROW:
+        values = np.random.default_rng(length).normal(size=length).astype(dtype.numpy)
+        values[::5], values[1::7], values[2::11], values[3::13] = 0, -0.0, np.nan, -np.nan
+        module = _jax_sort(element, length, direction)
+        found = ingot.compile(module)(values)
+        keys = np.where(np.isnan(values), np.inf, values)
+        nan = np.isnan(values)
+        order = np.lexsort((np.arange(length), keys if direction == "LT" else -keys, nan))
+        order = order if direction == "LT" else np.roll(order, int(nan.sum()))
+        np.testing.assert_array_equal(found.view(whole), values[order].view(whole))
+
+
+def _jax_sort(element: str, length: int, direction: str) -> Module:
+    """Return a sort by a comparator as JAX writes it."""
+    b = Builder("comes_first")
+    zero, nan = (b.constant(value, element) for value in (0.0, np.nan))
+    sides = [b.parameter(number, f"{element}[]") for number in (0, 1)]
+    one = [b.select(b.compare(x, zero, direction="EQ"), zero, x) for x in sides]
+    keys = [
+        b.select(b.compare(x, x, direction="NE"), nan, y) for x, y in zip(sides, one, strict=True)
+    ]
+    order = b.build(b.compare(*keys, direction=direction, type="TOTALORDER"))
+    build = Builder("main")
+    operand = build.parameter(0, f"{element}[{length}]")
+    root = build.sort(operand, dimensions=(0,), is_stable=True, to_apply=order)
+    return Module.of("sorted", build.build(root))
+
+
+@pytest.mark.parametrize("element", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "bf16", "f64"])
+def test_keys_alone(element: str) -> None:
+    """Elements of every type come back from their keys, bit for bit, along any dimension."""
+    dtype = Shape.array(element, ()).dtype
+    kind = "TOTALORDER" if dtype.is_float else ""
+    for shape in ((131,), (7, 200), (33, 3), (2, 70, 5)):
+        dimension = len(shape) // 2
+        text = f"{element}[{','.join(map(str, shape))}]"
+        module = _sort((text,), dimension, kind)
+        size = np.dtype(dtype.numpy).itemsize
+        bits = np.random.default_rng(len(shape)).integers(0, 256, (*shape, size)).astype(np.uint8)
+        values = bits.view(dtype.numpy)[..., 0]
+        found, wanted = ingot.compile(module)(values), evaluate(module, [values])
+        found, wanted = np.ascontiguousarray(found), np.ascontiguousarray(wanted)
+        np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))

@@ -24,6 +24,7 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.kernel.rewrite import substitute
+from ingot.kernel.sort.keys import RecordKind, shared_keys
 
 MAX_CHUNKS = 32
 """Chunks at most: each has scratch for a row of its own."""
@@ -39,8 +40,9 @@ MAX_PARTS = 16
 LEVELS = (MAX_PARTS - 1).bit_length()
 """How often parts are merged, at most."""
 
-LINE = 64
-"""A part is so many elements, or a multiple: no two parts share a line of the cache."""
+BLOCK = 128
+"""A part is so many elements, or a multiple: no two parts share a line of the cache, and blocks
+that are sorted in the widest registers fill it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
     few = dim.floordiv(MAX_PARTS, dim.maximum(rows, 1))
     parts = dim.maximum(dim.minimum(dim.floordiv(length, PART), few), 1)
-    part = dim.floordiv(length + (parts * LINE - 1), parts * LINE) * LINE
+    part = dim.floordiv(length + (parts * BLOCK - 1), parts * BLOCK) * BLOCK
     return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
 
 
@@ -139,20 +141,31 @@ class KeyedForm:
         key: what is compared, of argument 0; an integer, a truth value, a float in total order.
         descending: whether greater keys come first.
         elements: element types of the operands; the first holds the keys.
-        words: 64-bit words of a record: 1 where key and position share it.
+        record: what is sorted for each element.
     """
 
     key: Expr
     descending: bool
     elements: tuple[DType, ...]
-    words: int
+    record: RecordKind
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
         buffers = tuple(Buffer(element, 1, False) for element in self.elements)
         kernel = SortKernel(1, 1, 1, self.key, buffers, tuple(range(len(buffers))))
-        return f"{fingerprint(kernel)}_{'down' if self.descending else 'up'}{self.words}"
+        return f"{fingerprint(kernel)}_{'down' if self.descending else 'up'}_{self.record.value}"
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether elements follow from their keys, but for `shared_keys`."""
+        return shared_keys(self.key, self.elements[0]) is not None
+
+    @property
+    def shared_keys(self) -> tuple[int, ...]:
+        """The keys that several elements have, as they are sorted."""
+        found = shared_keys(self.key, self.elements[0]) or ()
+        return tuple(~key for key in found) if self.descending else found
 
 
 def keyed_form(kernel: SortKernel) -> KeyedForm | str:
@@ -170,9 +183,15 @@ def keyed_form(kernel: SortKernel) -> KeyedForm | str:
         return "its comparator does not compare one simple key of the first operand"
     if left.dtype.is_float and compare.payload.type != "TOTALORDER":
         return "its order of floats is partial"
+    return KeyedForm(left, descending, kernel.elements, _record_of(kernel, left))
+
+
+def _record_of(kernel: SortKernel, key: Expr) -> RecordKind:
+    is_short = key.dtype.bits <= 32
+    if len(kernel.elements) == 1 and shared_keys(key, kernel.elements[0]) is not None:
+        return RecordKind.KEY_32 if is_short else RecordKind.KEY_64
     has_room = isinstance(kernel.length, int) and kernel.length < MAX_POSITION
-    words = 1 if left.dtype.bits <= 32 and has_room else 2
-    return KeyedForm(left, descending, kernel.elements, words)
+    return RecordKind.WORD if is_short and has_room else RecordKind.PAIR
 
 
 def _is_key(key: Expr, given: Expr) -> bool:

@@ -102,20 +102,28 @@ class _ComparedRows(RowSorter):
         super().__init__(f, emitter, numbers, [memory_type(item) for item in kernel.elements])
         self.kernel = kernel
 
-    def read(self, where: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Copy an element of every operand."""
+    def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        """Copy the elements of every operand."""
         f = self.f
-        for area, buffer, type_ in zip(areas, self.kernel.operands, self.types, strict=True):
-            value = f.load(type_, f.gep(self.emitter.buffers[buffer], where, type_))
-            f.store(value, f.gep(area, place, type_))
 
-    def write(self, start: IndexValue, where: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Copy an element of every operand."""
+        def one(where: IndexValue, place: Value) -> None:
+            for area, buffer, type_ in zip(areas, self.kernel.operands, self.types, strict=True):
+                value = f.load(type_, f.gep(self.emitter.buffers[buffer], where, type_))
+                f.store(value, f.gep(area, place, type_))
+
+        self.places(row, low, high, one)
+
+    def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        """Copy the elements of every operand."""
         f, kernel = self.f, self.kernel
         first = len(kernel.buffers) - len(kernel.operands)
-        for number, (area, type_) in enumerate(zip(areas, self.types, strict=True), first):
-            value = f.load(type_, f.gep(area, place, type_))
-            f.store(value, f.gep(self.emitter.buffers[number], where, type_))
+
+        def one(where: IndexValue, place: Value) -> None:
+            for number, (area, type_) in enumerate(zip(areas, self.types, strict=True), first):
+                value = f.load(type_, f.gep(area, place, type_))
+                f.store(value, f.gep(self.emitter.buffers[number], where, type_))
+
+        self.places(row, low, high, one)
 
     def comes_before(self, left: list[Value], right: list[Value]) -> Value:
         """Emit the comparator on elements as they lie in memory."""

@@ -51,6 +51,11 @@ class MergeSorter:
     is_order: bool = False
     span: IndexValue | None = None
 
+    @property
+    def run(self) -> int:
+        """Elements of the runs that are merged."""
+        return RUN
+
     def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
         """Sort what lies in `here`; return the areas that it lies in then: these or `there`."""
         self._sort_runs(here)
@@ -122,7 +127,7 @@ class MergeSorter:
     def _merge_runs(self, here: list[Value], there: list[Value]) -> list[Value]:
         """Merge runs until there is one; return the areas that it lies in."""
         f, count = self.f, len(here)
-        if isinstance(self.length, int) and self.length <= RUN:
+        if isinstance(self.length, int) and self.length <= self.run:
             return here
 
         def goes_on(values: list[Value]) -> Value:
@@ -131,23 +136,31 @@ class MergeSorter:
 
         def level(values: list[Value]) -> list[Value]:
             width, source, target = values[0], values[1 : count + 1], values[count + 1 :]
-            double = f.as_value(f.imul(width, 2))
-            whole: IndexValue = 0
-            if self.is_order:
-                whole = f.imul(f.idiv(self.length, double), double)
-                both_ends = self._merge_whole
-                f.loop(0, whole, double, [], lambda low, _: both_ends(source, target, low, width))
-            f.loop(
-                whole,
-                self.length,
-                double,
-                [],
-                lambda low, _: self._merge(source, target, low, width),
-            )
-            return [double, *target, *source]
+            self._merge_level(source, target, width)
+            return [f.as_value(f.imul(width, 2)), *target, *source]
 
-        start = [f.const(lt.I64, RUN), *here, *there]
+        start = [f.const(lt.I64, self.run), *here, *there]
         return f.while_(start, goes_on, level)[1 : count + 1]
+
+    def merged_times(self, span: IndexValue) -> Value:
+        """Return how often the runs of sequences of a span, of more than one run, are merged."""
+        f = self.f
+        runs = f.idiv(f.isub(span, 1), self.run)
+        no_zero = f.const(lt.I1, True)
+        zeros = f.intrinsic("llvm.ctlz", lt.I64, [f.as_value(runs), no_zero])
+        return f.as_value(f.isub(64, zeros))
+
+    def _merge_level(self, source: list[Value], target: list[Value], width: Value) -> None:
+        """Merge each pair of runs of `width` elements."""
+        f = self.f
+        double = f.as_value(f.imul(width, 2))
+        whole: IndexValue = 0
+        if self.is_order:
+            whole = f.imul(f.idiv(self.length, double), double)
+            both_ends = self._merge_whole
+            f.loop(0, whole, double, [], lambda low, _: both_ends(source, target, low, width))
+        rest = self._merge
+        f.loop(whole, self.length, double, [], lambda low, _: rest(source, target, low, width))
 
     def _merge_whole(
         self, source: list[Value], target: list[Value], low: Value, width: Value
@@ -304,11 +317,3 @@ class MergeSorter:
 
         start = [f.as_value(least), f.as_value(most)]
         return f.while_(start, lambda values: f.icmp("slt", *values), halve)[0]
-
-
-def merged_times(f: FunctionBuilder, span: IndexValue) -> Value:
-    """Return how often the runs of sequences of a span, of more than one run, are merged."""
-    runs = f.idiv(f.isub(span, 1), RUN)
-    no_zero = f.const(lt.I1, True)
-    zeros = f.intrinsic("llvm.ctlz", lt.I64, [f.as_value(runs), no_zero])
-    return f.as_value(f.isub(64, zeros))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import Phase, scratch_of
-from ingot.cpu.emit.sort.merge_sort import MergeSorter, merged_times
+from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.sort.sort import LEVELS, SortSchedule
@@ -50,9 +50,13 @@ class RowSorter(ABC):
         numbers: its sizes.
         types: memory types of what an element is in scratch.
         is_order: whether the comparison is a strict weak order of all elements.
+        block: sequences in scratch are padded to a multiple of so many elements.
+        first_areas: where elements are read to.
     """
 
     is_order = False
+    block = 1
+    first_areas: list[Value]
 
     def __init__(
         self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, types: list[lt.Type]
@@ -67,12 +71,20 @@ class RowSorter(ABC):
         """Emit the comparison."""
 
     @abstractmethod
-    def read(self, where: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Emit the way of one element into scratch: from `where` in the operands to `place`."""
+    def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        """Bring the elements low..high of a row to these places in scratch."""
 
     @abstractmethod
-    def write(self, start: IndexValue, where: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Emit its way out, to `where` in the results; its row begins at `start`."""
+    def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        """Bring what lies in the places low..high of scratch to these places of a row."""
+
+    def pad(self, first: IndexValue, last: IndexValue, areas: list[Value]) -> None:
+        """Fill these places with what comes last."""
+        assert self.block == 1, "blocks of several elements are filled by who has them"
+
+    def sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
+        """Return what sorts a padded sequence."""
+        return MergeSorter(self.f, self.types, length, self.comes_before, self.is_order, span)
 
     # ---- rows
 
@@ -80,12 +92,15 @@ class RowSorter(ABC):
         """Emit the sorting of the rows of a chunk."""
         f, numbers = self.f, self.numbers
         here, there = self._areas(scratch, chunk)
+        self.first_areas = here
         first = f.imul(chunk, numbers.grain)
         last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
         def row(number: Value, _: list[Value]) -> None:
-            self._read(number, 0, numbers.length, here)
-            self._write(number, 0, numbers.length, self._sorter(numbers.length).sort(here, there))
+            length = self.padded(numbers.length)
+            self.read(number, 0, numbers.length, here)
+            self.pad(numbers.length, length, here)
+            self.write(number, 0, numbers.length, self.sorter(length).sort(here, there))
 
         f.loop(first, last, 1, [], row)
 
@@ -93,25 +108,31 @@ class RowSorter(ABC):
         """Emit the sorting of one part."""
         f, numbers = self.f, self.numbers
         row, low, high = self._piece(chunk)
-        self._read(row, low, high, self._areas(scratch, row)[0])
-        here, there = (self._from(areas, low) for areas in self._areas(scratch, row))
-        self._sorter(f.isub(high, low), numbers.part).sort(here, there)
+        areas = self._areas(scratch, row)
+        self.read(row, low, high, areas[0])
+        # The last part may be empty, and begin behind the end.
+        last = f.imax(low, high)
+        self.pad(last, self.padded(last), areas[0])
+        here, there = (self._from(area, low) for area in areas)
+        self.sorter(f.isub(self.padded(last), low), numbers.part).sort(here, there)
 
     def piece_of_merge(self, chunk: Value, scratch: Value, level: Value) -> None:
         """Emit one piece of the merging of runs of 2^level parts."""
         f, numbers = self.f, self.numbers
         row, low, high = self._piece(chunk)
-        turns = f.add(merged_times(f, numbers.part), level)
+        length = self.padded(numbers.length)
+        sorter = self.sorter(length)
+        turns = f.add(sorter.merged_times(numbers.part), level)
         is_odd = f.trunc(turns, lt.I1)
         here, there = self._areas(scratch, row)
+        self.first_areas = here
         source = [f.select(is_odd, b, a) for a, b in zip(here, there, strict=True)]
         target = [f.select(is_odd, a, b) for a, b in zip(here, there, strict=True)]
         width = f.shl(f.as_value(numbers.part), level)
         double = f.as_value(f.imul(width, 2))
         start = f.as_value(f.imul(f.idiv(low, double), double))
-        middle = f.as_value(f.imin(f.iadd(start, width), numbers.length))
-        end = f.as_value(f.imin(f.iadd(middle, width), numbers.length))
-        sorter = self._sorter(numbers.length)
+        middle = f.as_value(f.imin(f.iadd(start, width), length))
+        end = f.as_value(f.imin(f.iadd(middle, width), length))
 
         def next_piece(_: Value, values: list[Value]) -> list[Value]:
             _, _, place, taken = values
@@ -134,12 +155,14 @@ class RowSorter(ABC):
         ]
         sorter.merge(source, target, [f.as_value(bound) for bound in bounds], low)
         is_last = f.icmp("sge", double, f.as_value(f.imul(numbers.part, numbers.parts)))
-        f.if_(is_last, lambda: self._write(row, low, high, target))
-
-    def _sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
-        return MergeSorter(self.f, self.types, length, self.comes_before, self.is_order, span)
+        f.if_(is_last, lambda: self.write(row, low, high, target))
 
     # ---- where things lie
+
+    def padded(self, count: IndexValue) -> IndexValue:
+        """Return a number of elements rounded up to whole blocks."""
+        f, block = self.f, self.block
+        return count if block == 1 else f.imul(f.idiv(f.iadd(count, block - 1), block), block)
 
     def _areas(self, scratch: Value, number: IndexValue) -> tuple[list[Value], list[Value]]:
         """Return the addresses of both areas of each word, of row number `number` in scratch."""
@@ -165,28 +188,26 @@ class RowSorter(ABC):
         high = f.imin(f.iadd(low, numbers.part), numbers.length)
         return f.as_value(row), f.as_value(low), f.as_value(high)
 
-    def _start(self, row: Value) -> IndexValue:
+    def start_of(self, row: Value) -> IndexValue:
         """Return where a row begins in operands and results."""
         f, inner = self.f, self.numbers.inner
         outer = f.imul(f.idiv(row, inner), f.imul(self.numbers.length, inner))
         return f.iadd(outer, f.irem(row, inner))
 
-    def _read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Bring the elements low..high of a row to these places in scratch."""
-        f, start = self.f, self._start(row)
+    def places(
+        self,
+        row: Value,
+        low: IndexValue,
+        high: IndexValue,
+        body: Callable[[IndexValue, Value], None],
+    ) -> None:
+        """Emit `body(where, place)` for places low..high; they lie at `where` in the buffers."""
+        f, start = self.f, self.start_of(row)
 
-        def element(place: Value, _: list[Value]) -> None:
-            self.read(f.iadd(start, f.imul(place, self.numbers.inner)), place, areas)
+        def one(place: Value, _: list[Value]) -> None:
+            body(f.iadd(start, f.imul(place, self.numbers.inner)), place)
 
-        f.loop(low, high, 1, [], element)
-
-    def _write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        f, start = self.f, self._start(row)
-
-        def element(place: Value, _: list[Value]) -> None:
-            self.write(start, f.iadd(start, f.imul(place, self.numbers.inner)), place, areas)
-
-        f.loop(low, high, 1, [], element)
+        f.loop(low, high, 1, [], one)
 
 
 Start = Callable[[FunctionBuilder], RowSorter]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of sorts: integers in the order of the result, and what a record of a sort holds.
+
+Serves `sort.keyed_form` and the emitters. An element need not travel with its key if it follows
+from the key: a key in total order stands for its element, bit for bit. JAX's keys take signed zeros
+for one number and all NaNs for one; elements with such a key are read again, in their order.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from ingot.hlo.dtype import BF16, F32, F64, PRED, S32, S64, DType
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+
+
+class RecordKind(Enum):
+    """What is sorted for each element."""
+
+    KEY_32 = "key32"
+    """The key as an s32: the element follows from it."""
+    KEY_64 = "key64"
+    """The key as an s64, likewise."""
+    WORD = "word"
+    """One s64: the key above, below it the position."""
+    PAIR = "pair"
+    """Two s64: the key, and the position."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of each word."""
+        return 32 if self is RecordKind.KEY_32 else 64
+
+    @property
+    def num_words(self) -> int:
+        """Words of a record."""
+        return 2 if self is RecordKind.PAIR else 1
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it holds nothing but the key."""
+        return self in (RecordKind.KEY_32, RecordKind.KEY_64)
+
+
+_BITS = {F32: S32, F64: S64}
+"""Floats whose keys are made of their bits by ops of the program, with the integers of these."""
+
+
+def shared_keys(key: Expr, element: DType) -> tuple[int, ...] | None:
+    """Return the keys that several values of `element` have; None if they cannot be told from keys.
+
+    Args:
+        key: what is compared, over argument 0 of type `element`.
+        element: element type of the operand.
+
+    Returns:
+        The keys as signed numbers, in the order of the result; () if keys stand for one value each.
+    """
+    given = ex.argument(0, element)
+    if key is given:
+        # F16C makes other NaNs of some NaNs, so f16 does not come back as it was.
+        is_exact = element.is_integer or element in (PRED, F32, F64, BF16)
+        return () if is_exact else None
+    if element not in _BITS:
+        return None
+    if key is total_order(given):
+        return ()
+    if key is total_order(one_zero_one_nan(given)):
+        return (0, int(np.asarray(np.nan, element.numpy).view(_BITS[element].numpy)))
+    return None
+
+
+def one_zero_one_nan(number: Expr) -> Expr:
+    """Return a float with signed zeros made one number, and all NaNs: how JAX sorts."""
+    element = number.dtype
+    zero, nan = (ex.constant(element.numpy.type(value)) for value in (0, np.nan))
+    is_zero, is_nan = _compare(number, zero, "EQ"), _compare(number, number, "NE")
+    positive = ex.make("select", element, (is_zero, zero, number), NO_ATTRIBUTES)
+    return ex.make("select", element, (is_nan, nan, positive), NO_ATTRIBUTES)
+
+
+def total_order(number: Expr) -> Expr:
+    """Return the integer that `passes.expand` compares for a float in total order."""
+    whole = _BITS[number.dtype]
+    bits = ex.make("bitcast-convert", whole, (number,), NO_ATTRIBUTES)
+    zero, most = (ex.constant(whole.numpy.type(value)) for value in (0, np.iinfo(whole.numpy).max))
+    reversed_ = ex.make("xor", whole, (bits, most), NO_ATTRIBUTES)
+    return ex.make("select", whole, (_compare(bits, zero, "LT"), reversed_, bits), NO_ATTRIBUTES)
+
+
+def _compare(left: Expr, right: Expr, direction: str) -> Expr:
+    return ex.make("compare", PRED, (left, right), CompareAttributes(direction))
