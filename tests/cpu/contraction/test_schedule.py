@@ -61,7 +61,15 @@ def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
     assert made.rhs == "direct"
     assert made.m_block >= m
     assert made.k_block == 8
-    assert 3 <= made.units <= 8
+    assert 2 <= made.units <= 8
+
+
+@pytest.mark.parametrize(
+    ("columns", "units"), [(700, 1), (1024, 2), (4096, 2), (8192, 4), (11008, 4), (32000, 8)]
+)
+def test_runs_of_a_row_are_long_and_shared_by_several_threads(columns, units):
+    made = schedule((None, 1, columns, 1024))
+    assert (made.rhs, made.k_block, made.units) == ("direct", 8, units)
 
 
 def test_few_rows_pack_long_pieces_of_a_large_rhs():
