@@ -12,6 +12,7 @@ import pytest
 from tests.client.pjrt.host import Array, Host, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
+from ingot.client.pjrt.hot_queue import MOST_AHEAD
 from ingot.client.pjrt.records import DEVICE, EVENT
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -26,6 +27,23 @@ PLUS = """
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.add %x, %y : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
+}
+"""
+LOOP = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<2x3xf32>
+    cond {
+      %three = stablehlo.constant dense<3> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %z = stablehlo.add %y, %y : tensor<2x3xf32>
+      stablehlo.return %next, %z : tensor<i32>, tensor<2x3xf32>
+    }
+  return %0#1 : tensor<2x3xf32>
 }
 """
 TRANSFER = "AsyncHostToDeviceTransferManager"
@@ -227,6 +245,19 @@ def test_who_waits_for_the_host_holds_nobody_up(world: World) -> None:
         np.testing.assert_array_equal(host.get(buffer, X), factor * X)
     host.call("LoadedExecutable_Destroy", executable=executable)
     world.end(manager, late, doubled, fourfold, moved, other, result)
+
+
+def test_any_number_of_programs_may_wait_for_the_host(world: World) -> None:
+    """They are not in the queue, so a host that dispatches them does not wait for its own data."""
+    host, manager = world.host, world.manager(1)
+    program = host.compile(world.client, LOOP)
+    x = world.take(manager, 0)
+    results = [host.execute(program, [x], 1)[0] for _ in range(MOST_AHEAD + 4)]
+    world.send(manager, 0, X, 0, True)
+    for y in results:
+        np.testing.assert_array_equal(host.get(y, X), 8 * X)
+    host.call("LoadedExecutable_Destroy", executable=program)
+    world.end(manager, x, *results)
 
 
 def test_what_waits_for_the_host_is_not_donated(world: World) -> None:

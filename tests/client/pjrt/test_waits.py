@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, balanced
 
+from ingot.client.pjrt.hot_queue import MOST_AHEAD
 from ingot.client.pjrt.records import DEVICE
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
@@ -104,6 +105,19 @@ def test_the_host_does_something_else_first(world: World) -> None:
     world.ask(y)
     world.host.call("Buffer_Destroy", buffer=y)
     assert not world.run()
+
+
+def test_a_host_is_not_far_ahead(world: World) -> None:
+    """Programs whose results nobody asks for do not pile up, nor their results."""
+    buffers: list[int] = []
+    most = 0
+    for _ in range(3 * MOST_AHEAD):
+        buffers += world.host.execute(world.program, [world.x], 1)
+        most = max(most, DEVICE.read(world.device, "unfinished"))
+    assert 1 < most <= MOST_AHEAD
+    world.ask(buffers[-1])
+    for buffer in buffers:
+        world.host.call("Buffer_Destroy", buffer=buffer)
 
 
 def test_several_programs_in_turn(world: World) -> None:

@@ -35,7 +35,7 @@ from ingot.client.pjrt.hot_buffers import (
 )
 from ingot.client.pjrt.hot_donation import emit_mark
 from ingot.client.pjrt.hot_events import EventFunctions
-from ingot.client.pjrt.hot_queue import label_job
+from ingot.client.pjrt.hot_queue import emit_wait_turn, label_job
 from ingot.client.pjrt.hot_waits import emit_clock, emit_note_launch, emit_note_return
 from ingot.client.pjrt.hot_worker import WorkerFunctions, load_data
 from ingot.client.pjrt.records import (
@@ -107,18 +107,18 @@ class Launch:
         """Write the whole function."""
         f = self.f
         begin = emit_clock(f)
+        long = f.icmp("eq", self.given["mode"], f.const(I32, QUEUED))
+        when(f, long, lambda: emit_wait_turn(f, self.given["device"]))
         ready = self.read_arguments()
         donates = f.icmp("ne", EXECUTABLE.load(f, self.executable, "donates"), f.const(I8, 0))
         when(f, donates, self.check_donations)
         idle = self.is_idle()
         f.loop(0, self.num_outputs, 1, [], lambda index, _: self.make_output(index, donates))
         self.give_buffers()
-        mode = self.given["mode"]
         awaited = emit_note_launch(f, self.executable, self.given["device"])
-        short = f.icmp("eq", mode, f.const(I32, INLINE))
+        short = f.icmp("eq", self.given["mode"], f.const(I32, INLINE))
         # A donated memory may still be read by a job that was queued before.
         short = f.and_(short, f.or_(f.xor(donates, f.as_condition(True)), idle))
-        long = f.icmp("eq", mode, f.const(I32, QUEUED))
         here = f.or_(short, f.and_(f.and_(long, awaited), idle))
         (event,) = f.if_(f.and_(here, ready), self.run, self.queue, likely=True)
         when(f, donates, self.take_donations)

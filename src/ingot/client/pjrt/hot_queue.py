@@ -7,7 +7,10 @@ that it holds nobody up. Its own event is late too, and its inputs count as show
 that no execution meanwhile takes their memory. Invariant: parts of an execution on several devices
 are queued at once, late or not: their order must be the same on all devices.
 
-Source: pjrt_c_api.h (PJRT_Device_PoisonExecution).
+A host that is `MOST_AHEAD` programs ahead waits until half of them are done: each holds memory for
+its results, which would be long out of the caches when it is written.
+
+Source: pjrt_c_api.h (PJRT_Device_PoisonExecution); XLA's CPU client stops at 32.
 """
 
 from __future__ import annotations
@@ -28,9 +31,24 @@ from ingot.client.pjrt.records import DEVICE, EVENT, JOB, MANY, STORAGE
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.sync import discard, emit_futex_wake, emit_lock, emit_unlock
+from ingot.runtime.sync import (
+    discard,
+    emit_futex_wait,
+    emit_futex_wake,
+    emit_lock,
+    emit_unlock,
+)
 
 _OPTIONS = record("PJRT_ExecuteOptions")
+
+MOST_AHEAD = 8
+"""Programs in a device's queue: enough for the worker to have something to do whatever the host
+does in between."""
+
+_FEW_AHEAD = MOST_AHEAD // 2
+"""So many are left when the host goes on: it is not woken for each."""
+
+_EVERYBODY = 0x7FFFFFFF
 
 
 def emit_queue(module: ModuleBuilder, events: EventFunctions, start: FunctionRef) -> FunctionRef:
@@ -50,6 +68,47 @@ def label_job(f: FunctionBuilder, job: Value, options: Value, mode: Value) -> No
         JOB.store(f, job, "launch_id", _OPTIONS.load(f, options, "launch_id"))
 
     unless_null(f, options, name)
+
+
+def emit_wait_turn(f: FunctionBuilder, device: Value) -> None:
+    """Wait if a device has `MOST_AHEAD` jobs in its queue, until it has few."""
+    unfinished, finished, waiting = (
+        DEVICE.address(f, device, name) for name in ("unfinished", "finished", "waiting")
+    )
+    one = f.const(I32, 1)
+
+    def has(more_than: int) -> Value:
+        count = f.atomic_load(I64, unfinished, "seq_cst")
+        return f.icmp("sgt", count, f.const(I64, more_than))
+
+    def sleep(_: list[Value]) -> list[Value]:
+        # A job that ends from here on changes `finished`, or is seen to have ended.
+        seen = f.atomic_load(I32, finished, "seq_cst")
+        f.atomicrmw("add", waiting, one, "seq_cst")
+        when(f, has(_FEW_AHEAD), lambda: emit_futex_wait(f, finished, seen))
+        f.atomicrmw("sub", waiting, one, "seq_cst")
+        return []
+
+    def wait() -> None:
+        f.while_([], lambda _: has(_FEW_AHEAD), sleep)
+
+    f.if_(has(MOST_AHEAD - 1), wait, likely=False)
+
+
+def emit_note_end(f: FunctionBuilder, device: Value) -> None:
+    """Count a job of the queue as done; wake hosts that wait for their turn."""
+    unfinished, finished, waiting = (
+        DEVICE.address(f, device, name) for name in ("unfinished", "finished", "waiting")
+    )
+    before = f.atomicrmw("sub", unfinished, f.const(I64, 1), "seq_cst")
+    f.atomicrmw("add", finished, f.const(I32, 1), "seq_cst")
+    sleepers = f.atomic_load(I32, waiting, "seq_cst")
+    is_few = f.icmp("sle", before, f.const(I64, _FEW_AHEAD + 1))
+
+    def wake() -> None:
+        emit_futex_wake(f, finished, f.const(I32, _EVERYBODY))
+
+    when(f, f.and_(is_few, f.icmp("ne", sleepers, f.const(I32, 0))), wake)
 
 
 def _emit_push(module: ModuleBuilder, start: FunctionRef) -> FunctionRef:

@@ -24,7 +24,7 @@ from ingot.client.pjrt.emit import (
 )
 from ingot.client.pjrt.hot_buffers import BufferFunctions
 from ingot.client.pjrt.hot_events import EventFunctions, load_error
-from ingot.client.pjrt.hot_queue import emit_queue
+from ingot.client.pjrt.hot_queue import emit_note_end, emit_queue
 from ingot.client.pjrt.records import DEVICE, EXECUTABLE, FAILURE, JOB, STORAGE
 from ingot.client.pjrt.trampolines import emit_enter_thread
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -214,8 +214,7 @@ def _emit_worker(module: ModuleBuilder, run: FunctionRef, finish: FunctionRef) -
             DEVICE.store(f, device, "running", zero(PTR))
             emit_unlock(f, lock)
             f.call(finish, [job, error])
-            unfinished = DEVICE.address(f, device, "unfinished")
-            f.atomicrmw("sub", unfinished, f.const(I64, 1), "release")
+            emit_note_end(f, device)
 
         f.if_(not_null(f, job), work, lambda: emit_futex_wait(f, queued, seen))
         return []

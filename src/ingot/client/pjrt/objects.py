@@ -73,6 +73,7 @@ class Device(Handle):
     def after_fork_in_child(self) -> None:
         """Forget the worker, which fork did not copy, and what it was to do."""
         self.set(lock=0, first=0, last=0, running=0, unfinished=0, started=0)
+        self.set(finished=0, waiting=0)
 
 
 class Topology(Handle):

@@ -126,6 +126,8 @@ DEVICE = Record(
     Field("last", "ptr"),
     Field("running", "ptr", note="IngotPjrtJob that the worker runs now, or null"),
     Field("unfinished", "i64", note="jobs in the queue or running"),
+    Field("finished", "i32", note="jobs done so far; hosts that are far ahead sleep on it"),
+    Field("waiting", "i32", note="hosts that sleep there"),
     Field("started", "i32", note="1 once the worker exists"),
     Field("launches", "i64", own_line=True, note="executions so far"),
     Field("waited", "i64", note="bit k: the host waited at once for the k-th last of them"),
