@@ -20,7 +20,7 @@ from ingot.artifact.abi import CANCELLED
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.runtime.pool import emit_detached_thread
 from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard, emit_futex_wait, emit_futex_wake

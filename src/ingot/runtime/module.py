@@ -12,11 +12,11 @@ from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value
+from ingot.native.layout import Record
 from ingot.runtime.allocator import AllocatorFunctions, emit_allocator
 from ingot.runtime.array_memory import HANDLER_FUNCTIONS, emit_array_memory
 from ingot.runtime.execute import emit_execute
 from ingot.runtime.interrupts import WATCH, WatchFunctions, emit_watch
-from ingot.runtime.layout import Record
 from ingot.runtime.pool import emit_pool
 from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR
 from ingot.llvm.values import Value
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.runtime.records import RUNTIME
 
 PROFILER = Record(

@@ -9,7 +9,7 @@ Invariant: `Runtime` begins with `artifact.abi.RUNTIME_FIELDS`, as compiled prog
 from __future__ import annotations
 
 from ingot.artifact.abi import FRAME_FIELDS
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 
 NUM_SIZE_CLASSES = 168
 """Size classes of the allocator: 4 up to 256 bytes, then 4 per power of two up to 2**48 bytes."""

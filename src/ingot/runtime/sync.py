@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emitted synchronization: spin lock, pause, futex sleep and wake.
 
-Used by the emitted pool and allocator. Linux only: sleeping is the futex system call, because a
-futex needs no initialization, survives fork and lives in a plain i32. Another system would put
-`pthread_mutex_t` and `pthread_cond_t` into the record and replace the two futex functions; nothing
-else knows how a worker sleeps.
+Used by the emitted pool and allocator, and by native functions. Linux only: sleeping is the futex
+system call, because a futex needs no initialization, survives fork and lives in a plain i32.
+Another system would put `pthread_mutex_t` and `pthread_cond_t` into the record and replace the two
+futex functions; nothing else knows how a worker sleeps.
 
 Source: futex(2); https://www.kernel.org/doc/html/latest/admin-guide/pm/ (pause in spin loops).
 """
@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
+from ingot.native.functions import emitted
+from ingot.native.pointers import Atomic
+from ingot.native.types import i32
 from ingot.support.diagnostics import UnsupportedError
 
 _FUTEX_NUMBERS = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "riscv64": 98}
@@ -110,3 +114,28 @@ def emit_lock(f: FunctionBuilder, lock: Value) -> None:
 def emit_unlock(f: FunctionBuilder, lock: Value) -> None:
     """Give the lock back."""
     f.atomic_store(f.const(I32, 0), lock, "release")
+
+
+@emitted(emit_lock)
+def lock(word: Atomic[i32]) -> None:
+    """Take the lock, waiting for it. For short critical sections without system calls."""
+    while not word.compare_exchange(0, 1, "acquire", "monotonic"):
+        time.sleep(0)
+
+
+@emitted(emit_unlock)
+def unlock(word: Atomic[i32]) -> None:
+    """Give the lock back."""
+    word.store(0)
+
+
+@emitted(emit_futex_wait)
+def futex_wait(word: Atomic[i32], expected: i32) -> None:
+    """Sleep while `word` is `expected`; may return early."""
+    if word.load() == expected:
+        time.sleep(0)
+
+
+@emitted(emit_futex_wake)
+def futex_wake(word: Atomic[i32], count: i32) -> None:
+    """Wake at most `count` threads that sleep at `word`; in plain Python none sleeps long."""

@@ -18,9 +18,9 @@ from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
 from ingot.llvm.values import Value
+from ingot.native.layout import Field, Record
 from ingot.runtime.foreign.ffi.api import API, tables
 from ingot.runtime.foreign.ffi.records import ARGS, ATTRS, BUFFER, CALL_FRAME, METADATA
-from ingot.runtime.layout import Field, Record
 from ingot.semantics import custom_calls
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 
 API_MAJOR = 0
 API_MINOR = 93

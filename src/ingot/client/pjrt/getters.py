@@ -21,7 +21,7 @@ from ingot.client.pjrt.records import (
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import I8, I64, PTR
 from ingot.llvm.values import zero
-from ingot.runtime.layout import Record
+from ingot.native.layout import Record
 
 _RECORDS: dict[str, tuple[str, Record]] = {
     "Error": ("error", ERROR),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
-from ingot.runtime.layout import Record
+from ingot.native.layout import Record
 
 Attribute = str | bool | int | float | Sequence[int]
 _STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)

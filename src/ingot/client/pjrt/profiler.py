@@ -20,7 +20,7 @@ from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.profile import Profile, Profiler, Site
 from ingot.formats.hlo_proto.wire import Message, encode
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.runtime.recording import Event
 
 _HANDLE = Record(

@@ -9,7 +9,7 @@ atomically, and the last one to go frees the record.
 
 from __future__ import annotations
 
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 
 
 def _text(name: str, note: str = "") -> tuple[Field, Field]:

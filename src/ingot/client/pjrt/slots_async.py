@@ -23,7 +23,7 @@ from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.pjrt.slots_transfer import array_bytes, copy_in, require_row_major
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 
 _MANAGER = Record("IngotPjrtTransferManager", Field("device", "ptr"), Field("count", "i64"))
 _SPEC = record("PJRT_ShapeSpec")

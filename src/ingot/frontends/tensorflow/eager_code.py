@@ -25,8 +25,8 @@ from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.native.layout import Field, Record
 from ingot.runtime.execute import emit_stack_array
-from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import OUTPUT, PROGRAM
 

@@ -9,8 +9,8 @@ fills them. Source: TensorFlow's `tensorflow/c/kernels.h`; the runtime's entries
 from __future__ import annotations
 
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.native.layout import Field, Record
 from ingot.runtime.execution import CANCELLED_TEXT
-from ingot.runtime.layout import Field, Record
 
 LAUNCH = Record(
     "IngotLaunch",

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR
 from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.native.layout import Field, Record
 from ingot.runtime.foreign.collectives.rendezvous import BOX, RENDEZVOUS, SLICE_NANOSECONDS
-from ingot.runtime.layout import Field, Record
 from ingot.runtime.records import CALL_FRAME, RUNTIME
 from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_pause, emit_wait_step
 

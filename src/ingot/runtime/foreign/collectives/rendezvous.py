@@ -19,7 +19,7 @@ import ctypes
 from typing import Any
 
 from ingot.llvm.machine_model import LINE_BYTES
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.runtime.records import RUNTIME
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 

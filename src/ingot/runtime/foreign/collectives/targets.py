@@ -19,9 +19,9 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
+from ingot.native.layout import Field, Record
 from ingot.runtime.foreign.collectives.exchange import SITE, STATUS, exchange_module
 from ingot.runtime.foreign.site import linked_site
-from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any
 
 from ingot.artifact.abi import DATA_ALIGNMENT
+from ingot.native.layout import Field, Record
 from ingot.runtime.foreign.collectives.rendezvous import device_number
 from ingot.runtime.foreign.ffi.records import (
     API_MAJOR,
@@ -29,7 +30,6 @@ from ingot.runtime.foreign.ffi.records import (
     CONTEXT,
     ERROR_CODES,
 )
-from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
 from ingot.support.records import fresh
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.support.diagnostics import UnsupportedError
 
 API_MAJOR, API_MINOR = 0, 3

@@ -5,7 +5,7 @@ import ctypes
 
 import pytest
 
-from ingot.runtime.layout import Field, Record
+from ingot.native.layout import Field, Record
 from ingot.runtime.records import ALLOCATOR, BLOCK, POOL, PROGRAM, PUBLIC_RECORDS, RUNTIME, c_header
 
 

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native functions, and what they call: the decorators.
+
+`@native`, `@inlined` and `@exported` functions are translated; `@external` ones are of another
+module, `@emitted` ones write their own instructions.
+
+Each is also callable as plain Python, where arguments and results are checked against the
+annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
+is built (`ingot.native.module`) or the function is called.
+
+Example:
+    >>> from ingot.native.pointers import Array, Atomic
+    >>> from ingot.native.types import i64
+    >>> @native
+    ... def count_up(word: Atomic[i64], by: i64) -> bool:
+    ...     return word.fetch_add(by) == 0
+    >>> word = Atomic[i64].at(Array[i64].on_stack(1))
+    >>> count_up(word, 2), count_up(word, 2), word.load()
+    (True, False, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cached_property
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from ingot.llvm.types import Type
+from ingot.llvm.values import Value
+from ingot.native.memory import converted, function_at
+from ingot.native.types import NativeType, llvm_type, resolve
+from ingot.support.diagnostics import InternalError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FIRST_ADDRESS = 1 << 56
+"""Addresses of functions in plain Python: those that no memory has."""
+
+
+class Signature:
+    """A Python function with the types of its parameters and of its result."""
+
+    def __init__(self, function: Callable[..., Any], **types: Any) -> None:
+        """Describe `function`; `types` replace annotations of parameters."""
+        self.function: Any = function
+        self.name: str = self.function.__name__
+        self._given = types
+        self.__doc__ = function.__doc__
+
+    @cached_property
+    def namespace(self) -> dict[str, Any]:
+        """The names that the function sees outside of itself."""
+        code, cells = self.function.__code__, self.function.__closure__ or ()
+        closure = {
+            name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
+        }
+        return {**self.function.__globals__, **closure}
+
+    @cached_property
+    def params(self) -> list[tuple[str, NativeType]]:
+        """Name and type of each parameter."""
+        notes = {**self.function.__annotations__, **self._given}
+        names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
+        return [(name, resolve(notes[name], self.namespace)) for name in names]
+
+    @cached_property
+    def result(self) -> NativeType:
+        """The type of the result."""
+        return resolve(self.function.__annotations__["return"], self.namespace)
+
+    @cached_property
+    def address(self) -> int:
+        """The address of the function in plain Python."""
+        return _new_address(self)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run as plain Python.
+
+        Raises:
+            TypeError: an argument or the result has another type than declared.
+        """
+        values = [converted(of, value) for (_, of), value in zip(self.params, args, strict=True)]
+        return converted(self.result, self._run(values))
+
+    def _run(self, values: list[Any]) -> Any:
+        return self.function(*values)
+
+
+def _new_address(function: Callable[..., Any]) -> int:
+    made = _FIRST_ADDRESS + 16 * len(function_at)
+    function_at[made] = function
+    return made
+
+
+class HostFunction:
+    """A function of the host in plain Python, which native functions call by its address."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Give `function` an address."""
+        self._function = function
+        self.address = _new_address(self)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self._function(*args)
+
+
+class Native(Signature):
+    """A function that is translated.
+
+    Attributes:
+        symbol: its name for others, "" if it has none.
+        is_inlined: whether calls are replaced by its instructions.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], symbol: str = "", is_inlined: bool = False, **types: Any
+    ) -> None:
+        """Describe `function`; see `Signature`."""
+        super().__init__(function, **types)
+        self.symbol = symbol
+        self.is_inlined = is_inlined
+
+
+def native(function: F) -> F:
+    """Make a function native, for other native functions only."""
+    return cast(F, Native(function))
+
+
+def inlined(function: F) -> F:
+    """Make a function native that every call replaces by its instructions."""
+    return cast(F, Native(function, is_inlined=True))
+
+
+def exported(symbol: str, **types: Any) -> Callable[[F], F]:
+    """Make a function native that other code finds by its symbol.
+
+    `types` replace the annotations of parameters, for types that only run time knows.
+    """
+    return lambda function: cast(F, Native(function, symbol, **types))
+
+
+class External(Signature):
+    """A function of another module, which has the name `symbol` there."""
+
+    def __init__(self, function: Callable[..., Any], symbol: str) -> None:
+        """Describe `function`, which has no body."""
+        super().__init__(function)
+        self.symbol = symbol
+
+    def _run(self, values: list[Any]) -> Any:
+        found = _replaced.get(self.symbol)
+        if found is None:
+            raise InternalError(
+                f"'{self.symbol}' has no meaning as plain Python",
+                hint=f"give it one: with replaced({self.symbol}=function): ...",
+            )
+        return found(*values)
+
+
+def external(symbol: str) -> Callable[[F], F]:
+    """Declare a function of another module; its body is `...`."""
+    return lambda function: cast(F, External(function, symbol))
+
+
+def symbol_of(function: Callable[..., Any]) -> str:
+    """Return the name of an exported or external function for others."""
+    return cast(Native | External, function).symbol
+
+
+def llvm_signature(function: Callable[..., Any]) -> tuple[Type, list[Type]]:
+    """Return the LLVM types of the result and of the parameters of a function."""
+    of = cast(Signature, function)
+    return llvm_type(of.result), [llvm_type(each) for _, each in of.params]
+
+
+def exported_of(file: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the exported functions that a Python module defines or imports, by symbol."""
+    found = [each for each in vars(file).values() if isinstance(each, Native) and each.symbol]
+    return {each.symbol: each for each in found}
+
+
+_replaced: dict[str, Callable[..., Any]] = {}
+
+
+@contextmanager
+def replaced(**functions: Callable[..., Any]) -> Generator[None]:
+    """Give external functions, by their symbols, a meaning as plain Python for a while."""
+    before = dict(_replaced)
+    _replaced.update(functions)
+    try:
+        yield
+    finally:
+        _replaced.clear()
+        _replaced.update(before)
+
+
+class Emitted(Signature):
+    """A function whose instructions a Python function emits, with the builder.
+
+    Attributes:
+        emit: takes the `FunctionBuilder` and the values of the arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any], emit: Callable[..., Value | None]) -> None:
+        """Describe `function`, which is the meaning as plain Python."""
+        super().__init__(function)
+        self.emit = emit
+
+
+def emitted(emit: Callable[..., Any]) -> Callable[[F], F]:
+    """Make a function of what the subset has not: `emit(f, *values)` writes its instructions."""
+    return lambda function: cast(F, Emitted(function, emit))

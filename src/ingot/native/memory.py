@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory in plain Python: values of native types at real addresses.
+
+Beneath `pointers`. Invariant: a value is checked against the type of what it is stored to, passed
+to or returned as.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from ingot.native.types import BOOL, FunctionType, IntegerType, NativeType
+
+_C_TYPES: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_int64}
+
+function_at: dict[int, Callable[..., Any]] = {}
+"""What runs as plain Python where an address of a function is called."""
+
+
+def item_bytes(of: NativeType) -> int:
+    """Return the bytes of an item of an array."""
+    return of.llvm.bytes if isinstance(of, IntegerType) else 8
+
+
+def read(of: NativeType, address: int, owner: object) -> Any:
+    """Return the value of a type that lies at an address, in memory that `owner` keeps."""
+    if isinstance(of, IntegerType):
+        return _C_TYPES[of.llvm.bits].from_address(address).value
+    if isinstance(of, type) and of.lies_there:
+        return of(address, owner)
+    return converted(of, ctypes.c_uint64.from_address(address).value)
+
+
+def write(of: NativeType, address: int, value: object) -> None:
+    """Store a value of a type at an address."""
+    value = converted(of, value)
+    if isinstance(of, IntegerType):
+        _C_TYPES[of.llvm.bits].from_address(address).value = value
+    else:
+        ctypes.c_uint64.from_address(address).value = raw_address(value)
+
+
+def raw_address(value: Any) -> int:
+    """Return the address of a pointer, of a function, or of null."""
+    return 0 if value is None else int(value.address)
+
+
+def converted(of: NativeType, value: Any) -> Any:
+    """Return a value as one of a type, as the C calling convention passes it.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(of, IntegerType):
+        if not isinstance(value, int) or not of.holds(value):
+            raise TypeError(f"{value!r} is no {of.name}")
+        return bool(value) if of == BOOL else int(value)
+    if of is None:
+        return None
+    address = value if isinstance(value, int) else raw_address(value)
+    if address == 0:
+        return None
+    if isinstance(of, FunctionType):
+        return function_at[address]
+    return value if isinstance(value, of) else of(address, value)

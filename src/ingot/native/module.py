@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native functions become functions of a module: which ones, by what name, from what source.
+
+`Translation` is the entry of `ingot.native`: it translates the functions that it is asked for and
+all that they call. Sources are read when a module is built, each file once. Invariant: functions
+come in the order in which they are asked for and first mentioned, so equal sources give equal text.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import FunctionRef, Value, symbol_text
+from ingot.native.functions import External, Native, llvm_signature
+from ingot.native.pointers import Pointer
+from ingot.native.statements import Statements
+from ingot.native.statics import Static
+from ingot.native.types import llvm_type
+from ingot.support.diagnostics import InternalError
+
+
+class Translation:
+    """Native functions on their way into a module."""
+
+    def __init__(self, module: ModuleBuilder) -> None:
+        """Translate into `module`."""
+        self.module = module
+        self._references: dict[Native, FunctionRef] = {}
+        self._names: set[str] = set()
+        self._waiting: list[Native] = []
+        self._statics: dict[int, Value] = {}
+        self._definitions: dict[str, dict[int, ast.FunctionDef]] = {}
+
+    def add(self, *functions: Callable[..., Any]) -> None:
+        """Translate functions and all that they call."""
+        for function in functions:
+            self.reference(function)
+        while self._waiting:
+            self._translate(self._waiting.pop(0))
+
+    def reference(self, function: Callable[..., Any]) -> FunctionRef:
+        """Return what calls a native or an external function; a native one is translated later."""
+        if isinstance(function, External):
+            result, params = llvm_signature(function)
+            return self.module.helper(
+                function.symbol, lambda module: module.declare(function.symbol, result, params)
+            )
+        if not isinstance(function, Native):
+            raise InternalError(f"{function!r} is no native function", hint="decorate it: @native")
+        found = self._references.get(function)
+        if found is None:
+            name = function.symbol or self._internal_name(function)
+            result, params = llvm_signature(function)
+            found = FunctionRef(name, result, tuple(params), symbol_text(name))
+            self._references[function] = found
+            self._waiting.append(function)
+        return found
+
+    def static(self, pointer: Pointer) -> Value:
+        """Return the address of a global."""
+        found = self._statics.get(pointer.address)
+        if found is None:
+            if not isinstance(pointer.backing, Static):
+                raise InternalError(f"{pointer!r} is no global of a module", hint="use static(...)")
+            found = self._statics[pointer.address] = pointer.backing.define(
+                self.module, self.static
+            )
+        return found
+
+    def _internal_name(self, function: Native) -> str:
+        file = function.function.__module__.rpartition(".")[2]
+        name = f"{file}.{function.name}"
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+    def _translate(self, function: Native) -> None:
+        reference = self._references[function]
+        f = self.module.function(
+            reference.name,
+            reference.return_type,
+            [(name, llvm_type(of)) for name, of in function.params],
+            linkage="" if function.symbol else "internal",
+            attrs="alwaysinline nounwind" if function.is_inlined else "nounwind",
+        )
+        Statements(self, function, f).translate(self._definition(function))
+
+    def _definition(self, function: Native) -> ast.FunctionDef:
+        """Return the syntax of a function."""
+        code = function.function.__code__
+        file = code.co_filename
+        known = self._definitions.get(file)
+        if known is None:
+            text = "".join(linecache.getlines(file, function.function.__globals__))
+            known = self._definitions[file] = _definitions(ast.parse(text, file))
+        found = known.get(code.co_firstlineno)
+        if found is None:
+            raise InternalError(f"there is no source of '{function.name}' in {file}")
+        return found
+
+
+def _definitions(tree: ast.Module) -> dict[int, ast.FunctionDef]:
+    """Return the decorated functions of a file, by their first lines."""
+    found: dict[int, ast.FunctionDef] = {}
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            found[node.decorator_list[0].lineno] = node
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If)):
+            waiting.extend(node.body)
+    return found

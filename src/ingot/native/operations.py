@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What native functions call beside each other: hints, and blocks of memory.
+
+Each has a meaning as plain Python. Invariant: hints change speed only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.values import Value
+from ingot.native.functions import emitted
+from ingot.native.memory import raw_address
+from ingot.native.pointers import Pointer
+from ingot.native.types import i8, i64
+
+
+def likely(condition: bool) -> bool:
+    """Say that a condition of an `if` nearly always holds."""
+    return condition
+
+
+def unlikely(condition: bool) -> bool:
+    """Say that a condition of an `if` hardly ever holds."""
+    return condition
+
+
+def _emit_copy(f: FunctionBuilder, target: Value, source: Value, size: Value) -> None:
+    f.memcpy(target, source, size)
+
+
+@emitted(_emit_copy)
+def memcpy(target: Pointer, source: Pointer, size: i64) -> None:
+    """Copy `size` bytes between regions that do not overlap."""
+    ctypes.memmove(target.address, source.address, size)
+
+
+def _emit_fill(f: FunctionBuilder, target: Value, byte: Value, size: Value) -> None:
+    f.memset(target, int(byte.text), size)
+
+
+@emitted(_emit_fill)
+def memset(target: Pointer, byte: i8, size: i64) -> None:
+    """Set `size` bytes to a byte that translation knows."""
+    ctypes.memset(target.address, byte, size)
+
+
+def _emit_address(f: FunctionBuilder, pointer: Value) -> Value:
+    return f.ptrtoint(pointer)
+
+
+@emitted(_emit_address)
+def address_of(pointer: Pointer | None) -> i64:
+    """Return an address as a number."""
+    return raw_address(pointer)
