@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ingot.client.pjrt.trampolines import emit_trampolines, fill_targets, python_addresses
+from ingot.client.pjrt.trampolines import add_trampolines, fill_targets, python_addresses
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
+from ingot.native.module import Translation
 
 AFTER_THE_END = """
 import ctypes
@@ -103,7 +104,7 @@ def test_arguments_and_results_are_addresses():
 
     module = ModuleBuilder("trampolines_test")
     names = ["doubles", "fails"]
-    emit_trampolines(module, names)
+    add_trampolines(Translation(module), names)
     data = compile_object(module.text(), TargetSpec.host())
     library = link_object([data], python_addresses())
     fill_targets(library, names, {"doubles": lambda address: address * 2, "fails": fails})
@@ -126,7 +127,7 @@ def test_a_closed_gate_lets_nobody_in():
     told: list[int] = []
     module = ModuleBuilder("gate_test")
     names = ["gated", "free"]
-    emit_trampolines(module, names, ["gated"])
+    add_trampolines(Translation(module), names, ["gated"])
     library = link_object([compile_object(module.text(), TargetSpec.host())], python_addresses())
     fill_targets(library, names, {"gated": inside, "free": lambda address: address})
     pointer = ctypes.c_void_p

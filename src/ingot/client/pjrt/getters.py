@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots that only read: a table of which field of a record goes into which result.
+"""Slots that only read: a table of which field of a struct goes into which result.
 
 Invariant: these functions touch nothing but their arguments and one record, so they are machine
 code without exceptions, locks or Python.
@@ -7,7 +7,10 @@ code without exceptions, locks or Python.
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import Slot
+from typing import Any
+
+from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.emit import slot
 from ingot.client.pjrt.records import (
     BUFFER,
     CLIENT,
@@ -17,9 +20,10 @@ from ingot.client.pjrt.records import (
     EXECUTABLE,
     MEMORY,
     TOPOLOGY,
+    Error,
 )
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.types import I8, I64, PTR
+from ingot.llvm.types import PTR
 from ingot.llvm.values import zero
 from ingot.native.layout import Record
 
@@ -100,27 +104,32 @@ GETTERS: dict[str, str] = {
 
 
 def emit_getters(module: ModuleBuilder) -> None:
-    """Add every slot of the table to `module`, and those that return a constant."""
+    """Add every slot of the table to `module`."""
     for name, results in GETTERS.items():
-        argument, record = _RECORDS[name.split("_")[1]]
-        slot = Slot(module, name)
-        object_ = slot.get(argument)
+        argument, layout = _RECORDS[name.split("_")[1]]
+        given = record(name)
+        f = module.function(name, PTR, [("args", PTR)])
+        (args,) = f.params
+        object_ = given.load(f, args, argument)
         for result in results.split():
             target, _, field = result.partition("=")
-            slot.set(target, record.load(slot.f, object_, field or target))
-        slot.done()
-    _emit_constants(module)
+            given.store(f, args, target, layout.load(f, object_, field or target))
+        f.ret(zero(PTR))
 
 
-def _emit_constants(module: ModuleBuilder) -> None:
-    slot = Slot(module, "PJRT_Plugin_Initialize")
-    slot.done()
+@slot("PJRT_Plugin_Initialize")
+def initialize_slot(args: Any) -> Error | None:
+    return None
 
-    slot = Slot(module, "PJRT_Buffer_IsOnCpu")
-    slot.set("is_on_cpu", slot.f.const(I8, 1))
-    slot.done()
 
-    slot = Slot(module, "PJRT_Buffer_DynamicDimensionIndices")
-    slot.set("dynamic_dim_indices", zero(PTR))
-    slot.set("num_dynamic_dims", slot.f.const(I64, 0))
-    slot.done()
+@slot("PJRT_Buffer_IsOnCpu")
+def is_on_cpu_slot(args: Any) -> Error | None:
+    args.is_on_cpu = 1
+    return None
+
+
+@slot("PJRT_Buffer_DynamicDimensionIndices")
+def dynamic_dimensions_slot(args: Any) -> Error | None:
+    args.dynamic_dim_indices = None
+    args.num_dynamic_dims = 0
+    return None

@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine code of the PJRT C API: one module, compiled once per machine, linked once.
 
-Joins the `hot_*` files, the getters and the trampolines. Invariant: the text depends only on the
-names of the Python slots, so the object comes from the cache of the disk after the first time.
+Joins the native functions of the `hot_*` files, the getters and the trampolines. Invariant: the
+module depends only on the sources and on the names of the Python slots, so the object comes from
+the cache of the disk after the first time, and nothing is translated then.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
 
+from ingot.client.pjrt import (
+    getters,
+    hot_buffers,
+    hot_events,
+    hot_execute,
+    hot_launch,
+    hot_layouts,
+    hot_queue,
+    hot_transfer,
+    hot_worker,
+)
 from ingot.client.pjrt.emit import IMPORTS
-from ingot.client.pjrt.getters import emit_getters
-from ingot.client.pjrt.hot_buffers import emit_buffers
-from ingot.client.pjrt.hot_events import emit_events
-from ingot.client.pjrt.hot_execute import emit_execute
-from ingot.client.pjrt.hot_layouts import emit_layouts
-from ingot.client.pjrt.hot_transfer import emit_transfer
-from ingot.client.pjrt.hot_worker import emit_worker
-from ingot.client.pjrt.trampolines import emit_trampolines, python_addresses
+from ingot.client.pjrt.trampolines import add_trampolines, python_addresses
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import PTR, VOID
+from ingot.native.functions import exported_of
+from ingot.native.module import Translation
 from ingot.runtime.native import library_imports, native_runtime
 
 HELPERS = (
@@ -35,32 +44,45 @@ _DESTRUCTORS = ("release_executable",)
 """Those that hosts may reach on any thread, with nobody waiting for it: jaxlib's pool drops its
 reference to a program after it has handed the program to the thread that wanted it."""
 
+_SOURCES = ("support", "llvm", "native", "runtime", "artifact", "hlo", "client")
+"""The packages that make the module."""
+
+_FILES: tuple[ModuleType, ...] = (
+    *(getters, hot_layouts, hot_events, hot_buffers, hot_worker, hot_queue),
+    *(hot_launch, hot_execute, hot_transfer),
+)
+
 
 def pjrt_module(python_slots: Sequence[str]) -> ModuleBuilder:
     """Return the module; `python_slots` are the slots whose body is Python."""
     module = ModuleBuilder("ingot_pjrt")
-    python = emit_trampolines(module, [*HELPERS, *python_slots], _DESTRUCTORS)
-    emit_getters(module)
-    emit_layouts(module)
-    events = emit_events(module)
-    buffers = emit_buffers(module, events)
-    worker = emit_worker(module, events, buffers, python)
-    emit_execute(module, events, buffers, worker, python)
-    emit_transfer(module, events, buffers, worker, python)
-    nothing = module.function("ingot_pjrt_nothing", VOID, [("data", PTR), ("context", PTR)])
-    nothing.ret()
+    translation = Translation(module)
+    add_trampolines(translation, [*HELPERS, *python_slots], _DESTRUCTORS)
+    getters.emit_getters(module)
+    translation.add(*exported_functions().values())
     return module
+
+
+@cache
+def exported_functions() -> dict[str, Callable[..., Any]]:
+    """Return the native functions that others find, by their symbols."""
+    return {name: each for file in _FILES for name, each in exported_of(file).items()}
 
 
 def compiled_slots() -> list[str]:
     """Return the names of the slots that are machine code."""
-    defined = re.findall(r"^define.*@(PJRT_\w+)\(", pjrt_module([]).text(), re.MULTILINE)
-    return list(defined)
+    native = [name for name in exported_functions() if name.startswith("PJRT_")]
+    return [*getters.GETTERS, *native]
+
+
+def _text(python_slots: Sequence[str]) -> str:
+    return pjrt_module(python_slots).text()
 
 
 def link(python_slots: Sequence[str]) -> Library:
     """Compile (or load) and link the module."""
     runtime = native_runtime()
-    data = compile_object(pjrt_module(python_slots).text(), TargetSpec.host())
+    name = f"pjrt {hashlib.sha256(' '.join(python_slots).encode()).hexdigest()}"
+    data = compile_named(name, _SOURCES, partial(_text, python_slots), TargetSpec.host())
     addresses = {name: runtime.address(name) for name in IMPORTS}
     return link_object([data], {**addresses, **python_addresses(), **library_imports()})

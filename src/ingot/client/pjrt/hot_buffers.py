@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storages and buffers of the PJRT C API as machine code.
+"""Storages and buffers of the PJRT C API, as native functions.
 
 A buffer is what a host holds: a type, dims, a place, and a storage. A storage is memory with the
 event after which its data is there. Several may hold one storage: its buffer, host views of it, and
@@ -13,351 +13,257 @@ Source: pjrt_c_api.h (PJRT_Buffer_*).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 from ingot.client.pjrt.emit import (
-    Slot,
+    INVALID_ARGUMENT,
     add_reference,
     drop_reference,
-    is_null,
-    not_null,
-    refuse_when,
-    return_static,
-    runtime_function,
+    ingot_allocate,
+    ingot_free,
+    slot,
     static_error,
-    unless_null,
-    when,
+    static_reference,
 )
-from ingot.client.pjrt.hot_events import EventFunctions, is_done, static_event
-from ingot.client.pjrt.hot_waits import emit_note_wait
-from ingot.client.pjrt.records import BUFFER, EVENT, GONE, STORAGE, STORAGE_HEADER_BYTES
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
-from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.client.pjrt.hot_events import READY, is_done, release_event, static_event
+from ingot.client.pjrt.hot_waits import note_wait
+from ingot.client.pjrt.records import (
+    GONE,
+    STORAGE_HEADER_BYTES,
+    Buffer,
+    Device,
+    Error,
+    Event,
+    Memory,
+    Storage,
+)
+from ingot.native.functions import exported, inlined, native
+from ingot.native.operations import address_of, memset, unlikely
+from ingot.native.pointers import Array, Pointer, sizeof
+from ingot.native.types import i32, i64
 
-INVALID_ARGUMENT = 3
 FAILED_PRECONDITION = 9
 DELETED_TEXT = "Buffer has been deleted or donated."
 UNFULFILLED_TEXT = "The buffer is an alias that has no memory so far."
 
-
-@dataclass(frozen=True, slots=True)
-class BufferFunctions:
-    """What the other files call.
-
-    Attributes:
-        new: makes a buffer.
-        destroy: frees one.
-        use: begins to use the storage of a buffer: returns it, or null.
-        unuse: ends that.
-        discard: deletes the storage of a buffer once nobody uses it.
-        deleted: the error for a buffer without storage.
-    """
-
-    new_storage: FunctionRef
-    new_view: FunctionRef
-    release_storage: FunctionRef
-    new: FunctionRef
-    destroy: FunctionRef
-    use: FunctionRef
-    unuse: FunctionRef
-    discard: FunctionRef
-    deleted: Value
+DELETED = static_error("deleted_error", INVALID_ARGUMENT, DELETED_TEXT)
+DELETED_EVENT = static_event("deleted_event", DELETED)
+UNFULFILLED = static_error("unfulfilled_error", FAILED_PRECONDITION, UNFULFILLED_TEXT)
 
 
-def emit_buffers(module: ModuleBuilder, events: EventFunctions) -> BufferFunctions:
-    """Add storages and buffers, and their slots, to `module`."""
-    release = _emit_release_storage(module, events)
-    _emit_release_source(module, release)
-    unuse, discard = _emit_unuse(module, release), _emit_discard(module, release)
-    functions = BufferFunctions(
-        _emit_new_storage(module),
-        _emit_new_view(module),
-        release,
-        _emit_new(module),
-        _emit_destroy(module, release, discard),
-        _emit_use(module, unuse),
-        unuse,
-        discard,
-        static_error(module, "deleted_error", INVALID_ARGUMENT, DELETED_TEXT),
-    )
-    _emit_end(module, functions)
-    _emit_pointers(module, functions)
-    _emit_ready_event(module, events, functions)
-    _emit_references(module, functions)
-    return functions
+@exported("ingot_pjrt_storage")
+def new_storage(size: i64) -> Storage | None:
+    """Return a storage over new memory, or null."""
+    storage = Storage.at(ingot_allocate(STORAGE_HEADER_BYTES + size))
+    if storage is None:
+        return None
+    memset(storage, 0, sizeof(Storage))
+    storage.references.store(1, "monotonic")
+    storage.data = storage + STORAGE_HEADER_BYTES
+    storage.bytes = size
+    return storage
 
 
-def pending_event(f: FunctionBuilder, storage: Value) -> Value:
+@exported("ingot_pjrt_view")
+def new_view(
+    data: Pointer,
+    size: i64,
+    release: Callable[[Pointer, Pointer | None], None] | None,
+    context: Pointer | None,
+) -> Storage | None:
+    """Return a storage over others' memory, which `release(data, context)` ends, or null."""
+    storage = Storage.at(ingot_allocate(sizeof(Storage)))
+    if storage is None:
+        return None
+    memset(storage, 0, sizeof(Storage))
+    storage.references.store(1, "monotonic")
+    storage.data = data
+    storage.bytes = size
+    storage.release = release
+    storage.context = context
+    return storage
+
+
+@exported("ingot_pjrt_release_source")
+def release_source(data: Pointer, storage: Storage | None) -> None:
+    """End a view over the memory of another storage."""
+    release_storage(storage)
+
+
+@exported("ingot_pjrt_storage_release")
+def release_storage(storage: Storage | None) -> None:
+    """Drop a reference."""
+    if storage is None or not drop_reference(storage):
+        return
+    release_event(storage.event)
+    release = storage.release
+    if release is not None:
+        release(storage.data, storage.context)
+    ingot_free(storage)
+
+
+@inlined
+def is_ready(storage: Storage) -> bool:
+    """Return whether the data of a storage is there, without an error."""
+    event = storage.event
+    return event is None or (is_done(event) and event.error is None)
+
+
+@inlined
+def pending_event(storage: Storage) -> Event | None:
     """Return a reference to the event of a storage whose data is not (or never) there, or null.
 
     An event that failed stays pending in this sense: readers must see its error.
     """
-    event = STORAGE.load(f, storage, "event")
-
-    def look() -> list[Value]:
-        def finished() -> list[Value]:
-            return [is_null(f, EVENT.load(f, event, "error"))]
-
-        (good,) = f.if_(is_done(f, event), finished, otherwise=[f.as_condition(False)])
-
-        def keep() -> list[Value]:
-            add_reference(f, event)
-            return [event]
-
-        return f.if_(good, lambda: [zero(PTR)], keep)
-
-    return f.if_(not_null(f, event), look, otherwise=[zero(PTR)])[0]
+    event = storage.event
+    if event is None or (is_done(event) and event.error is None):
+        return None
+    add_reference(event)
+    return event
 
 
-def _emit_new_storage(module: ModuleBuilder) -> FunctionRef:
-    """`ptr (i64 bytes)`: a storage over new memory, or null."""
-    f = module.function("ingot_pjrt_storage", PTR, [("bytes", I64)])
-    (size,) = f.params
-    total = f.add(size, f.const(I64, STORAGE_HEADER_BYTES))
-    storage = f.call(runtime_function(module, "ingot_allocate"), [total])
-    refuse_when(f, is_null(f, storage), zero(PTR))
-    f.memset(storage, 0, STORAGE.size)
-    STORAGE.store(f, storage, "references", f.const(I64, 1))
-    STORAGE.store(f, storage, "data", f.gep(storage, STORAGE_HEADER_BYTES))
-    STORAGE.store(f, storage, "bytes", size)
-    f.ret(storage)
-    return f.reference
+@exported("ingot_pjrt_buffer")
+def new_buffer(
+    storage: Storage,
+    type: i32,
+    dims: Array[i64],
+    rank: i64,
+    bytes: i64,
+    device: Device,
+    memory: Memory,
+) -> Buffer | None:
+    """Return a buffer, which takes over the reference to the storage; null without memory."""
+    buffer = Buffer.at(ingot_allocate(sizeof(Buffer) + 8 * rank))
+    if buffer is None:
+        return None
+    memset(buffer, 0, sizeof(Buffer))
+    buffer.dims = Array[i64].at(buffer + sizeof(Buffer))
+    for index in range(rank):
+        buffer.dims[index] = dims[index]
+    buffer.storage.store(storage, "monotonic")
+    buffer.type = type
+    buffer.rank = rank
+    buffer.bytes = bytes
+    buffer.device = device
+    buffer.memory = memory
+    return buffer
 
 
-def _emit_new_view(module: ModuleBuilder) -> FunctionRef:
-    """`ptr (ptr data, i64 bytes, ptr release, ptr context)`: a storage over others' memory."""
-    names = [("data", PTR), ("bytes", I64), ("release", PTR), ("context", PTR)]
-    f = module.function("ingot_pjrt_view", PTR, names)
-    size = f.const(I64, STORAGE.size)
-    storage = f.call(runtime_function(module, "ingot_allocate"), [size])
-    refuse_when(f, is_null(f, storage), zero(PTR))
-    f.memset(storage, 0, STORAGE.size)
-    STORAGE.store(f, storage, "references", f.const(I64, 1))
-    for (name, _), value in zip(names, f.params, strict=True):
-        STORAGE.store(f, storage, name, value)
-    f.ret(storage)
-    return f.reference
+@exported("ingot_pjrt_use")
+def use(buffer: Buffer) -> Storage | None:
+    """Return the storage, which stays until `unuse`; null if it was deleted."""
+    if unlikely(buffer.users.fetch_add(1) >= GONE):
+        unuse(buffer)
+        return None
+    return buffer.storage.load("monotonic")
 
 
-def _emit_release_source(module: ModuleBuilder, release: FunctionRef) -> None:
-    """`void (ptr data, ptr storage)`: ends a view over the memory of another storage."""
-    f = module.function("ingot_pjrt_release_source", VOID, [("data", PTR), ("storage", PTR)])
-    f.call(release, [f.params[1]])
-    f.ret()
+@exported("ingot_pjrt_unuse")
+def unuse(buffer: Buffer) -> None:
+    """End a use; the last one to use a deleted storage gives it back."""
+    if buffer.users.fetch_sub(1) == GONE + 1:
+        release_storage(buffer.storage.exchange(None))
 
 
-def _emit_release_storage(module: ModuleBuilder, events: EventFunctions) -> FunctionRef:
-    """`void (ptr storage)`: drop a reference; null is allowed."""
-    f = module.function("ingot_pjrt_storage_release", VOID, [("storage", PTR)])
-    (storage,) = f.params
-    f.if_(is_null(f, storage), f.ret)
-
-    def free() -> None:
-        f.call(events.release, [STORAGE.load(f, storage, "event")])
-        release = STORAGE.load(f, storage, "release")
-        values = [STORAGE.load(f, storage, name) for name in ("data", "context")]
-        unless_null(f, release, lambda: f.call_indirect(release, VOID, [PTR, PTR], values))
-        f.call(runtime_function(module, "ingot_free"), [storage])
-
-    when(f, drop_reference(f, storage), free)
-    f.ret()
-    return f.reference
+@exported("ingot_pjrt_discard")
+def discard(buffer: Buffer) -> None:
+    """Delete the storage, now or when nobody uses it any more."""
+    buffer.deleted = 1
+    if buffer.users.fetch_or(GONE) & (GONE - 1) == 0:
+        release_storage(buffer.storage.exchange(None))
 
 
-def _emit_new(module: ModuleBuilder) -> FunctionRef:
-    """`ptr (ptr storage, i32 type, ptr dims, i64 rank, i64 bytes, ptr device, ptr memory)`.
-
-    The new buffer takes over the reference to the storage. Null if there is no memory.
-    """
-    params = [
-        *(("storage", PTR), ("type", I32), ("dims", PTR), ("rank", I64)),
-        *(("bytes", I64), ("device", PTR), ("memory", PTR)),
-    ]
-    f = module.function("ingot_pjrt_buffer", PTR, params)
-    given = dict(zip((name for name, _ in params), f.params, strict=True))
-    dims_bytes = f.shl(given["rank"], f.const(I64, 3))
-    size = f.add(dims_bytes, f.const(I64, BUFFER.size))
-    buffer = f.call(runtime_function(module, "ingot_allocate"), [size])
-    refuse_when(f, is_null(f, buffer), zero(PTR))
-    f.memset(buffer, 0, BUFFER.size)
-    dims = f.gep(buffer, BUFFER.size)
-
-    def copy(index: Value, _: list[Value]) -> None:
-        f.store(f.load(I64, f.gep(given["dims"], index, I64)), f.gep(dims, index, I64))
-
-    f.loop(0, given["rank"], 1, [], copy)
-    for name, value in {**given, "dims": dims}.items():
-        BUFFER.store(f, buffer, name, value)
-    f.ret(buffer)
-    return f.reference
+@exported("ingot_pjrt_buffer_destroy")
+def destroy(buffer: Buffer) -> None:
+    """Free a buffer, which nobody uses."""
+    discard(buffer)
+    release_storage(buffer.held)
+    ingot_free(buffer)
 
 
-def _emit_use(module: ModuleBuilder, unuse: FunctionRef) -> FunctionRef:
-    """`ptr (ptr buffer)`: the storage, which stays until `unuse`; null if it was deleted."""
-    f = module.function("ingot_pjrt_use", PTR, [("buffer", PTR)])
-    (buffer,) = f.params
-    before = f.atomicrmw("add", BUFFER.address(f, buffer, "users"), f.const(I64, 1))
-
-    def gone() -> None:
-        f.call(unuse, [buffer])
-        f.ret(zero(PTR))
-
-    f.if_(f.icmp("sge", before, f.const(I64, GONE)), gone, likely=False)
-    f.ret(BUFFER.load(f, buffer, "storage"))
-    return f.reference
+@slot("PJRT_Buffer_Delete")
+def delete_slot(args: Any) -> Error | None:
+    if args.buffer is not None:
+        discard(args.buffer)
+    return None
 
 
-def _emit_unuse(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
-    """`void (ptr buffer)`: the last one to use a deleted storage gives it back."""
-    f = module.function("ingot_pjrt_unuse", VOID, [("buffer", PTR)])
-    (buffer,) = f.params
-    before = f.atomicrmw("sub", BUFFER.address(f, buffer, "users"), f.const(I64, 1))
-    last = f.icmp("eq", before, f.const(I64, GONE + 1))
-    when(f, last, lambda: f.call(release, [_take_storage(f, buffer)]))
-    f.ret()
-    return f.reference
+@slot("PJRT_Buffer_Destroy")
+def destroy_slot(args: Any) -> Error | None:
+    if args.buffer is not None:
+        destroy(args.buffer)
+    return None
 
 
-def _emit_discard(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
-    """`void (ptr buffer)`: delete the storage, now or when nobody uses it any more."""
-    f = module.function("ingot_pjrt_discard", VOID, [("buffer", PTR)])
-    (buffer,) = f.params
-    BUFFER.store(f, buffer, "deleted", f.const(I8, 1))
-    gone = f.const(I64, GONE)
-    before = f.atomicrmw("or", BUFFER.address(f, buffer, "users"), gone)
-    users = f.and_(before, f.const(I64, GONE - 1))
-    unused = f.icmp("eq", users, f.const(I64, 0))
-    when(f, unused, lambda: f.call(release, [_take_storage(f, buffer)]))
-    f.ret()
-    return f.reference
+@native
+def use_data(buffer: Buffer, data: Array[Pointer | None]) -> Error | None:
+    """Store the address of a buffer's data into `data[0]`; return an error if it has none."""
+    storage = use(buffer)
+    if storage is None:
+        return static_reference(DELETED)
+    data[0] = storage.data
+    unuse(buffer)
+    if unlikely(buffer.bytes != 0 and data[0] is None):
+        return static_reference(UNFULFILLED)
+    return None
 
 
-def _take_storage(f: FunctionBuilder, buffer: Value) -> Value:
-    """Take the storage out of a buffer; null if somebody has."""
-    number = f.atomicrmw("xchg", BUFFER.address(f, buffer, "storage"), f.const(I64, 0))
-    return f.inttoptr(number, PTR)
+@slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
+def opaque_pointer_slot(args: Any) -> Error | None:
+    data = Array[Pointer | None].on_stack(1)
+    error = use_data(args.buffer, data)
+    if error is None:
+        args.device_memory_ptr = data[0]
+    return error
 
 
-def _emit_destroy(module: ModuleBuilder, release: FunctionRef, discard: FunctionRef) -> FunctionRef:
-    """`void (ptr buffer)`: free a buffer, which nobody uses."""
-    f = module.function("ingot_pjrt_buffer_destroy", VOID, [("buffer", PTR)])
-    (buffer,) = f.params
-    f.call(discard, [buffer])
-    f.call(release, [BUFFER.load(f, buffer, "held")])
-    f.call(runtime_function(module, "ingot_free"), [buffer])
-    f.ret()
-    return f.reference
+@slot("PJRT_Buffer_UnsafePointer")
+def unsafe_pointer_slot(args: Any) -> Error | None:
+    data = Array[Pointer | None].on_stack(1)
+    error = use_data(args.buffer, data)
+    if error is None:
+        args.buffer_pointer = address_of(data[0])
+    return error
 
 
-def _emit_end(module: ModuleBuilder, functions: BufferFunctions) -> None:
-    """Delete gives the storage back, Destroy the buffer too."""
-    for name, end in (
-        ("PJRT_Buffer_Delete", functions.discard),
-        ("PJRT_Buffer_Destroy", functions.destroy),
-    ):
-        slot = Slot(module, name)
-        buffer = slot.get("buffer")
-        slot.f.if_(is_null(slot.f, buffer), slot.done)
-        slot.f.call(end, [buffer])
-        slot.done()
+@slot("PJRT_Buffer_ReadyEvent")
+def ready_event_slot(args: Any) -> Error | None:
+    buffer: Buffer = args.buffer
+    note_wait(buffer.device)
+    storage = use(buffer)
+    event = DELETED_EVENT
+    if storage is not None:
+        event = READY if storage.event is None else storage.event
+    add_reference(event)
+    if storage is not None:
+        unuse(buffer)
+    args.event = event
+    return None
 
 
-def _emit_pointers(module: ModuleBuilder, functions: BufferFunctions) -> None:
-    unfulfilled = static_error(module, "unfulfilled_error", FAILED_PRECONDITION, UNFULFILLED_TEXT)
-    slot = Slot(module, "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
-    slot.set("device_memory_ptr", _load_pointer(slot, functions, unfulfilled))
-    slot.done()
-    slot = Slot(module, "PJRT_Buffer_UnsafePointer")
-    pointer = _load_pointer(slot, functions, unfulfilled)
-    slot.set("buffer_pointer", slot.f.ptrtoint(pointer))
-    slot.done()
+@slot("PJRT_Buffer_IncreaseExternalReferenceCount")
+def increase_references_slot(args: Any) -> Error | None:
+    """Let a host view hold the storage that the buffer had when the first of them was made."""
+    buffer: Buffer = args.buffer
+    storage = use(buffer)
+    if storage is None:
+        return static_reference(DELETED)
+    if buffer.views.fetch_add(1) == 0:
+        buffer.held = storage
+        add_reference(storage)
+        storage.external.fetch_add(1)
+    unuse(buffer)
+    return None
 
 
-def _load_pointer(slot: Slot, functions: BufferFunctions, unfulfilled: Value) -> Value:
-    """Return the address of a buffer's data; the slot fails if it has none."""
-    f, buffer = slot.f, slot.get("buffer")
-    storage = use_or_error(slot, functions, buffer)
-    data = STORAGE.load(f, storage, "data")
-    f.call(functions.unuse, [buffer])
-    some = f.icmp("ne", BUFFER.load(f, buffer, "bytes"), f.const(I64, 0))
-    missing = f.and_(some, is_null(f, data))
-    f.if_(missing, lambda: slot.done(return_static(f, unfulfilled)), likely=False)
-    return data
-
-
-def use_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> Value:
-    """Begin to use the storage of a buffer; the slot fails if it has none."""
-    f = slot.f
-    storage = f.call(functions.use, [buffer])
-    gone = is_null(f, storage)
-    f.if_(gone, lambda: slot.done(return_static(f, functions.deleted)), likely=False)
-    return storage
-
-
-def _emit_ready_event(
-    module: ModuleBuilder, events: EventFunctions, functions: BufferFunctions
-) -> None:
-    deleted = static_event(module, "deleted_event", functions.deleted.text)
-    slot = Slot(module, "PJRT_Buffer_ReadyEvent")
-    f, buffer = slot.f, slot.get("buffer")
-    emit_note_wait(f, BUFFER.load(f, buffer, "device"))
-    storage = f.call(functions.use, [buffer])
-
-    def of_storage() -> list[Value]:
-        event = STORAGE.load(f, storage, "event")
-        (found,) = f.if_(is_null(f, event), lambda: [events.ready], otherwise=[event])
-        add_reference(f, found)
-        f.call(functions.unuse, [buffer])
-        return [found]
-
-    def gone() -> list[Value]:
-        add_reference(f, deleted)
-        return [deleted]
-
-    (event,) = f.if_(is_null(f, storage), gone, of_storage)
-    slot.set("event", event)
-    slot.done()
-
-
-def _emit_references(module: ModuleBuilder, functions: BufferFunctions) -> None:
-    """Host views hold the storage that the buffer had when the first of them was made."""
-    slot = Slot(module, "PJRT_Buffer_IncreaseExternalReferenceCount")
-    f, buffer = slot.f, slot.get("buffer")
-    storage = use_or_error(slot, functions, buffer)
-    views = f.atomicrmw("add", BUFFER.address(f, buffer, "views"), f.const(I64, 1))
-
-    def hold() -> None:
-        BUFFER.store(f, buffer, "held", storage)
-        add_reference(f, storage)
-        f.atomicrmw("add", STORAGE.address(f, storage, "external"), f.const(I64, 1))
-
-    when(f, f.icmp("eq", views, f.const(I64, 0)), hold)
-    f.call(functions.unuse, [buffer])
-    slot.done()
-
-    slot = Slot(module, "PJRT_Buffer_DecreaseExternalReferenceCount")
-    f, buffer = slot.f, slot.get("buffer")
-    views = f.atomicrmw("sub", BUFFER.address(f, buffer, "views"), f.const(I64, 1))
-
-    def let_go() -> None:
-        held = BUFFER.load(f, buffer, "held")
-        BUFFER.store(f, buffer, "held", zero(PTR))
-        f.atomicrmw("sub", STORAGE.address(f, held, "external"), f.const(I64, 1))
-        f.call(functions.release_storage, [held])
-
-    when(f, f.icmp("eq", views, f.const(I64, 1)), let_go)
-    slot.done()
-
-
-def is_ready(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit whether the data of a storage is there, without an error."""
-    event = STORAGE.load(f, storage, "event")
-
-    def look() -> list[Value]:
-        def finished() -> list[Value]:
-            return [is_null(f, EVENT.load(f, event, "error"))]
-
-        return f.if_(is_done(f, event), finished, otherwise=[f.const(I1, False)])
-
-    return f.if_(not_null(f, event), look, otherwise=[f.const(I1, True)])[0]
+@slot("PJRT_Buffer_DecreaseExternalReferenceCount")
+def decrease_references_slot(args: Any) -> Error | None:
+    buffer: Buffer = args.buffer
+    if buffer.views.fetch_sub(1) == 1:
+        held = buffer.held
+        assert held is not None
+        buffer.held = None
+        held.external.fetch_sub(1)
+        release_storage(held)
+    return None

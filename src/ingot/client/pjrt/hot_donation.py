@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which buffer is donated twice: one pass over the arguments of an execution, as machine code.
+"""Which arguments of an execution are donated, as native functions.
 
 Beneath `hot_launch`. Invariant: a mark means something only together with the number of the
 execution that set it, so nothing has to be cleared.
@@ -7,32 +7,60 @@ execution that set it, so nothing has to be cleared.
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import refuse_when
-from ingot.client.pjrt.records import BUFFER
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.types import I8, I32, I64, PTR
-from ingot.llvm.values import FunctionRef, Value
+from ingot.client.pjrt.emit import arguments, static_error, static_reference
+from ingot.client.pjrt.errors import INVALID_ARGUMENT
+from ingot.client.pjrt.records import Buffer, Error, Executable, Storage
+from ingot.native.functions import native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Pointer
+from ingot.native.statics import static_word
+from ingot.native.types import i8, i64
+
+DONATED_TWICE = static_error(
+    "donated_error",
+    INVALID_ARGUMENT,
+    "Attempt to donate the same buffer twice in Execute(), or to donate a buffer that the same "
+    "call to Execute() also uses (donate_argnums: pass a copy for one of the two arguments).",
+)
+EXECUTIONS = static_word(i64, "executions")
+
+ExecuteOptions = arguments("PJRT_ExecuteOptions")
 
 
-def emit_mark(module: ModuleBuilder) -> FunctionRef:
-    """`i32 (ptr arguments, ptr donated, i64 count, i64 number)`: 1 if one is used twice.
+@native
+def is_used_twice(buffers: Array[Buffer], donated: Array[i8], count: i64, number: i64) -> bool:
+    """Return whether a donated argument is used twice.
 
     Each buffer is marked with the number of this execution, so that one pass finds repeats.
     """
-    params = [("arguments", PTR), ("donated", PTR), ("count", I64), ("number", I64)]
-    f = module.function("ingot_pjrt_mark", I32, params, linkage="internal")
-    arguments, donated, count, number = f.params
+    for index in range(count):
+        buffer = buffers[index]
+        gives = donated[index]
+        if unlikely(buffer.mark == number and buffer.mark_donated | gives != 0):
+            return True
+        buffer.mark = number
+        buffer.mark_donated = gives
+    return False
 
-    def one(index: Value, _: list[Value]) -> None:
-        buffer = f.load(PTR, f.gep(arguments, index, PTR))
-        gives = f.load(I8, f.gep(donated, index))
-        seen = f.icmp("eq", BUFFER.load(f, buffer, "mark"), number)
-        either = f.or_(BUFFER.load(f, buffer, "mark_donated"), gives)
-        clash = f.and_(seen, f.icmp("ne", either, f.const(I8, 0)))
-        refuse_when(f, clash, f.const(I32, 1))
-        BUFFER.store(f, buffer, "mark", number)
-        BUFFER.store(f, buffer, "mark_donated", gives)
 
-    f.loop(0, count, 1, [], one)
-    f.ret(f.const(I32, 0))
-    return f.reference
+@native
+def check_donations(
+    executable: Executable,
+    buffers: Array[Buffer],
+    inputs: Array[Storage],
+    donated: Array[i8],
+    options: Pointer | None,
+) -> Error | None:
+    """Note which arguments are donated now; return an error if one is also used otherwise."""
+    count = executable.num_arguments
+    for index in range(count):
+        # Memory that a host view shows is not given away: the buffer stays as it is.
+        is_seen = inputs[index].external.load("monotonic") != 0
+        donated[index] = i8(0) if is_seen else executable.arguments[index].donated
+    if options is not None:
+        given = ExecuteOptions.at(options)
+        for index in range(given.num_non_donatable_input_indices):
+            donated[given.non_donatable_input_indices[index]] = 0
+    if unlikely(is_used_twice(buffers, donated, count, EXECUTIONS.fetch_add(1) + 1)):
+        return static_reference(DONATED_TWICE)
+    return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of executables as machine code: handles, and Execute on one device.
+"""The slots of executables as native functions: handles, and Execute on one device.
 
 Invariant: a program that may call back into the host waits for its arguments in the call and runs
 there, so that the device's queue is free for what its callbacks run.
@@ -9,102 +9,94 @@ Source: pjrt_c_api.h (PJRT_LoadedExecutable_Execute).
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import (
-    Slot,
-    add_reference,
-    is_null,
-    return_static,
-    unless_null,
+from typing import Any
+
+from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
+from ingot.client.pjrt.errors import INVALID_ARGUMENT
+from ingot.client.pjrt.hot_buffers import pending_event, unuse, use
+from ingot.client.pjrt.hot_events import release_event, wait_for
+from ingot.client.pjrt.hot_launch import launch
+from ingot.client.pjrt.hot_worker import drop_executable
+from ingot.client.pjrt.records import INLINE, MANY, PATIENT, Buffer, Device, Error, Executable
+from ingot.native.functions import external, native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Pointer
+from ingot.native.types import i32, i64
+
+COUNT_ERROR = static_error(
+    "count_error",
+    INVALID_ARGUMENT,
+    "Execution supplied another number of buffers than parameters.",
 )
-from ingot.client.pjrt.hot_buffers import (
-    BufferFunctions,
-    pending_event,
-)
-from ingot.client.pjrt.hot_events import EventFunctions
-from ingot.client.pjrt.hot_launch import Launch
-from ingot.client.pjrt.hot_worker import WorkerFunctions
-from ingot.client.pjrt.records import (
-    EXECUTABLE,
-    INLINE,
-    MANY,
-    PATIENT,
-)
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I8, I32, PTR
-from ingot.llvm.values import FunctionRef, Value
 
 
-def emit_execute(
-    module: ModuleBuilder,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    worker: WorkerFunctions,
-    python: dict[str, FunctionRef],
-) -> None:
-    """Add `ingot_pjrt_launch` and the slot Execute to `module`."""
-    _emit_handles(module, worker)
-    launch = Launch(module, events, buffers, worker).emit()
-    slot = Slot(module, "PJRT_LoadedExecutable_Execute")
-    f, executable = slot.f, slot.get("executable")
-    mode = EXECUTABLE.load(f, executable, "mode")
-    several = f.icmp("eq", mode, f.const(I32, MANY))
-    in_python = python["execute_many"]
-    f.if_(several, lambda: slot.done(f.call(in_python, [slot.arguments])), likely=False)
-    expected = EXECUTABLE.load(f, executable, "num_arguments")
-    wrong = f.icmp("ne", slot.get("num_args"), expected)
-    error = Value(PTR, "@count_error")
-    f.if_(wrong, lambda: slot.done(return_static(f, error)), likely=False)
-    chosen, default = slot.get("execute_device"), EXECUTABLE.load(f, executable, "default_device")
-    device = f.select(is_null(f, chosen), default, chosen)
-    arguments = f.load(PTR, slot.get("argument_lists"))
-    results = f.load(PTR, slot.get("output_lists"))
-    patient = f.icmp("eq", mode, f.const(I32, PATIENT))
-
-    def wait() -> list[Value]:
-        _emit_wait_for_arguments(f, events, buffers, arguments, expected)
-        return [f.const(I32, INLINE)]
-
-    (mode,) = f.if_(patient, wait, otherwise=[mode])
-    program = EXECUTABLE.load(f, executable, "program")
-    rest = [slot.get("options"), device, mode, slot.get("device_complete_events")]
-    slot.done(f.call(launch, [executable, program, arguments, results, *rest]))
+@external("execute_many")
+def execute_many(args: Pointer) -> Error | None:
+    """Execute on several devices: Python's."""
+    ...
 
 
-def _emit_handles(module: ModuleBuilder, worker: WorkerFunctions) -> None:
-    """PJRT_Executable and PJRT_LoadedExecutable are one record with counted references."""
-    for name in ("PJRT_Executable_Destroy", "PJRT_LoadedExecutable_Destroy"):
-        slot = Slot(module, name)
-        slot.f.call(worker.release_executable, [slot.get("executable")])
-        slot.done()
-
-    slot = Slot(module, "PJRT_LoadedExecutable_GetExecutable")
-    executable = slot.get("loaded_executable")
-    add_reference(slot.f, executable)
-    slot.set("executable", executable)
-    slot.done()
-
-    slot = Slot(module, "PJRT_LoadedExecutable_Delete")
-    EXECUTABLE.store(slot.f, slot.get("executable"), "deleted", slot.f.const(I8, 1))
-    slot.done()
+@native
+def wait_for_data(buffers: Array[Buffer], count: i64) -> None:
+    """Wait until the data of buffers is there."""
+    for index in range(count):
+        storage = use(buffers[index])
+        if storage is not None:
+            event = pending_event(storage)
+            unuse(buffers[index])
+            if event is not None:
+                wait_for(event)
+            release_event(event)
 
 
-def _emit_wait_for_arguments(
-    f: FunctionBuilder,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    arguments: Value,
-    count: Value,
-) -> None:
-    def one(index: Value, _: list[Value]) -> None:
-        buffer = f.load(PTR, f.gep(arguments, index, PTR))
-        storage = f.call(buffers.use, [buffer])
+@slot("PJRT_LoadedExecutable_Execute")
+def execute_slot(args: Any) -> Error | None:
+    executable: Executable = args.executable
+    mode: i32 = executable.mode
+    if unlikely(mode == MANY):
+        return execute_many(args)
+    if unlikely(args.num_args != executable.num_arguments):
+        return static_reference(COUNT_ERROR)
+    device: Device = args.execute_device
+    if args.execute_device is None:
+        device = executable.default_device
+    arguments = args.argument_lists[0]
+    if mode == PATIENT:
+        wait_for_data(arguments, executable.num_arguments)
+        mode = INLINE
+    return launch(
+        executable,
+        executable.program,
+        arguments,
+        args.output_lists[0],
+        args.options,
+        device,
+        mode,
+        args.device_complete_events,
+    )
 
-        def wait() -> None:
-            event = pending_event(f, storage)
-            f.call(buffers.unuse, [buffer])
-            unless_null(f, event, lambda: f.call(events.wait, [event]))
-            f.call(events.release, [event])
 
-        unless_null(f, storage, wait)
+@slot("PJRT_Executable_Destroy")
+def destroy_slot(args: Any) -> Error | None:
+    drop_executable(args.executable)
+    return None
 
-    f.loop(0, count, 1, [], one)
+
+@slot("PJRT_LoadedExecutable_Destroy")
+def destroy_loaded_slot(args: Any) -> Error | None:
+    drop_executable(args.executable)
+    return None
+
+
+@slot("PJRT_LoadedExecutable_GetExecutable")
+def executable_slot(args: Any) -> Error | None:
+    """Return the same: PJRT_Executable and PJRT_LoadedExecutable are one struct."""
+    add_reference(args.loaded_executable)
+    args.executable = args.loaded_executable
+    return None
+
+
+@slot("PJRT_LoadedExecutable_Delete")
+def delete_slot(args: Any) -> Error | None:
+    args.executable.deleted = 1
+    return None

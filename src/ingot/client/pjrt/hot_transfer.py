@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfers between host and devices, and between devices, as machine code.
+"""Transfers between host and devices, and between devices, as native functions.
 
 Everything lies in one memory, so a transfer is a copy, or none: a host buffer that may not change
 is used in place, and results are read where they lie. What is not dense row-major goes to Python.
@@ -11,32 +11,48 @@ is aligned to 16 bytes.
 
 from __future__ import annotations
 
-from ingot.client.pjrt.c_api import TYPE_NAMES, record
+from typing import Any
+
+from ingot.client.pjrt.c_api import TYPE_NAMES
 from ingot.client.pjrt.emit import (
-    Slot,
+    NO_MEMORY,
     add_reference,
-    is_null,
-    refuse_when,
-    return_static,
-    runtime_function,
+    arguments,
+    ingot_allocate,
+    ingot_free,
+    slot,
+    static_reference,
 )
-from ingot.client.pjrt.hot_buffers import BufferFunctions, is_ready, pending_event, use_or_error
-from ingot.client.pjrt.hot_events import EventFunctions
-from ingot.client.pjrt.hot_waits import emit_note_wait
-from ingot.client.pjrt.hot_worker import WorkerFunctions
-from ingot.client.pjrt.records import BUFFER, DEVICE, JOB, MEMORY, STORAGE
+from ingot.client.pjrt.hot_buffers import (
+    DELETED,
+    destroy,
+    is_ready,
+    new_buffer,
+    new_storage,
+    new_view,
+    pending_event,
+    release_storage,
+    unuse,
+    use,
+)
+from ingot.client.pjrt.hot_events import READY, new_event, release_event, set_event
+from ingot.client.pjrt.hot_queue import submit
+from ingot.client.pjrt.hot_waits import note_wait
+from ingot.client.pjrt.records import Buffer, Device, Error, Event, Job, Memory, Storage
 from ingot.hlo.dtype import DTYPES
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.sync import discard
+from ingot.native.functions import exported, external, inlined, native
+from ingot.native.operations import address_of, likely, memcpy, memset, unlikely
+from ingot.native.pointers import Array, Pointer, sizeof
+from ingot.native.statics import static_array
+from ingot.native.types import i32, i64
 
 _ZERO_COPY_SEMANTICS = 2
 _ZERO_COPY_ALIGNMENT = 16
 _ZERO_COPY_FROM_BYTES = 8 << 10
 """Below, a copy costs less than an event that tells when the host may have its memory back."""
 
-_LAYOUT = record("PJRT_Buffer_MemoryLayout")
+FromHost = arguments("PJRT_Client_BufferFromHostBuffer")
+MemoryLayout = arguments("PJRT_Buffer_MemoryLayout")
 
 
 def element_bytes(name: str) -> int:
@@ -46,328 +62,244 @@ def element_bytes(name: str) -> int:
     return 0 if storage is None or name == "token" else storage.itemsize
 
 
-def emit_transfer(
-    module: ModuleBuilder,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    worker: WorkerFunctions,
-    python: dict[str, FunctionRef],
-) -> None:
-    """Add the slots of transfers to `module`."""
-    sizes = ", ".join(f"i64 {element_bytes(name)}" for name in TYPE_NAMES.values())
-    table = f"internal constant [{len(TYPE_NAMES)} x i64] [{sizes}], align 64"
-    _FromHost(module, events, buffers, module.global_text("element_bytes", table)).emit(
-        python["from_host"]
-    )
-    copy = _emit_copy(module, events, worker)
-    _emit_to_host(module, events, buffers, copy, python["to_host"])
-    _emit_raw(module, events, buffers, copy)
-    for name in ("PJRT_Buffer_CopyToDevice", "PJRT_Buffer_CopyToMemory"):
-        _emit_copy_buffer(module, name, events, buffers, copy)
+NUM_TYPES = len(TYPE_NAMES)
+ELEMENT_BYTES: Array[i64] = static_array(
+    i64, "element_bytes", [element_bytes(name) for name in TYPE_NAMES.values()]
+)
 
 
-class _FromHost:
-    """The slot BufferFromHostBuffer under construction."""
-
-    def __init__(
-        self, module: ModuleBuilder, events: EventFunctions, buffers: BufferFunctions, sizes: Value
-    ) -> None:
-        self.events, self.buffers, self.sizes = events, buffers, sizes
-        self.release = self._emit_release(module)
-        self.slot = Slot(module, "PJRT_Client_BufferFromHostBuffer")
-        self.f = self.slot.f
-
-    def _emit_release(self, module: ModuleBuilder) -> FunctionRef:
-        """`void (ptr data, ptr event)`: the host may have its memory back."""
-        f = module.function("ingot_pjrt_release_host", VOID, [("data", PTR), ("event", PTR)])
-        discard(f.call(self.events.set, [f.params[1], zero(PTR)]))
-        f.call(self.events.release, [f.params[1]])
-        f.ret()
-        return f.reference
-
-    def emit(self, in_python: FunctionRef) -> None:
-        """Write the whole function."""
-        f, slot = self.f, self.slot
-        kind, dims, rank = slot.get("type"), slot.get("dims"), slot.get("num_dims")
-        known = f.icmp("ult", kind, f.const(I32, len(TYPE_NAMES)))
-        row = f.select(known, kind, f.const(I32, 0))
-        item = f.load(I64, f.gep(self.sizes, f.zext(row, I64), I64))
-        size = self.dense_bytes(dims, rank, item)
-        special = f.icmp("slt", size, f.const(I64, 0))
-        f.if_(special, lambda: slot.done(f.call(in_python, [slot.arguments])), likely=False)
-        storage = self.make_storage(size)
-        memory, device = self.place()
-        values = [storage, kind, dims, rank, size, device, memory]
-        buffer = f.call(self.buffers.new, values)
-        slot.set("buffer", buffer)
-        f.if_(is_null(f, buffer), lambda: self.give_up(storage), likely=False)
-        slot.done()
-
-    def give_up(self, storage: Value) -> None:
-        """Fail for want of memory, after the storage and its event were made."""
-        f, slot = self.f, self.slot
-        f.call(self.buffers.release_storage, [storage])
-        f.call(self.events.release, [slot.get("done_with_host_buffer")])
-        slot.done(return_static(f, self.events.no_memory))
-
-    def place(self) -> tuple[Value, Value]:
-        """Return memory and device: either may be left out."""
-        f, slot = self.f, self.slot
-        memory, device = slot.get("memory"), slot.get("device")
-
-        def default() -> list[Value]:
-            return [DEVICE.load(f, device, "default_memory"), device]
-
-        def given() -> list[Value]:
-            return [memory, f.load(PTR, MEMORY.load(f, memory, "devices"))]
-
-        chosen = f.if_(is_null(f, memory), default, given)
-        return chosen[0], chosen[1]
-
-    def dense_bytes(self, dims: Value, rank: Value, item: Value) -> Value:
-        """Return the bytes of the array, or -1 if it needs care (strides, layout, odd types)."""
-        f, slot = self.f, self.slot
-        strides = slot.get("byte_strides")
-        has_strides = f.icmp("ne", slot.get("num_byte_strides"), f.const(I64, 0))
-
-        def one(index: Value, values: list[Value]) -> list[Value]:
-            size, wrong = values
-            axis = f.sub(f.sub(rank, f.const(I64, 1)), index)
-            extent = f.load(I64, f.gep(dims, axis, I64))
-
-            def compare() -> list[Value]:
-                stride = f.load(I64, f.gep(strides, axis, I64))
-                differs = f.icmp("ne", stride, size)
-                counts = f.icmp("ne", extent, f.const(I64, 1))
-                return [f.or_(wrong, f.zext(f.and_(differs, counts), I64))]
-
-            (bad,) = f.if_(has_strides, compare, otherwise=[wrong])
-            return [f.mul(size, extent), bad]
-
-        size, wrong = f.loop(0, rank, 1, [item, f.const(I64, 0)], one)
-        nothing = f.icmp("eq", size, f.const(I64, 0))
-        strange = f.icmp("ne", slot.get("device_layout"), zero(PTR))
-        strange = f.or_(strange, f.icmp("eq", item, f.const(I64, 0)))
-        sparse = f.and_(f.icmp("ne", wrong, f.const(I64, 0)), f.xor(nothing, f.as_condition(True)))
-        return f.select(f.or_(sparse, strange), f.const(I64, -1), size)
-
-    def make_storage(self, size: Value) -> Value:
-        """Return a storage with the host's data, and tell when the host's memory is free."""
-        f, slot = self.f, self.slot
-        data = slot.get("data")
-        allowed = f.icmp(
-            "sge", slot.get("host_buffer_semantics"), f.const(I32, _ZERO_COPY_SEMANTICS)
-        )
-        rest = f.and_(f.ptrtoint(data), f.const(I64, _ZERO_COPY_ALIGNMENT - 1))
-        aligned = f.icmp("eq", rest, f.const(I64, 0))
-        large = f.icmp("sge", size, f.const(I64, _ZERO_COPY_FROM_BYTES))
-
-        def in_place() -> list[Value]:
-            event = f.call(self.events.new, [])
-            slot.check_memory(event, self.events.no_memory)
-            slot.set("done_with_host_buffer", event)
-            release = Value(PTR, self.release.text)
-            storage = f.call(self.buffers.new_view, [data, size, release, event])
-            missing = is_null(f, storage)
-            f.if_(missing, lambda: self.give_up(storage), likely=False)
-            add_reference(f, event)
-            return [storage]
-
-        def copy() -> list[Value]:
-            storage = f.call(self.buffers.new_storage, [size])
-            slot.check_memory(storage, self.events.no_memory)
-            f.memcpy(STORAGE.load(f, storage, "data"), data, size)
-            add_reference(f, self.events.ready)
-            slot.set("done_with_host_buffer", self.events.ready)
-            return [storage]
-
-        return f.if_(f.and_(f.and_(allowed, aligned), large), in_place, copy)[0]
+@external("from_host")
+def from_host(args: Pointer) -> Error | None:
+    """Make a buffer of what is not dense row-major: Python's."""
+    ...
 
 
-def _emit_copy(
-    module: ModuleBuilder, events: EventFunctions, worker: WorkerFunctions
-) -> FunctionRef:
-    """`ptr (device, source, offset, bytes, target, target_storage)`: copy, now or as a job.
-
-    Returns an event, or null if there is no memory for one; `target_storage` is null where the
-    target is the host's own memory.
-    """
-    params = [
-        *(("device", PTR), ("source", PTR), ("offset", I64), ("bytes", I64)),
-        *(("target", PTR), ("target_storage", PTR)),
-    ]
-    f = module.function("ingot_pjrt_copy", PTR, params)
-    device, source, offset, size, target, target_storage = f.params
-
-    def now() -> None:
-        f.memcpy(target, f.gep(STORAGE.load(f, source, "data"), offset), size)
-        add_reference(f, events.ready)
-        f.ret(events.ready)
-
-    f.if_(is_ready(f, source), now, likely=True)
-    total = f.const(I64, JOB.size + 3 * 8)
-    job = f.call(runtime_function(module, "ingot_allocate"), [total])
-    refuse_when(f, is_null(f, job), zero(PTR))
-    f.memset(job, 0, JOB.size)
-    inputs = f.gep(job, JOB.size)
-    input_events, outputs = f.gep(inputs, 1, PTR), f.gep(inputs, 2, PTR)
-    event = f.call(events.new, [])
-
-    def no_event() -> None:
-        f.call(runtime_function(module, "ingot_free"), [job])
-        f.ret(zero(PTR))
-
-    f.if_(is_null(f, event), no_event, likely=False)
-    one, none = f.const(I64, 1), f.const(I64, 0)
-    fields = {
-        "event": event,
-        "num_inputs": one,
-        "inputs": inputs,
-        "input_events": input_events,
-        "num_outputs": f.select(is_null(f, target_storage), none, one),
-        "outputs": outputs,
-        "target": target,
-        "offset": offset,
-        "bytes": size,
-    }
-    for name, value in fields.items():
-        JOB.store(f, job, name, value)
-    f.store(source, inputs)
-    add_reference(f, source)
-    f.store(pending_event(f, source), input_events)
-    f.store(target_storage, outputs)
-
-    def promise() -> None:
-        add_reference(f, target_storage)
-        add_reference(f, event)
-        STORAGE.store(f, target_storage, "event", event)
-
-    f.if_(f.icmp("ne", target_storage, zero(PTR)), promise)
-    add_reference(f, event)
-    f.call(worker.submit, [device, job])
-    f.ret(event)
-    return f.reference
+@external("to_host")
+def to_host(args: Pointer) -> Error | None:
+    """Read a buffer into another layout: Python's."""
+    ...
 
 
-def _emit_to_host(
-    module: ModuleBuilder,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    copy: FunctionRef,
-    in_python: FunctionRef,
-) -> None:
-    slot = Slot(module, "PJRT_Buffer_ToHostBuffer")
-    f, buffer, target = slot.f, slot.get("src"), slot.get("dst")
-    size = BUFFER.load(f, buffer, "bytes")
-
-    def tell_size() -> None:
-        slot.set("dst_size", size)
-        slot.done()
-
-    f.if_(is_null(f, target), tell_size)
-    layout = slot.get("host_layout")
-    special = f.icmp("ne", layout, zero(PTR))
-
-    def look() -> None:
-        plain = _is_row_major(f, layout, BUFFER.load(f, buffer, "rank"))
-        other = f.xor(plain, f.as_condition(True))
-        f.if_(other, lambda: slot.done(f.call(in_python, [slot.arguments])))
-
-    f.if_(special, look)
-    _copy_to_host(slot, events, buffers, copy, buffer, [f.const(I64, 0), size, target])
+@native
+def dense_bytes(args: Pointer, item: i64) -> i64:
+    """Return the bytes of the array, or -1 if it needs care (strides, layout, odd types)."""
+    given = FromHost.at(args)
+    size = item
+    is_dense = True
+    for index in range(given.num_dims):
+        axis = given.num_dims - 1 - index
+        extent: i64 = given.dims[axis]
+        if given.num_byte_strides != 0 and extent != 1 and given.byte_strides[axis] != size:
+            is_dense = False
+        size = size * extent
+    if item == 0 or given.device_layout is not None:
+        return -1
+    return size if is_dense or size == 0 else -1
 
 
-def _copy_to_host(
-    slot: Slot,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    copy: FunctionRef,
-    buffer: Value,
-    part: list[Value],
-) -> None:
-    """End a slot with a copy of a part (offset, bytes, target) of a buffer to the host."""
-    f = slot.f
-    storage = use_or_error(slot, buffers, buffer)
-    device = BUFFER.load(f, buffer, "device")
-    emit_note_wait(f, device)
-    event = f.call(copy, [device, storage, *part, zero(PTR)])
-    f.call(buffers.unuse, [buffer])
-    slot.set("event", event)
-    slot.check_memory(event, events.no_memory)
-    slot.done()
+@exported("ingot_pjrt_release_host")
+def release_host(data: Pointer, event: Pointer | None) -> None:
+    """Let the host have its memory back: ends a view."""
+    assert event is not None
+    set_event(Event.at(event), None)
+    release_event(Event.at(event))
 
 
-def _is_row_major(f: FunctionBuilder, layout: Value, rank: Value) -> Value:
-    """Emit whether a layout is tiled without tiles and counts its dimensions down."""
-    tiled = f.icmp("eq", _LAYOUT.load(f, layout, "layout_type"), f.const(I32, 0))
-
-    def compare() -> list[Value]:
-        order = _LAYOUT.load(f, layout, "minor_to_major")
-        wrong = _LAYOUT.load(f, layout, "num_tiles")
-
-        def one(index: Value, found: list[Value]) -> list[Value]:
-            wanted = f.sub(f.sub(rank, f.const(I64, 1)), index)
-            given = f.load(I64, f.gep(order, index, I64))
-            return [f.or_(found[0], f.xor(wanted, given))]
-
-        (difference,) = f.loop(0, rank, 1, [wrong], one)
-        return [f.icmp("eq", difference, f.const(I64, 0))]
-
-    return f.if_(tiled, compare, otherwise=[f.as_condition(False)])[0]
+@native
+def view_host(args: Pointer, size: i64) -> Storage | None:
+    """Return a storage in the host's memory, and give the host an event for its end; or null."""
+    given = FromHost.at(args)
+    event = new_event()
+    if event is None:
+        return None
+    storage = new_view(given.data, size, release_host, event)
+    if storage is None:
+        release_event(event)
+        return None
+    add_reference(event)
+    given.done_with_host_buffer = event
+    return storage
 
 
-def _emit_raw(
-    module: ModuleBuilder, events: EventFunctions, buffers: BufferFunctions, copy: FunctionRef
-) -> None:
-    slot = Slot(module, "PJRT_Buffer_CopyRawToHost")
-    part = [slot.get("offset"), slot.get("transfer_size"), slot.get("dst")]
-    _copy_to_host(slot, events, buffers, copy, slot.get("buffer"), part)
+@native
+def copy_host(args: Pointer, size: i64) -> Storage | None:
+    """Return a storage with a copy of the host's data, which may change at once; or null."""
+    given = FromHost.at(args)
+    storage = new_storage(size)
+    if storage is None:
+        return None
+    memcpy(storage.data, given.data, size)
+    add_reference(READY)
+    given.done_with_host_buffer = READY
+    return storage
 
 
-def _emit_copy_buffer(
-    module: ModuleBuilder,
-    name: str,
-    events: EventFunctions,
-    buffers: BufferFunctions,
-    copy: FunctionRef,
-) -> None:
-    """Make a new buffer on another device or in another memory."""
-    slot = Slot(module, name)
-    f, buffer = slot.f, slot.get("buffer")
-    if name == "PJRT_Buffer_CopyToDevice":
-        device = slot.get("dst_device")
-        memory = DEVICE.load(f, device, "default_memory")
+@slot("PJRT_Client_BufferFromHostBuffer")
+def from_host_slot(args: Any) -> Error | None:
+    kind: i32 = args.type
+    item = ELEMENT_BYTES[i64(kind)] if 0 <= kind < NUM_TYPES else i64(0)
+    size = dense_bytes(args, item)
+    if unlikely(size < 0):
+        return from_host(args)
+    is_constant = args.host_buffer_semantics >= _ZERO_COPY_SEMANTICS
+    is_aligned = address_of(args.data) & (_ZERO_COPY_ALIGNMENT - 1) == 0
+    if is_constant and is_aligned and size >= _ZERO_COPY_FROM_BYTES:
+        storage = view_host(args, size)
     else:
-        memory = slot.get("dst_memory")
-        device = f.load(PTR, MEMORY.load(f, memory, "devices"))
-    size = BUFFER.load(f, buffer, "bytes")
-    names = ("type", "dims", "rank", "bytes")
-    shape = [BUFFER.load(f, buffer, field) for field in names]
-    storage = f.call(buffers.new_storage, [size])
-    slot.check_memory(storage, events.no_memory)
-    made = f.call(buffers.new, [storage, *shape, device, memory])
+        storage = copy_host(args, size)
+    if storage is None:
+        return static_reference(NO_MEMORY)
+    # Either may be left out.
+    memory: Memory = args.device.default_memory if args.memory is None else args.memory
+    device: Device = args.device if args.memory is None else memory.devices[0]
+    buffer = new_buffer(storage, kind, args.dims, args.num_dims, size, device, memory)
+    args.buffer = buffer
+    if buffer is None:
+        release_storage(storage)
+        release_event(args.done_with_host_buffer)
+        return static_reference(NO_MEMORY)
+    return None
 
-    def no_buffer() -> None:
-        f.call(buffers.release_storage, [storage])
-        slot.done(return_static(f, events.no_memory))
 
-    f.if_(is_null(f, made), no_buffer, likely=False)
-    source = f.call(buffers.use, [buffer])
+@exported("ingot_pjrt_copy")
+def copy(
+    device: Device,
+    source: Storage,
+    offset: i64,
+    bytes: i64,
+    target: Pointer,
+    target_storage: Storage | None,
+) -> Event | None:
+    """Copy a part of a storage, now or as a job; return an event, or null without memory.
 
-    def gone() -> None:
-        f.call(buffers.destroy, [made])
-        slot.done(return_static(f, buffers.deleted))
+    `target_storage` is null where the target is the host's own memory.
+    """
+    if likely(is_ready(source)):
+        memcpy(target, source.data + offset, bytes)
+        add_reference(READY)
+        return READY
+    job = Job.at(ingot_allocate(sizeof(Job) + 3 * 8))
+    if job is None:
+        return None
+    memset(job, 0, sizeof(Job))
+    event = new_event()
+    if event is None:
+        ingot_free(job)
+        return None
+    job.event = event
+    job.num_inputs = 1
+    job.inputs = Array[Storage].at(job + sizeof(Job))
+    job.input_events = Array[Event | None].at(job + (sizeof(Job) + 8))
+    job.outputs = Array[Storage].at(job + (sizeof(Job) + 16))
+    job.target = target
+    job.offset = offset
+    job.bytes = bytes
+    add_reference(source)
+    job.inputs[0] = source
+    job.input_events[0] = pending_event(source)
+    if target_storage is not None:
+        job.num_outputs = 1
+        job.outputs[0] = target_storage
+        add_reference(target_storage)
+        add_reference(event)
+        target_storage.event = event
+    add_reference(event)
+    submit(device, job)
+    return event
 
-    f.if_(is_null(f, source), gone, likely=False)
-    target = STORAGE.load(f, storage, "data")
-    event = f.call(copy, [device, source, f.const(I64, 0), size, target, storage])
-    f.call(buffers.unuse, [buffer])
 
-    def no_event() -> None:
-        f.call(buffers.destroy, [made])
-        slot.done(return_static(f, events.no_memory))
+@inlined
+def copy_to_host(
+    buffer: Buffer, offset: i64, bytes: i64, target: Pointer, done: Array[Event | None]
+) -> Error | None:
+    """Copy a part of a buffer to the host; its event goes to `done[0]`."""
+    storage = use(buffer)
+    if storage is None:
+        return static_reference(DELETED)
+    note_wait(buffer.device)
+    event = copy(buffer.device, storage, offset, bytes, target, None)
+    unuse(buffer)
+    done[0] = event
+    if event is None:
+        return static_reference(NO_MEMORY)
+    return None
 
-    f.if_(is_null(f, event), no_event, likely=False)
-    f.call(events.release, [event])
-    slot.set("dst_buffer", made)
-    slot.done()
+
+@native
+def is_row_major(layout: Pointer, rank: i64) -> bool:
+    """Return whether a layout is tiled without tiles and counts its dimensions down."""
+    given = MemoryLayout.at(layout)
+    if given.layout_type != 0 or given.num_tiles != 0:
+        return False
+    difference: i64 = 0
+    for index in range(rank):
+        difference |= given.minor_to_major[index] ^ (rank - 1 - index)
+    return difference == 0
+
+
+@slot("PJRT_Buffer_ToHostBuffer")
+def to_host_slot(args: Any) -> Error | None:
+    buffer: Buffer = args.src
+    if args.dst is None:
+        args.dst_size = buffer.bytes
+        return None
+    if args.host_layout is not None and not is_row_major(args.host_layout, buffer.rank):
+        return to_host(args)
+    done = Array[Event | None].on_stack(1)
+    error = copy_to_host(buffer, 0, buffer.bytes, args.dst, done)
+    if error is None:
+        args.event = done[0]
+    return error
+
+
+@slot("PJRT_Buffer_CopyRawToHost")
+def raw_to_host_slot(args: Any) -> Error | None:
+    done = Array[Event | None].on_stack(1)
+    error = copy_to_host(args.buffer, args.offset, args.transfer_size, args.dst, done)
+    if error is None:
+        args.event = done[0]
+    return error
+
+
+@native
+def copy_buffer(
+    buffer: Buffer, device: Device, memory: Memory, made: Array[Buffer]
+) -> Error | None:
+    """Make a copy of a buffer on another device or in another memory; it goes to `made[0]`."""
+    storage = new_storage(buffer.bytes)
+    if storage is None:
+        return static_reference(NO_MEMORY)
+    new = new_buffer(storage, buffer.type, buffer.dims, buffer.rank, buffer.bytes, device, memory)
+    if new is None:
+        release_storage(storage)
+        return static_reference(NO_MEMORY)
+    source = use(buffer)
+    if source is None:
+        destroy(new)
+        return static_reference(DELETED)
+    event = copy(device, source, 0, buffer.bytes, storage.data, storage)
+    unuse(buffer)
+    if event is None:
+        destroy(new)
+        return static_reference(NO_MEMORY)
+    release_event(event)
+    made[0] = new
+    return None
+
+
+@slot("PJRT_Buffer_CopyToDevice")
+def copy_to_device_slot(args: Any) -> Error | None:
+    made = Array[Buffer].on_stack(1)
+    error = copy_buffer(args.buffer, args.dst_device, args.dst_device.default_memory, made)
+    if error is None:
+        args.dst_buffer = made[0]
+    return error
+
+
+@slot("PJRT_Buffer_CopyToMemory")
+def copy_to_memory_slot(args: Any) -> Error | None:
+    made = Array[Buffer].on_stack(1)
+    error = copy_buffer(args.buffer, args.dst_memory.devices[0], args.dst_memory, made)
+    if error is None:
+        args.dst_buffer = made[0]
+    return error

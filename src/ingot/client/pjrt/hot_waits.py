@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose results the host waits for at once run in the call of Execute, as machine code.
+"""Programs whose results the host waits for at once run in the call of Execute: native functions.
 
 Handing a program to the device's worker and being told of its end wakes two threads, which costs up
 to 100 us where CPUs sleep deeply (virtual machines). That buys nothing if the host does nothing
@@ -15,11 +15,14 @@ dispatch to one device) means that one execution is handed over needlessly, or i
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import when
-from ingot.client.pjrt.records import DEVICE, EXECUTABLE
+import time
+
+from ingot.client.pjrt.records import Device, Executable
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I64
 from ingot.llvm.values import Value
+from ingot.native.functions import emitted, inlined
+from ingot.native.types import i64
 
 AT_ONCE = 1 << 17
 """Cycles, about 40 us: a host that asks later has done something in between."""
@@ -35,42 +38,41 @@ _REMEMBERED = 64
 """Executions of a device, one bit each."""
 
 
-def emit_note_launch(f: FunctionBuilder, executable: Value, device: Value) -> Value:
-    """Count an execution; return whether the host is expected to wait for its results at once."""
-    one = f.const(I64, 1)
-    number = f.add(DEVICE.load(f, device, "launches"), one)
-    DEVICE.store(f, device, "launches", number)
-    waited = DEVICE.load(f, device, "waited")
-    DEVICE.store(f, device, "waited", f.shl(waited, one))
-    age = f.sub(f.sub(number, EXECUTABLE.load(f, executable, "last_launch")), one)
-    EXECUTABLE.store(f, executable, "last_launch", number)
-    is_known = f.icmp("ult", age, f.const(I64, _REMEMBERED))
-    bit = f.and_(f.lshr(waited, f.select(is_known, age, f.const(I64, 0))), one)
-    streak = f.add(EXECUTABLE.load(f, executable, "waits"), one)
-    counts = f.and_(is_known, f.icmp("ne", bit, f.const(I64, 0)))
-    streak = f.select(counts, streak, f.const(I64, 0))
-    EXECUTABLE.store(f, executable, "waits", streak)
-    return f.icmp("uge", streak, f.const(I64, STREAK))
-
-
-def emit_clock(f: FunctionBuilder) -> Value:
-    """Return the time in cycles, an i64."""
+def _emit_cycles(f: FunctionBuilder) -> Value:
     return f.intrinsic("llvm.readcyclecounter", I64, [])
 
 
-def emit_note_return(f: FunctionBuilder, device: Value, begin: Value) -> None:
+@emitted(_emit_cycles)
+def cycles() -> i64:
+    """Return the time in cycles."""
+    return time.perf_counter_ns()
+
+
+@inlined
+def note_launch(executable: Executable, device: Device) -> bool:
+    """Count an execution; return whether the host is expected to wait for its results at once."""
+    number = device.launches + 1
+    device.launches = number
+    waited = device.waited
+    device.waited = waited << 1
+    age = number - executable.last_launch - 1
+    executable.last_launch = number
+    streak: i64 = 0
+    if 0 <= age < _REMEMBERED and (waited >> age) & 1 != 0:
+        streak = executable.waits + 1
+    executable.waits = streak
+    return streak >= STREAK
+
+
+@inlined
+def note_return(device: Device, begin: i64) -> None:
     """Note that an Execute returns that began at the time `begin`."""
-    now = emit_clock(f)
-    allowed = f.add(f.const(I64, AT_ONCE), f.lshr(f.sub(now, begin), f.const(I64, _COLD_SHIFT)))
-    DEVICE.store(f, device, "deadline", f.add(now, allowed))
+    now = cycles()
+    device.deadline = now + (AT_ONCE + ((now - begin) >> _COLD_SHIFT))
 
 
-def emit_note_wait(f: FunctionBuilder, device: Value) -> None:
+@inlined
+def note_wait(device: Device) -> None:
     """Note that the host asks for a result on `device`."""
-    is_early = f.icmp("ult", emit_clock(f), DEVICE.load(f, device, "deadline"))
-
-    def mark() -> None:
-        waited = DEVICE.load(f, device, "waited")
-        DEVICE.store(f, device, "waited", f.or_(waited, f.const(I64, 1)))
-
-    when(f, is_early, mark)
+    if cycles() < device.deadline:
+        device.waited |= 1

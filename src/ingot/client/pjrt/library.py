@@ -18,7 +18,6 @@ import sysconfig
 from pathlib import Path
 
 import ingot
-from ingot.client.pjrt.emit import is_null
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.shared_library import link_shared
@@ -145,10 +144,10 @@ def _emit_find_python(f: FunctionBuilder, python: Path) -> Value:
             _emit_say(f, b"\n")
             f.ret(zero(PTR))
 
-        f.if_(is_null(f, opened), fail)
+        f.if_(f.icmp("eq", opened, zero(PTR)), fail)
         return [opened]
 
-    return f.if_(is_null(f, probe), open_python, otherwise=[zero(PTR)])[0]
+    return f.if_(f.icmp("eq", probe, zero(PTR)), open_python, otherwise=[zero(PTR)])[0]
 
 
 def _emit_say(f: FunctionBuilder, text: bytes) -> None:
@@ -179,7 +178,9 @@ class _Home:
         f = self._f
         before = f.call(f.module.declare("getenv", PTR, [PTR]), [self._name])
         copy = f.module.declare("strdup", PTR, [PTR])
-        (kept,) = f.if_(is_null(f, before), lambda: [zero(PTR)], lambda: [f.call(copy, [before])])
+        (kept,) = f.if_(
+            f.icmp("eq", before, zero(PTR)), lambda: [zero(PTR)], lambda: [f.call(copy, [before])]
+        )
         f.store(kept, self._before)
         values = [self._name, _text(f, "home", home), f.const(I32, 1)]
         discard(f.call(self._set, values))
@@ -196,7 +197,7 @@ class _Home:
             discard(f.call(self._set, [self._name, before, f.const(I32, 1)]))
             f.call(f.module.declare("free", VOID, [PTR]), [before])
 
-        f.if_(is_null(f, before), remove, again)
+        f.if_(f.icmp("eq", before, zero(PTR)), remove, again)
 
 
 class _PythonCalls:

@@ -13,50 +13,21 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from ingot.client.pjrt.emit import NO_MEMORY_TEXT
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PjrtError
 from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.hot import exported_functions
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT
-from ingot.client.pjrt.hot_events import NO_MEMORY_TEXT
-from ingot.client.pjrt.hot_launch import LAUNCH_PARAMETERS
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
-from ingot.llvm.types import I32, I64
+from ingot.llvm.types import I32, I64, VOID
+from ingot.native.functions import llvm_signature
 from ingot.support.forking import ForkLock
 
 T = TypeVar("T")
 
-_POINTER: Any = ctypes.c_void_p
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "error": (_POINTER, (ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64)),
-    "event": (_POINTER, ()),
-    "ready": (_POINTER, ()),
-    "event_set": (ctypes.c_int32, (_POINTER, _POINTER)),
-    "on_ready": (None, (_POINTER, _POINTER, _POINTER)),
-    "event_wait": (None, (_POINTER,)),
-    "retain": (None, (_POINTER,)),
-    "event_release": (None, (_POINTER,)),
-    "storage": (_POINTER, (ctypes.c_int64,)),
-    "storage_release": (None, (_POINTER,)),
-    "view": (_POINTER, (_POINTER, ctypes.c_int64, _POINTER, _POINTER)),
-    "buffer": (
-        _POINTER,
-        (_POINTER, ctypes.c_int32, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2),
-    ),
-    "buffer_destroy": (None, (_POINTER,)),
-    "discard": (None, (_POINTER,)),
-    "use": (_POINTER, (_POINTER,)),
-    "unuse": (None, (_POINTER,)),
-    "layout": (_POINTER, (ctypes.c_int64,)),
-    "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
-    "launch": (
-        _POINTER,
-        tuple(
-            {I32: ctypes.c_int32, I64: ctypes.c_int64}.get(t, _POINTER)
-            for _, t in LAUNCH_PARAMETERS
-        ),
-    ),
-}
+_C_TYPES: dict[Any, Any] = {I32: ctypes.c_int32, I64: ctypes.c_int64, VOID: None}
 _COMPILE_STACK_BYTES = 256 << 20
 _stack_lock = ForkLock()
 
@@ -67,14 +38,20 @@ class Native:
     def __init__(self, library: Library) -> None:
         """Bind them."""
         self.library = library
-        self._functions = {
-            name: library.function(f"ingot_pjrt_{name}", result, *params)
-            for name, (result, params) in _SIGNATURES.items()
-        }
+        self._functions: dict[str, Any] = {}
 
     def call(self, name: str, *args: Any) -> int:
-        """Call one of the functions of the table; null is 0."""
-        return int(self._functions[name](*args) or 0)
+        """Call one of the functions; null is 0."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._bound(f"ingot_pjrt_{name}")
+        return int(function(*args) or 0)
+
+    def _bound(self, symbol: str) -> Any:
+        """Return a function of the module as one of Python, by the types of its annotations."""
+        result, params = llvm_signature(exported_functions()[symbol])
+        types = [_C_TYPES.get(each, ctypes.c_void_p) for each in (result, *params)]
+        return self.library.function(symbol, *types)
 
     def address(self, name: str) -> int:
         """Return the address of a function of the module."""

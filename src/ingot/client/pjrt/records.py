@@ -1,193 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of the PJRT C API as C-layout records: what lies where behind each handle.
+"""The objects of the PJRT C API as C structs: what lies where behind each handle.
 
 A handle (`PJRT_Buffer*`, `PJRT_Device*`, ...) is the address of one of these. Python fills those
-of the client, its devices and executables; emitted code makes and frees errors, events, storages,
-buffers and jobs. Invariant: whoever holds a handle holds one reference; `references` counts them,
-atomically, and the last one to go frees the record.
+of the client, its devices and executables, through the layouts at the end; native functions make
+and free errors, events, storages, buffers and jobs. Invariant: whoever holds a handle holds one
+reference; `references` counts them, and the last one to go frees the struct.
 """
 
 from __future__ import annotations
 
-from ingot.native.layout import Field, Record
+from collections.abc import Callable
 
-
-def _text(name: str, note: str = "") -> tuple[Field, Field]:
-    """Return the two fields of a text: address and bytes."""
-    return Field(name, "ptr", note=note), Field(f"{name}_size", "i64")
-
-
-def _list(name: str, note: str = "") -> tuple[Field, Field]:
-    """Return the two fields of a list: address and count."""
-    return Field(name, "ptr", note=note), Field(f"num_{name}", "i64")
-
-
-ERROR = Record(
-    "IngotPjrtError",
-    Field("references", "i64"),
-    Field("code", "i32", note="PJRT_Error_Code"),
-    *_text("message", "lies after the record unless the record is static"),
-)
-
-EVENT = Record(
-    "IngotPjrtEvent",
-    Field("references", "i64"),
-    Field("done", "i32", note="1 once it has happened; what waiters sleep on"),
-    Field("lock", "i32"),
-    Field("error", "ptr", note="null, or why it failed; set before `done`"),
-    Field("waiters", "ptr", note="list of IngotPjrtWaiter, last one first"),
-    Field("late", "i32", note="1: a later call of the host decides when; see `hot_queue`"),
-)
-
-WAITER = Record(
-    "IngotPjrtWaiter",
-    Field("next", "ptr"),
-    Field("callback", "ptr", note="void(PJRT_Error*, void* user_arg)"),
-    Field("user_arg", "ptr"),
-)
-
-STORAGE = Record(
-    "IngotPjrtStorage",
-    Field("references", "i64"),
-    Field("data", "ptr"),
-    Field("bytes", "i64"),
-    Field("event", "ptr", note="when the data is there; null: it is"),
-    Field("external", "i64", note="references by host views, which forbid donation"),
-    Field(
-        "release", "ptr", note="void(ptr data, ptr context) for memory that is not ours, or null"
-    ),
-    Field("context", "ptr"),
-)
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
+from ingot.native.types import i8, i32, i64
 
 GONE = 1 << 62
-"""In `users`: nobody may begin to use the storage; who ends last gives it back."""
+"""In `Buffer.users`: nobody may begin to use the storage; who ends last gives it back."""
 
 STORAGE_HEADER_BYTES = 64
-"""Our own memory lies this far after its storage record, so that it is 64-byte aligned."""
-
-BUFFER = Record(
-    "IngotPjrtBuffer",
-    Field("storage", "ptr", note="null once deleted or donated, and not in use any more"),
-    Field("users", "i64", note="calls that use the storage now, and GONE once it is deleted"),
-    Field("dims", "ptr", note="int64_t[rank], after the record"),
-    Field("bytes", "i64"),
-    Field("type", "i32", note="PJRT_Buffer_Type"),
-    Field("deleted", "i8"),
-    Field("mark_donated", "i8", note="whether the execution that set `mark` donates it"),
-    Field("rank", "i64"),
-    Field("device", "ptr"),
-    Field("memory", "ptr"),
-    Field("held", "ptr", note="storage that host views of this buffer use"),
-    Field("views", "i64", note="host views of this buffer"),
-    Field("mark", "i64", note="number of the last execution with donations that took it"),
-)
-
-LAYOUT = Record("IngotPjrtLayout", *_text("text", "as XLA writes it"))
-
-CLIENT = Record(
-    "IngotPjrtClient",
-    *_text("platform_name"),
-    *_text("platform_version"),
-    Field("process_index", "i32"),
-    Field("topology", "ptr"),
-    *_list("devices"),
-    *_list("memories"),
-)
-
-TOPOLOGY = Record(
-    "IngotPjrtTopology",
-    *_text("platform_name"),
-    *_text("platform_version"),
-    *_list("descriptions"),
-    *_list("attributes"),
-)
-
-DESCRIPTION = Record(
-    "IngotPjrtDeviceDescription",
-    Field("id", "i32"),
-    Field("process_index", "i32"),
-    *_text("device_kind"),
-    *_text("to_string"),
-    *_text("debug_string"),
-    *_list("attributes"),
-)
-
-DEVICE = Record(
-    "IngotPjrtDevice",
-    Field("id", "i32"),
-    Field("is_addressable", "i8"),
-    Field("description", "ptr"),
-    Field("client", "ptr"),
-    Field("default_memory", "ptr"),
-    *_list("memories"),
-    Field("lock", "i32", own_line=True, note="of the queue"),
-    Field("queued", "i32", note="jobs put into the queue so far; the worker sleeps on it"),
-    Field("first", "ptr", note="oldest IngotPjrtJob of the queue"),
-    Field("last", "ptr"),
-    Field("running", "ptr", note="IngotPjrtJob that the worker runs now, or null"),
-    Field("unfinished", "i64", note="jobs in the queue or running"),
-    Field("finished", "i32", note="jobs done so far; hosts that are far ahead sleep on it"),
-    Field("waiting", "i32", note="hosts that sleep there"),
-    Field("started", "i32", note="1 once the worker exists"),
-    Field("launches", "i64", own_line=True, note="executions so far"),
-    Field("waited", "i64", note="bit k: the host waited at once for the k-th last of them"),
-    Field("deadline", "i64", note="cycle until which asking for a result is at once"),
-)
-
-MEMORY = Record(
-    "IngotPjrtMemory",
-    Field("id", "i32"),
-    Field("kind_id", "i32"),
-    *_text("kind"),
-    *_text("to_string"),
-    *_text("debug_string"),
-    *_list("devices"),
-)
-
-OUTPUT = Record(
-    "IngotPjrtOutput",
-    Field("dims", "ptr"),
-    Field("rank", "i64"),
-    Field("bytes", "i64"),
-    Field("type", "i32"),
-    Field("memory_index", "i32", note="which of the device's memories it lies in"),
-    Field("alias", "i64", note="argument whose memory it takes if that is donated, or -1"),
-)
-
-ARGUMENT = Record(
-    "IngotPjrtArgument",
-    Field("bytes", "i64"),
-    Field("type", "i32"),
-    Field("donated", "i8"),
-)
-
-EXECUTABLE = Record(
-    "IngotPjrtExecutable",
-    Field("references", "i64", note="PJRT_Executable and PJRT_LoadedExecutable are one record"),
-    Field("program", "ptr", note="IngotProgram"),
-    Field("sizes", "ptr", note="int64_t[], what `ingot_prepare` computed once"),
-    Field("num_arguments", "i64"),
-    Field("arguments", "ptr", note="IngotPjrtArgument[num_arguments]"),
-    Field("num_outputs", "i64"),
-    Field("outputs", "ptr", note="IngotPjrtOutput[num_outputs]"),
-    Field("default_device", "ptr"),
-    Field("donates", "i8", note="whether any argument may be donated"),
-    Field("deleted", "i8"),
-    Field("mode", "i32", note="INLINE, QUEUED, MANY or PATIENT"),
-    Field("last_launch", "i64", note="its last execution, by the device's `launches`"),
-    Field("waits", "i64", note="executions in a row for which the host waited at once"),
-    Field("num_replicas", "i64"),
-    Field("num_partitions", "i64"),
-    Field("code_bytes", "i64"),
-    *_text("name"),
-    *_text("fingerprint"),
-    *_list("devices"),
-    Field("output_types", "ptr", note="int32_t[num_outputs]"),
-    Field("output_dims", "ptr", note="int64_t[], of all outputs one after the other"),
-    Field("output_ranks", "ptr", note="size_t[num_outputs]"),
-    Field("memory_kinds", "ptr", note="const char*[num_outputs]"),
-    Field("memory_kind_sizes", "ptr", note="size_t[num_outputs]"),
-)
+"""Our own memory lies this far after its storage, so that it is 64-byte aligned."""
 
 INLINE = 0
 """Runs in the call of Execute."""
@@ -198,29 +29,237 @@ MANY = 2
 PATIENT = 3
 """Waits in the call for its arguments, then runs there: it may call back into the host."""
 
-JOB = Record(
-    "IngotPjrtJob",
-    Field("next", "ptr"),
-    Field("device", "ptr", note="whose queue it is for"),
-    Field("together", "i32", note="1: a part of an execution on several devices"),
-    Field("deferred", "i32", note="1: it waits outside of the queue, and holds its inputs"),
-    Field("launch_id", "i32", note="the host's name of the execution"),
-    Field("executable", "ptr", note="null: copy `bytes` from the only input to `target`"),
-    Field("program", "ptr", note="IngotProgram to run; its runtime may be this execution's own"),
-    Field("event", "ptr", note="set when it is done"),
-    Field("num_inputs", "i64"),
-    Field("inputs", "ptr", note="storages, after the record"),
-    Field("input_events", "ptr", note="their events when the job was made, or null"),
-    Field("num_outputs", "i64"),
-    Field("outputs", "ptr", note="storages"),
-    Field("target", "ptr"),
-    Field("offset", "i64"),
-    Field("bytes", "i64"),
-)
 
-FAILURE = Record(
-    "IngotPjrtFailure",
-    Field("executable", "ptr"),
-    Field("program", "ptr"),
-    Field("status", "i32"),
-)
+class Counted(Struct):
+    """What counts its references, in its first field."""
+
+    references: Atomic[i64]
+
+
+class Error(Counted, name="IngotPjrtError"):
+    """PJRT_Error."""
+
+    code: i32  # PJRT_Error_Code
+    message: Pointer  # lies after the struct unless the error is a constant
+    message_size: i64
+
+
+class Event(Counted, name="IngotPjrtEvent"):
+    """PJRT_Event: something that happens once."""
+
+    done: Atomic[i32]  # 1 once it has happened; waiters sleep on it
+    lock: Atomic[i32]
+    error: Error | None  # why it failed; set before `done`
+    waiters: Waiter | None  # a list, last one first
+    late: i32  # 1: a later call of the host decides when; see `hot_queue`
+
+
+class Waiter(Struct, name="IngotPjrtWaiter"):
+    """A callback that waits for an event."""
+
+    next: Waiter | None
+    callback: Callable[[Error | None, Pointer | None], None]
+    user_arg: Pointer | None
+
+
+class Storage(Counted, name="IngotPjrtStorage"):
+    """Memory, with the event after which its data is there."""
+
+    data: Pointer
+    bytes: i64
+    event: Event | None  # null: the data is there
+    external: Atomic[i64]  # references by host views, which forbid donation
+    release: Callable[[Pointer, Pointer | None], None] | None  # for memory that is not ours
+    context: Pointer | None
+
+
+class Buffer(Struct, name="IngotPjrtBuffer"):
+    """PJRT_Buffer: a typed array on a device."""
+
+    storage: Atomic[Storage | None]  # null once deleted or donated, and not in use any more
+    users: Atomic[i64]  # calls that use the storage now, and GONE once it is deleted
+    dims: Array[i64]  # after the struct
+    bytes: i64
+    type: i32  # PJRT_Buffer_Type
+    deleted: i8
+    mark_donated: i8  # whether the execution that set `mark` donates it
+    rank: i64
+    device: Device
+    memory: Memory
+    held: Storage | None  # storage that host views of this buffer use
+    views: Atomic[i64]  # host views of this buffer
+    mark: i64  # number of the last execution with donations that took it
+
+
+class Layout(Struct, name="IngotPjrtLayout"):
+    """PJRT_Layouts_MemoryLayout: its text, as XLA writes it."""
+
+    text: Pointer
+    text_size: i64
+
+
+class Client(Struct, name="IngotPjrtClient"):
+    """PJRT_Client."""
+
+    platform_name: Pointer
+    platform_name_size: i64
+    platform_version: Pointer
+    platform_version_size: i64
+    process_index: i32
+    topology: Topology
+    devices: Array[Device]
+    num_devices: i64
+    memories: Array[Memory]
+    num_memories: i64
+
+
+class Topology(Struct, name="IngotPjrtTopology"):
+    """PJRT_TopologyDescription."""
+
+    platform_name: Pointer
+    platform_name_size: i64
+    platform_version: Pointer
+    platform_version_size: i64
+    descriptions: Array[Description]
+    num_descriptions: i64
+    attributes: Pointer
+    num_attributes: i64
+
+
+class Description(Struct, name="IngotPjrtDeviceDescription"):
+    """PJRT_DeviceDescription."""
+
+    id: i32
+    process_index: i32
+    device_kind: Pointer
+    device_kind_size: i64
+    to_string: Pointer
+    to_string_size: i64
+    debug_string: Pointer
+    debug_string_size: i64
+    attributes: Pointer
+    num_attributes: i64
+
+
+class Device(Struct, name="IngotPjrtDevice", own_line=("lock", "launches")):
+    """PJRT_Device, with the queue of its worker."""
+
+    id: i32
+    is_addressable: i8
+    description: Description
+    client: Client
+    default_memory: Memory
+    memories: Array[Memory]
+    num_memories: i64
+    lock: Atomic[i32]  # of the queue
+    queued: Atomic[i32]  # jobs put into the queue so far; the worker sleeps on it
+    first: Job | None  # oldest of the queue
+    last: Job | None
+    running: Job | None  # what the worker runs now
+    unfinished: Atomic[i64]  # jobs in the queue or running
+    finished: Atomic[i32]  # jobs done so far; hosts that are far ahead sleep on it
+    waiting: Atomic[i32]  # hosts that sleep there
+    started: i32  # 1 once the worker exists
+    launches: i64  # executions so far
+    waited: i64  # bit k: the host waited at once for the k-th last of them
+    deadline: i64  # cycle until which asking for a result is at once
+
+
+class Memory(Struct, name="IngotPjrtMemory"):
+    """PJRT_Memory."""
+
+    id: i32
+    kind_id: i32
+    kind: Pointer
+    kind_size: i64
+    to_string: Pointer
+    to_string_size: i64
+    debug_string: Pointer
+    debug_string_size: i64
+    devices: Array[Device]
+    num_devices: i64
+
+
+class Output(Struct, name="IngotPjrtOutput"):
+    """An output of an executable."""
+
+    dims: Array[i64]
+    rank: i64
+    bytes: i64
+    type: i32
+    memory_index: i32  # which of the device's memories it lies in
+    alias: i64  # argument whose memory it takes if that is donated, or -1
+
+
+class Argument(Struct, name="IngotPjrtArgument"):
+    """An argument of an executable."""
+
+    bytes: i64
+    type: i32
+    donated: i8
+
+
+class Executable(Counted, name="IngotPjrtExecutable"):
+    """PJRT_Executable and PJRT_LoadedExecutable."""
+
+    program: Pointer  # IngotProgram
+    sizes: Array[i64]  # what `ingot_prepare` computed once
+    num_arguments: i64
+    arguments: Structs[Argument]
+    num_outputs: i64
+    outputs: Structs[Output]
+    default_device: Device
+    donates: i8  # whether any argument may be donated
+    deleted: i8
+    mode: i32  # INLINE, QUEUED, MANY or PATIENT
+    last_launch: i64  # its last execution, by the device's `launches`
+    waits: i64  # executions in a row for which the host waited at once
+    num_replicas: i64
+    num_partitions: i64
+    code_bytes: i64
+    name: Pointer
+    name_size: i64
+    fingerprint: Pointer
+    fingerprint_size: i64
+    devices: Array[Device]
+    num_devices: i64
+    output_types: Array[i32]
+    output_dims: Array[i64]  # of all outputs one after the other
+    output_ranks: Array[i64]
+    memory_kinds: Pointer  # const char*[num_outputs]
+    memory_kind_sizes: Array[i64]
+
+
+class Job(Struct, name="IngotPjrtJob"):
+    """An execution, or a copy, that waits in a device's queue."""
+
+    next: Job | None
+    device: Device  # whose queue it is for
+    together: i32  # 1: a part of an execution on several devices
+    deferred: i32  # 1: it waits outside of the queue, and holds its inputs
+    launch_id: i32  # the host's name of the execution
+    executable: Executable | None  # null: copy `bytes` from the only input to `target`
+    program: Pointer | None  # IngotProgram to run; its runtime may be this execution's own
+    event: Event  # set when it is done
+    num_inputs: i64
+    inputs: Array[Storage]  # after the struct
+    input_events: Array[Event | None]  # the inputs' events when the job was made
+    num_outputs: i64
+    outputs: Array[Storage]
+    target: Pointer | None
+    offset: i64
+    bytes: i64
+
+
+class Failure(Struct, name="IngotPjrtFailure"):
+    """What Python is told of an execution that failed."""
+
+    executable: Executable
+    program: Pointer
+    status: i32
+
+
+ERROR, EVENT, STORAGE, BUFFER = Error.c_layout, Event.c_layout, Storage.c_layout, Buffer.c_layout
+CLIENT, TOPOLOGY, DESCRIPTION = Client.c_layout, Topology.c_layout, Description.c_layout
+DEVICE, MEMORY, EXECUTABLE = Device.c_layout, Memory.c_layout, Executable.c_layout
+OUTPUT, ARGUMENT, FAILURE = Output.c_layout, Argument.c_layout, Failure.c_layout

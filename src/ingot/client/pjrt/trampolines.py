@@ -19,26 +19,84 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-from ingot.client.pjrt.emit import is_null
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.linking import Library
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
-from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.native.functions import exported, external, native, symbol_of
+from ingot.native.module import Translation
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Pointer
+from ingot.native.statics import static_array, static_word
+from ingot.native.types import i32, i64
 
-PYTHON_IMPORTS: dict[str, tuple[Type, list[Type]]] = {
-    "Py_IsInitialized": (I32, []),
-    "PyGILState_Ensure": (I32, []),
-    "PyGILState_Release": (VOID, [I32]),
-    "PyEval_SaveThread": (PTR, []),
-    "PyErr_Fetch": (VOID, [PTR, PTR, PTR]),
-    "PyErr_Restore": (VOID, [PTR, PTR, PTR]),
-    "PyErr_WriteUnraisable": (VOID, [PTR]),
-    "PyLong_FromVoidPtr": (PTR, [PTR]),
-    "PyLong_AsVoidPtr": (PTR, [PTR]),
-    "PyObject_CallOneArg": (PTR, [PTR, PTR]),
-    "Py_DecRef": (VOID, [PTR]),
-}
+Cell = Array[Pointer | None]
+
+
+@external("Py_IsInitialized")
+def is_initialized() -> i32:
+    """Return whether there is an interpreter."""
+    ...
+
+
+@external("PyGILState_Ensure")
+def take_gil() -> i32:
+    """Take the GIL; return what `give_gil` wants."""
+    ...
+
+
+@external("PyGILState_Release")
+def give_gil(state: i32) -> None:
+    """Give the GIL back."""
+
+
+@external("PyEval_SaveThread")
+def save_thread() -> Pointer | None:
+    """Give the GIL back, and stay a thread that Python knows."""
+    ...
+
+
+@external("PyErr_Fetch")
+def fetch_error(kind: Cell, value: Cell, traceback: Cell) -> None:
+    """Take the pending exception away."""
+
+
+@external("PyErr_Restore")
+def restore_error(kind: Pointer | None, value: Pointer | None, traceback: Pointer | None) -> None:
+    """Put an exception back."""
+
+
+@external("PyErr_WriteUnraisable")
+def write_unraisable(function: Pointer) -> None:
+    """Print the pending exception."""
+
+
+@external("PyLong_FromVoidPtr")
+def integer_of(pointer: Pointer | None) -> Pointer:
+    """Return an address as an int of Python."""
+    ...
+
+
+@external("PyLong_AsVoidPtr")
+def pointer_of(integer: Pointer) -> Pointer | None:
+    """Return the address that an int of Python is."""
+    ...
+
+
+@external("PyObject_CallOneArg")
+def call_with(function: Pointer, argument: Pointer) -> Pointer | None:
+    """Call a Python function; null if it raises."""
+    ...
+
+
+@external("Py_DecRef")
+def drop(object_: Pointer) -> None:
+    """Drop a reference."""
+
+
+_PYTHON = (
+    *(is_initialized, take_gil, give_gil, save_thread, fetch_error, restore_error),
+    *(write_unraisable, integer_of, pointer_of, call_with, drop),
+)
 
 Target = Callable[[int], int]
 """What a trampoline calls: takes the address of the arguments, returns an address."""
@@ -49,33 +107,112 @@ _immortal: list[object] = []
 
 def python_addresses() -> dict[str, int]:
     """Return the addresses of CPython's functions."""
-    found = {name: getattr(ctypes.pythonapi, name) for name in PYTHON_IMPORTS}
+    found = {name: getattr(ctypes.pythonapi, name) for name in map(symbol_of, _PYTHON)}
     return {
         name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in found.items()
     }
 
 
-def emit_trampolines(
-    module: ModuleBuilder, names: Sequence[str], gated: Collection[str] = ()
-) -> dict[str, FunctionRef]:
+INSIDE = static_word(i64, "gate.inside")
+CLOSED = static_word(i64, "gate.closed")
+
+
+@exported("ingot_pjrt_close_gate")
+def close_gate() -> i64:
+    """Close the gate; return how many calls are inside.
+
+    Either who closes sees a call that is inside, or the call sees that the gate is closed.
+    """
+    CLOSED.store(1, "seq_cst")
+    return INSIDE.load("seq_cst")
+
+
+@exported("ingot_pjrt_open_gate")
+def open_gate() -> None:
+    """Open the gate when nobody is inside."""
+    INSIDE.store(0)
+    CLOSED.store(0)
+
+
+@native
+def call_python(function: Pointer, arguments: Pointer | None) -> Pointer | None:
+    """Call a Python function with an address; return the address that it returns."""
+    if unlikely(is_initialized() == 0):
+        return None
+    kind = Cell.on_stack(1)
+    value = Cell.on_stack(1)
+    traceback = Cell.on_stack(1)
+    state = take_gil()
+    fetch_error(kind, value, traceback)
+    argument = integer_of(arguments)
+    result = call_with(function, argument)
+    drop(argument)
+    address: Pointer | None = None
+    if result is None:
+        write_unraisable(function)
+    else:
+        address = pointer_of(result)
+        drop(result)
+    restore_error(kind[0], value[0], traceback[0])
+    give_gil(state)
+    return address
+
+
+@native
+def call_gated(function: Pointer, arguments: Pointer | None) -> Pointer | None:
+    """Call a Python function unless the gate is closed."""
+    INSIDE.fetch_add(1, "seq_cst")
+    result: Pointer | None = None
+    if CLOSED.load("seq_cst") == 0:
+        result = call_python(function, arguments)
+    INSIDE.fetch_sub(1, "seq_cst")
+    return result
+
+
+@native
+def enter_thread() -> None:
+    """Make this thread known to Python for as long as it lives.
+
+    Without it every call into Python would see new thread-local variables, among them the one with
+    the reason why a foreign call failed.
+    """
+    if is_initialized() != 0:
+        take_gil()
+        save_thread()
+
+
+def add_trampolines(
+    translation: Translation, names: Sequence[str], gated: Collection[str] = ()
+) -> None:
     """Add one function `ptr (ptr arguments)` for each name, `ingot_pjrt_targets` and the gate.
 
     `gated` are the names that stand behind the gate.
     """
-    table = module.global_text(
-        "targets", f"internal global [{max(1, len(names))} x ptr] zeroinitializer, align 64"
+    targets: Array[Pointer] = static_array(
+        Pointer, "targets", [0] * max(1, len(names)), is_constant=False
     )
-    getter = module.function("ingot_pjrt_targets", PTR, [])
-    getter.ret(table)
-    call = _emit_call(module)
-    call_gated = _emit_gate(module, call)
-    functions: dict[str, FunctionRef] = {}
+
+    @exported("ingot_pjrt_targets")
+    def targets_address() -> Array[Pointer]:
+        return targets
+
+    translation.add(targets_address, close_gate, open_gate)
     for index, name in enumerate(names):
-        f = module.function(name, PTR, [("arguments", PTR)])
-        target = f.load(PTR, f.gep(table, index, PTR))
-        f.ret(f.call(call_gated if name in gated else call, [target, f.params[0]]))
-        functions[name] = f.reference
-    return functions
+        call = call_gated if name in gated else call_python
+        translation.add(_trampoline(name, targets, index, call))
+
+
+def _trampoline(
+    name: str,
+    targets: Array[Pointer],
+    index: int,
+    call: Callable[[Pointer, Pointer | None], Pointer | None],
+) -> Callable[..., Any]:
+    @exported(name)
+    def run(arguments: Pointer | None) -> Pointer | None:
+        return call(targets[index], arguments)
+
+    return run
 
 
 def fill_targets(library: Library, names: Sequence[str], targets: Mapping[str, Target]) -> None:
@@ -88,85 +225,3 @@ def fill_targets(library: Library, names: Sequence[str], targets: Mapping[str, T
         # A reference that is never given back: the interpreter's end must not free it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(target))
         table[index] = id(target)
-
-
-def emit_enter_thread(module: ModuleBuilder) -> FunctionRef:
-    """`void ()`: make this thread known to Python for as long as it lives.
-
-    Without it every call into Python would see new thread-local variables, among them the one with
-    the reason why a foreign call failed.
-    """
-    f = module.function("ingot_pjrt_enter_thread", VOID, [], linkage="internal")
-    gone = f.icmp("eq", _python(f, "Py_IsInitialized"), f.const(I32, 0))
-    f.if_(gone, f.ret)
-    _python(f, "PyGILState_Ensure")
-    _python(f, "PyEval_SaveThread")
-    f.ret()
-    return f.reference
-
-
-def _python(f: FunctionBuilder, name: str, *args: Value) -> Value:
-    """Call a function of CPython."""
-    result, types = PYTHON_IMPORTS[name]
-    return f.call(f.module.declare(name, result, types), list(args))
-
-
-def _emit_gate(module: ModuleBuilder, call: FunctionRef) -> FunctionRef:
-    """`ptr (ptr function, ptr arguments)`: call a Python function unless the gate is closed.
-
-    Also `i64 ingot_pjrt_close_gate()`, which gives how many calls are inside (either who closes
-    sees a call that is inside, or the call sees that the gate is closed), and
-    `void ingot_pjrt_open_gate()`, for when nobody is.
-    """
-    inside = module.global_text("gate.inside", "internal global i64 0, align 64")
-    closed = module.global_text("gate.closed", "internal global i64 0, align 8")
-    close = module.function("ingot_pjrt_close_gate", I64, [])
-    close.atomic_store(close.const(I64, 1), closed, "seq_cst")
-    close.ret(close.atomic_load(I64, inside, "seq_cst"))
-    reset = module.function("ingot_pjrt_open_gate", VOID, [])
-    for place in (inside, closed):
-        reset.atomic_store(reset.const(I64, 0), place)
-    reset.ret()
-    params = [("function", PTR), ("arguments", PTR)]
-    f = module.function("ingot_pjrt_call_gated", PTR, params, linkage="internal")
-    one = f.const(I64, 1)
-    f.atomicrmw("add", inside, one, "seq_cst")
-    is_open = f.icmp("eq", f.atomic_load(I64, closed, "seq_cst"), f.const(I64, 0))
-    (value,) = f.if_(is_open, lambda: [f.call(call, f.params)], otherwise=[zero(PTR)])
-    f.atomicrmw("sub", inside, one, "seq_cst")
-    f.ret(value)
-    return f.reference
-
-
-def _emit_call(module: ModuleBuilder) -> FunctionRef:
-    """`ptr (ptr function, ptr arguments)`: call a Python function."""
-    params = [("function", PTR), ("arguments", PTR)]
-    f = module.function("ingot_pjrt_call_python", PTR, params, linkage="internal")
-    function, arguments = f.params
-
-    def python(name: str, *args: Value) -> Value:
-        return _python(f, name, *args)
-
-    gone = f.icmp("eq", python("Py_IsInitialized"), f.const(I32, 0))
-    f.if_(gone, lambda: f.ret(zero(PTR)), likely=False)
-    pending = [f.alloca(PTR) for _ in range(3)]
-    state = python("PyGILState_Ensure")
-    python("PyErr_Fetch", *pending)
-    number = python("PyLong_FromVoidPtr", arguments)
-    result = python("PyObject_CallOneArg", function, number)
-    python("Py_DecRef", number)
-
-    def failed() -> list[Value]:
-        python("PyErr_WriteUnraisable", function)
-        return [zero(PTR)]
-
-    def address() -> list[Value]:
-        value = python("PyLong_AsVoidPtr", result)
-        python("Py_DecRef", result)
-        return [value]
-
-    (value,) = f.if_(is_null(f, result), failed, address)
-    python("PyErr_Restore", *[f.load(PTR, slot) for slot in pending])
-    python("PyGILState_Release", state)
-    f.ret(value)
-    return f.reference
