@@ -21,12 +21,13 @@ same memory: tests compare both, and a debugger steps through it. Pyright checks
 code looks for null.
 
 Allowed are: `if`, `while`, `for ... in range(...)`, `break`, `continue`, `return`, assignments,
-`+ - * & | ^ << >>`, comparisons, `and or not`, `a if c else b`, calls. Numbers have the widths of
-their annotations and wrap; comparisons are signed; conversions are written (`i64(x)`,
-`Node.at(pointer)`). Whatever translation knows (module constants, what a function closes over, an
-`if` over those) is computed then. Anything else is a `TranslationError` with file and line.
+`+ - * // % & | ^ << >>`, comparisons, `and or not`, `a if c else b`, calls. Numbers have the widths
+of their annotations and wrap; comparisons are signed, `//` and `%` are of numbers that are not
+negative; conversions are written (`i64(x)`, `Node.at(pointer)`). Whatever translation knows (module
+constants, what a function closes over, an `if` over those) is computed then. Anything else is a
+`TranslationError` with file and line.
 
 Files, bottom up: `layout` (C structs), `types` (annotations), `memory` and `pointers` (their
 meaning as plain Python), `functions` (the decorators), `statics` (globals), `operations`; then the
-translation: `expressions`, `operators`, `calls`, `statements`, `module`.
+translation: `expressions`, `operators`, `calls`, `statements`, `sources`, `module`.
 """

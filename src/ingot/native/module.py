@@ -8,8 +8,6 @@ come in the order in which they are asked for and first mentioned, so equal sour
 
 from __future__ import annotations
 
-import ast
-import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,6 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.native.functions import External, Native, llvm_signature
 from ingot.native.pointers import Pointer
-from ingot.native.statements import Statements
 from ingot.native.statics import Static
 from ingot.native.types import llvm_type
 from ingot.support.diagnostics import InternalError
@@ -33,7 +30,7 @@ class Translation:
         self._names: set[str] = set()
         self._waiting: list[Native] = []
         self._statics: dict[int, Value] = {}
-        self._definitions: dict[str, dict[int, ast.FunctionDef]] = {}
+        self._files: dict[str, Any] = {}
 
     def add(self, *functions: Callable[..., Any]) -> None:
         """Translate functions and all that they call."""
@@ -80,6 +77,10 @@ class Translation:
         return name
 
     def _translate(self, function: Native) -> None:
+        # Imported here: a process that finds its objects in the cache translates nothing.
+        from ingot.native.sources import definition_of
+        from ingot.native.statements import Statements
+
         reference = self._references[function]
         f = self.module.function(
             reference.name,
@@ -88,30 +89,4 @@ class Translation:
             linkage="" if function.symbol else "internal",
             attrs="alwaysinline nounwind" if function.is_inlined else "nounwind",
         )
-        Statements(self, function, f).translate(self._definition(function))
-
-    def _definition(self, function: Native) -> ast.FunctionDef:
-        """Return the syntax of a function."""
-        code = function.function.__code__
-        file = code.co_filename
-        known = self._definitions.get(file)
-        if known is None:
-            text = "".join(linecache.getlines(file, function.function.__globals__))
-            known = self._definitions[file] = _definitions(ast.parse(text, file))
-        found = known.get(code.co_firstlineno)
-        if found is None:
-            raise InternalError(f"there is no source of '{function.name}' in {file}")
-        return found
-
-
-def _definitions(tree: ast.Module) -> dict[int, ast.FunctionDef]:
-    """Return the decorated functions of a file, by their first lines."""
-    found: dict[int, ast.FunctionDef] = {}
-    waiting: list[ast.stmt] = list(tree.body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef) and node.decorator_list:
-            found[node.decorator_list[0].lineno] = node
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If)):
-            waiting.extend(node.body)
-    return found
+        Statements(self, function, f).translate(definition_of(function.function, self._files))

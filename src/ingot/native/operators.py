@@ -22,6 +22,8 @@ _OPCODES: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
     ast.Sub: ("sub", operator.sub),
     ast.Mult: ("mul", operator.mul),
+    ast.FloorDiv: ("udiv", lambda a, b: a // b),
+    ast.Mod: ("urem", operator.mod),
     ast.BitAnd: ("and", lambda a, b: a & b),
     ast.BitOr: ("or", lambda a, b: a | b),
     ast.BitXor: ("xor", lambda a, b: a ^ b),
@@ -46,7 +48,7 @@ class Operators(Expressions):
     def _binary(self, node: ast.BinOp) -> object:
         row = _OPCODES.get(type(node.op))
         if row is None:
-            self.refuse(node, f"the operator of `{ast.unparse(node)}`", "+ - * & | ^ << >>")
+            self.refuse(node, f"the operator of `{ast.unparse(node)}`", "+ - * // % & | ^ << >>")
         return self.binary(node, row, self.expression(node.left), self.expression(node.right))
 
     def binary(

@@ -91,7 +91,7 @@ class Struct(Pointer):
     """The base of C structs: the class's annotations are its fields, in order.
 
     `class Point(Struct, name="IngotPoint")` gives the struct its name in C. `own_line` lists fields
-    that start a cache line.
+    that start a cache line, `notes` says what fields are for in the struct's declaration in C.
     """
 
     __slots__ = ()
@@ -99,7 +99,9 @@ class Struct(Pointer):
     c_layout: ClassVar[Record]
     _types: ClassVar[dict[str, NativeType]]
 
-    def __init_subclass__(cls, name: str = "", own_line: tuple[str, ...] = ()) -> None:
+    def __init_subclass__(
+        cls, name: str = "", own_line: tuple[str, ...] = (), notes: Mapping[str, str] | None = None
+    ) -> None:
         found = {
             field: note
             for base in reversed(cls.__mro__)
@@ -107,7 +109,8 @@ class Struct(Pointer):
             for field, note in vars(base).get("__annotations__", {}).items()
         }
         fields = [
-            Field(field, _kind(note), own_line=field in own_line) for field, note in found.items()
+            Field(field, _kind(kind), own_line=field in own_line, note=(notes or {}).get(field, ""))
+            for field, kind in found.items()
         ]
         cls.define(Record(name or cls.__name__, *fields), found)
 

@@ -117,7 +117,7 @@ class Statements(Calls):
     def _augmented(self, node: ast.AugAssign) -> None:
         row = self.binary_of(node.op)
         if row is None:
-            self.refuse(node, f"`{ast.unparse(node)}`", "+= -= *= &= |= ^= <<= >>=")
+            self.refuse(node, f"`{ast.unparse(node)}`", "+= -= *= //= %= &= |= ^= <<= >>=")
         if isinstance(node.target, ast.Name):
             before = self.expression(ast.Name(node.target.id, ast.Load()))
             of = before.type if isinstance(before, Typed) else None

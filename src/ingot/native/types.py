@@ -111,7 +111,7 @@ def as_type(annotation: Any) -> NativeType:
     Raises:
         TranslationError: it stands for none.
     """
-    if annotation is None or isinstance(annotation, IntegerType):
+    if annotation is None or isinstance(annotation, (IntegerType, FunctionType)):
         return annotation
     if annotation is bool:
         return BOOL

@@ -21,9 +21,9 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.native.layout import Field, Record
-from ingot.runtime.pool import emit_detached_thread
 from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard, emit_futex_wait, emit_futex_wake
+from ingot.runtime.threads import emit_detached_thread
 
 TICK_NANOSECONDS = 50_000_000
 _IDLE_TICKS = 20
@@ -126,7 +126,7 @@ def _emit_begin(module: ModuleBuilder, state: Value, ticker: FunctionRef) -> Fun
 
     def start() -> None:
         _, first = f.cmpxchg(started, f.const(I32, 0), f.const(I32, 1))
-        f.if_(first, lambda: discard(emit_detached_thread(f, ticker, state)))
+        f.if_(first, lambda: discard(emit_detached_thread(f, Value(PTR, ticker.text), state)))
 
     is_asleep = f.icmp("ne", f.atomic_load(I32, asleep, "seq_cst"), f.const(I32, 0))
     f.if_(is_asleep, wake, likely=False)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ingot.artifact.abi import MAX_BUFFER_BYTES
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.interrupts import WATCH
@@ -31,6 +31,9 @@ from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
 from ingot.support.forking import ForkLock, defers_fork
+
+_SOURCES = ("support", "llvm", "native", "artifact", "runtime")
+"""The packages that make the module."""
 
 MAX_THREADS = 4096
 SPIN = 500
@@ -196,9 +199,13 @@ def native_runtime() -> NativeRuntime:
         return _link()
 
 
+def _text() -> str:
+    return runtime_module(with_python=True).text()
+
+
 @cache
 def _link() -> NativeRuntime:
-    data = compile_object(runtime_module(with_python=True).text(), TargetSpec.host())
+    data = compile_named("runtime", _SOURCES, _text, TargetSpec.host())
     library = link_object([data], library_imports())
     runtime = NativeRuntime(library)
     # Never unloaded, not even when the interpreter ends: workers stand in this code.

@@ -8,8 +8,12 @@ Invariant: `Runtime` begins with `artifact.abi.RUNTIME_FIELDS`, as compiled prog
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ingot.artifact.abi import FRAME_FIELDS
 from ingot.native.layout import Field, Record
+from ingot.native.pointers import Atomic, Pointer, Struct
+from ingot.native.types import i32, i64
 
 NUM_SIZE_CLASSES = 168
 """Size classes of the allocator: 4 up to 256 bytes, then 4 per power of two up to 2**48 bytes."""
@@ -37,21 +41,45 @@ RUNTIME = Record(
 
 CALL_FRAME = Record("IngotCallFrame", *(Field(name, "ptr") for name in FRAME_FIELDS))
 
-POOL = Record(
-    "IngotPool",
-    Field("state", "i64", own_line=True, note="epoch:32 | tickets:16 | next:16"),
-    Field("function", "ptr", own_line=True, note="void(ptr env, i64 chunk) of this epoch"),
-    Field("env", "ptr"),
-    Field("chunks", "i64", note="chunks of this epoch"),
-    Field("grain", "i64", note="chunks per ticket; 1 unless chunks do not fit in 16 bits"),
-    Field("done", "i64", own_line=True, note="tickets finished in this epoch"),
-    Field("sleepers", "i32", own_line=True, note="workers that sleep or are about to"),
-    Field("lock", "i32", own_line=True, note="1 while a caller owns the pool"),
-    Field("num_threads", "i64", own_line=True, note="threads wanted, the caller included"),
-    Field("started", "i64", note="workers that exist"),
-    Field("next_worker", "i64", note="number the next worker gives itself"),
-    Field("spin", "i64", note="pauses before a worker goes to sleep"),
-)
+ChunkFunction = Callable[[Pointer | None, i64], None]
+"""`void(ptr env, i64 chunk)`."""
+
+
+class Pool(
+    Struct,
+    name="IngotPool",
+    own_line=("state", "function", "done", "sleepers", "lock", "num_threads"),
+    notes={
+        "state": "epoch:32 | tickets:16 | next:16",
+        "function": "void(ptr env, i64 chunk) of this epoch",
+        "chunks": "chunks of this epoch",
+        "grain": "chunks per ticket; 1 unless chunks do not fit in 16 bits",
+        "done": "tickets finished in this epoch",
+        "sleepers": "workers that sleep or are about to",
+        "lock": "1 while a caller owns the pool",
+        "num_threads": "threads wanted, the caller included",
+        "started": "workers that exist",
+        "next_worker": "number the next worker gives itself",
+        "spin": "pauses before a worker goes to sleep",
+    },
+):
+    """The thread pool; `ingot.runtime.pool` runs it."""
+
+    state: Atomic[i64]
+    function: Atomic[ChunkFunction]
+    env: Atomic[Pointer | None]
+    chunks: Atomic[i64]
+    grain: Atomic[i64]
+    done: Atomic[i64]
+    sleepers: Atomic[i32]
+    lock: Atomic[i32]
+    num_threads: Atomic[i64]
+    started: Atomic[i64]
+    next_worker: Atomic[i64]
+    spin: i64
+
+
+POOL = Pool.c_layout
 
 ALLOCATOR = Record(
     "IngotAllocator",

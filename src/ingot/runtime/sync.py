@@ -20,7 +20,7 @@ from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
 from ingot.native.functions import emitted
 from ingot.native.pointers import Atomic
-from ingot.native.types import i32
+from ingot.native.types import i32, i64
 from ingot.support.diagnostics import UnsupportedError
 
 _FUTEX_NUMBERS = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "riscv64": 98}
@@ -114,6 +114,25 @@ def emit_lock(f: FunctionBuilder, lock: Value) -> None:
 def emit_unlock(f: FunctionBuilder, lock: Value) -> None:
     """Give the lock back."""
     f.atomic_store(f.const(I32, 0), lock, "release")
+
+
+@emitted(emit_pause)
+def pause() -> None:
+    """Tell the CPU that this is a waiting loop."""
+    time.sleep(0)
+
+
+@emitted(emit_wait_step)
+def wait_step(count: i64) -> i64:
+    """Pause once, yield now and then; return the next count."""
+    time.sleep(0)
+    return count + 1
+
+
+@emitted(emit_try_lock)
+def try_lock(word: Atomic[i32]) -> bool:
+    """Take the lock if it is free; return whether it was taken."""
+    return word.compare_exchange(0, 1, "acquire", "monotonic")
 
 
 @emitted(emit_lock)

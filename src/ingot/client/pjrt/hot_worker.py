@@ -9,8 +9,6 @@ whatever happens, its event is set.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ingot.artifact.abi import CANCELLED
 from ingot.client.pjrt.emit import (
     drop_reference,
@@ -25,18 +23,16 @@ from ingot.client.pjrt.hot_turns import note_end
 from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure, Job, Storage
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native
-from ingot.native.operations import memcpy, memset, unlikely
+from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, struct_of
 from ingot.native.types import i32, i64
 from ingot.runtime.execution import CANCELLED_TEXT
 from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.runtime.sync import futex_wait, lock, unlock
+from ingot.runtime.threads import start_detached
 
 _CANCELLED = 1
 """absl's code."""
-
-_SIGSET_WORDS = 16
-_SIG_SETMASK = 2
 
 CANCELLED_ERROR = static_error("cancelled_error", _CANCELLED, f"The program {CANCELLED_TEXT}.")
 
@@ -53,29 +49,6 @@ def execution_failed(failure: Failure) -> Error | None:
 @external("release_executable")
 def release_executable(executable: Executable) -> Pointer | None:
     """Let Python forget an executable."""
-    ...
-
-
-@external("pthread_sigmask")
-def pthread_sigmask(mode: i32, new: Array[i64], before: Array[i64] | None) -> i32:
-    """Set the signals that this thread does not take."""
-    ...
-
-
-@external("pthread_create")
-def pthread_create(
-    thread: Array[i64],
-    attributes: Pointer | None,
-    start: Callable[[Device], Pointer | None],
-    argument: Device,
-) -> i32:
-    """Start a thread; return 0 if there is one."""
-    ...
-
-
-@external("pthread_detach")
-def pthread_detach(thread: i64) -> i32:
-    """Let a thread end by itself."""
     ...
 
 
@@ -176,8 +149,9 @@ def take_job(device: Device) -> Job | None:
 
 
 @native
-def work(device: Device) -> Pointer | None:
+def work(argument: Pointer) -> Pointer | None:
     """Run the jobs of a device's queue, forever."""
+    device = Device.at(argument)
     enter_thread()
     while True:
         seen = device.queued.load("acquire")
@@ -196,12 +170,5 @@ def work(device: Device) -> Pointer | None:
 @native
 def start(device: Device) -> None:
     """Start the worker of a device; the caller holds the queue's lock."""
-    every = Array[i64].on_stack(_SIGSET_WORDS)
-    before = Array[i64].on_stack(_SIGSET_WORDS)
-    thread = Array[i64].on_stack(1)
-    memset(every, -1, 8 * _SIGSET_WORDS)
-    pthread_sigmask(_SIG_SETMASK, every, before)
-    if pthread_create(thread, None, work, device) == 0:
-        pthread_detach(thread[0])
+    if start_detached(work, device):
         device.started = 1
-    pthread_sigmask(_SIG_SETMASK, before, None)
