@@ -107,5 +107,12 @@ def whole_paddings(
     everywhere = Layout(len(sizes) + 2, channels_first=True)
     if str(op.attribute("padding")) == "EXPLICIT":
         flat = [int(value) for value in op.attribute("explicit_paddings")]
-        return tuple(zip(flat[::2], flat[1::2], strict=True))
+        pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
+        for taps, pair in zip(kernel, pairs, strict=True):
+            for side, size in zip(("Left", "Right"), pair, strict=True):
+                if size >= taps and size:
+                    raise op.error(
+                        f"{side} padding {size} needs to be smaller than the window size {taps}"
+                    )
+        return pairs
     return paddings(op, everywhere, sizes, kernel, strides, (1,) * len(kernel))
