@@ -13,7 +13,7 @@ from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import positive, whole_paddings
+from ingot.frontends.tensorflow.lowering.windows import positive, unlike, whole_paddings
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -59,12 +59,7 @@ class _Pool:
     def check(self, op: Op, number: int, name: str, wanted: Sizes) -> None:
         """Refuse operand `number` where its sizes are known not to be the wanted ones."""
         given = op.dims(number)
-        unlike = [
-            have != want
-            for have, want in zip(given, wanted, strict=False)
-            if isinstance(have, int) and isinstance(want, int)
-        ]
-        if len(given) != len(wanted) or any(unlike):
+        if unlike(given, wanted):
             shapes = (",".join(map(str, dims)) for dims in (wanted, given))
             raise op.error("Expected {} shape to be [{}], but got [{}]".format(name, *shapes))
 
