@@ -189,6 +189,16 @@ def test_gradients():
     assert_same(run, np.float64, positive(np.float64), numbers(2, 4, 2).astype(np.float64))
 
 
+@pytest.mark.parametrize("pivots", [False, True])
+def test_tridiagonal_solves_of_open_sizes(pivots):
+    def solve(diagonals, right):
+        return tf.linalg.tridiagonal_solve(diagonals, right, partial_pivoting=pivots)
+
+    specs = [tf.TensorSpec([None, 3, None]), tf.TensorSpec([None, None, None])]
+    diagonals = numbers(2, 3, 5) + np.array([[0.0], [9.0], [0.0]], np.float32)
+    assert_same(solve, np.float32, diagonals, numbers(2, 5, 3), specs=specs)
+
+
 def test_open_sizes():
     specs = [tf.TensorSpec([None, None, None]), tf.TensorSpec([None, None, 2])]
     a = positive(np.float32)

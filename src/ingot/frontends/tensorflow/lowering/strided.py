@@ -96,6 +96,10 @@ class _Reader:
         ellipsis = masks["ellipsis"]
         new = sum(1 for n in range(count) if masks["new_axis"] >> n & 1 and not ellipsis >> n & 1)
         named = count - new - (1 if ellipsis else 0)
+        if named > self.rank:
+            raise self.op.error(
+                f"Index out of range using input dim {self.rank}; input has only {self.rank} dims"
+            )
         entries: list[Entry] = []
         for place, stride in enumerate(strides):
             if ellipsis >> place & 1:
