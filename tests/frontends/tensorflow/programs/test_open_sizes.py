@@ -103,6 +103,29 @@ def test_a_shuffle_of_any_size():
     check(program)
 
 
+def _differences(x):
+    n = tf.shape(x)[1]
+    parts = [(n - 9) // 2, (n - 9) % 4, (9 - n) // 4, (9 - n) % 4, -(n // 2) // 3, (n - 9) // -2]
+    return tf.image.resize_with_crop_or_pad(x, 4, 9), tf.maximum((n - 9) // 2, 0), tf.stack(parts)
+
+
+def _pool_gradient(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.max_pool2d(x, 2, 1, "SAME")
+    return tape.gradient(y, x, tf.sin(y))
+
+
+@pytest.mark.parametrize("function", [_differences, _pool_gradient])
+def test_images_of_any_size_and_what_is_computed_of_it(function):
+    def program(jit):
+        spec = [tf.TensorSpec([None] * 4)]
+        f = tf.function(function, jit_compile=jit, input_signature=spec)
+        return [f(images) for images, _ in _images((6, 6), (3, 12), (9, 5))]
+
+    check(program)
+
+
 def test_more_indices_than_dimensions():
     """TensorFlow's words first, where it knew no rank before the call."""
     f = tf.function(

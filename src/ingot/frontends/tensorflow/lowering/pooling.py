@@ -106,6 +106,8 @@ def _max_pool_gradient(op: Op) -> Value:
     windows = pool.counts(x.shape.dims)
     pool.check(op, 1, "orig_output", windows)
     pool.check(op, 2, "grad", windows)
+    for axis in pool.axes:
+        op.fixed(x.shape.dims[axis], "size of the image")
     return op.b.emit(
         "select-and-scatter",
         x,
