@@ -44,6 +44,7 @@ class ArrayBuilder(Builder):
         super().__init__(name)
         self.reducers = reducers
         self._symbol = symbol
+        self._seen: Sequence[Instruction] = ()
 
     def reducer(self, opcode: str, element: DType) -> Computation:
         """Return the scalar computation of a binary opcode, one per element type."""
@@ -66,6 +67,11 @@ class ArrayBuilder(Builder):
         """Return a size as a run-time `s64[]`."""
         if isinstance(size, int):
             return self.constant(size, S64)
+        for value in self._seen:
+            if size in value.shape.dims:
+                place = (value.shape.dims.index(size),)
+                found = self.emit("get-dimension-size", value, dimensions=place)
+                return self.convert_to(found, S64)
         terms = [self._term(key, factor) for key, factor in size.terms]
         total = terms[0]
         for term in terms[1:]:
@@ -262,6 +268,11 @@ class ArrayBuilder(Builder):
         """Return the builder of a computation in which no named size is known."""
         return type(self)(name, no_symbol, self.reducers)
 
+    def _size_of_seen(self, name: str) -> Instruction:
+        size = Dim.symbol(name)
+        known = any(size in value.shape.dims for value in self._seen)
+        return self.size(size) if known else no_symbol(name)
+
     def loop(
         self,
         state: Sequence[Instruction],
@@ -274,6 +285,8 @@ class ArrayBuilder(Builder):
         for name, trace in (("condition", condition), ("body", body)):
             inner, (packed,) = self.region(name, [start.shape])
             values = [inner.element_of(packed, n) for n in range(len(state))]
+            # Sizes of the values are what it knows of sizes.
+            inner._seen, inner._symbol = values, inner._size_of_seen
             result = trace(inner, values)
             root = result if isinstance(result, Instruction) else inner.tuple(*result)
             computations.append(inner.build(root))

@@ -18,7 +18,7 @@ from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.window import WindowDimension
+from ingot.hlo.window import Window, WindowDimension
 
 FixSize = Callable[[Size], int]
 """Returns a size as a number, or raises the front end's error for a symbolic one.
@@ -70,6 +70,21 @@ class ConvolutionPlan:
         first = 2 if self.channels_first else 1
         return dims[first : first + len(self.kernel)]
 
+    def _window(self) -> Window:
+        return tuple(
+            WindowDimension(size, stride, *pad, window_dilation=dilation)
+            for size, stride, pad, dilation in zip(
+                self.kernel, self.strides, self.pads, self.dilations, strict=True
+            )
+        )
+
+    def result_sizes(self, image: Sizes, outputs: Size) -> Sizes:
+        """Return the sizes of the result for images of these sizes and a number of channels."""
+        sizes = zip(self._window(), self._space(image), strict=True)
+        space = [dimension.count(size) for dimension, size in sizes]
+        inner = (outputs, *space) if self.channels_first else (*space, outputs)
+        return (image[0], *inner)
+
     def forward(
         self,
         b: ArrayBuilder,
@@ -78,17 +93,9 @@ class ConvolutionPlan:
         element: DType | None = None,
     ) -> Instruction:
         """Return the convolution, of type `element` or by default that of the image."""
-        window = tuple(
-            WindowDimension(size, stride, *pad, window_dilation=dilation)
-            for size, stride, pad, dilation in zip(
-                self.kernel, self.strides, self.pads, self.dilations, strict=True
-            )
-        )
-        sizes = zip(window, self._space(image.shape.dims), strict=True)
-        space = [dimension.count(size) for dimension, size in sizes]
+        window = self._window()
         outputs = kernel.shape.dims[0 if self.outputs_first else -1]
-        inner = (outputs, *space) if self.channels_first else (*space, outputs)
-        shape = image.shape.with_dims((image.shape.dims[0], *inner))
+        shape = image.shape.with_dims(self.result_sizes(image.shape.dims, outputs))
         labels = self._image_labels("b", "f")
         return b.emit(
             "convolution",

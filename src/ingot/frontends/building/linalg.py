@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import F32, F64, S32
+from ingot.hlo.dtype import F32, F64, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_call
@@ -163,6 +163,13 @@ def svd(b: ArrayBuilder, a: Instruction, *, full: bool, vectors: bool) -> list[I
     ]  # fmt: skip
     mode = {"mode": ("A" if full else "S") if vectors else "N"}
     _, s, u, vh, info = lapack_call(b, "gesdd", [a], shapes, mode, aliases="{{0}: (0, {})}")
+    if full and vectors and (least == 0 or not isinstance(least, int)):
+        # LAPACK does not write vectors of matrices without elements.
+        is_empty = b.compared("EQ", b.scalar(least, S64), 0)
+        u, vh = (
+            b.select(b.spread(is_empty, item.shape.dims), identity(b, item.shape), item)
+            for item in (u, vh)
+        )
     return [u, s, vh, info]
 
 

@@ -175,6 +175,13 @@ class CapturedFunction:
         made = next(node for node in self.nodes if node.name == ref.node)
         return made.outputs[ref.output].shape is not None
 
+    def without_shapes(self) -> CapturedFunction:
+        """Return this function without what TensorFlow inferred from the shapes of its inputs."""
+        library: dict[str, CapturedFunction] = {}
+        for name, item in self.library.items():
+            library[name] = replace(_unshaped(item), library=library)
+        return replace(_unshaped(self), inputs=self.inputs, library=library)
+
     def with_input_shapes(self, shapes: Mapping[int, Shape]) -> CapturedFunction:
         """Return this function for inputs of more exact shapes.
 
@@ -188,6 +195,22 @@ class CapturedFunction:
                 for index, item in enumerate(self.inputs)
             ),
         )
+
+
+def _unshaped(function: CapturedFunction) -> CapturedFunction:
+    return replace(
+        function,
+        inputs=tuple(replace(item, type=_of_any_shape(item.type)) for item in function.inputs),
+        nodes=tuple(
+            replace(node, outputs=tuple(map(_of_any_shape, node.outputs)))
+            for node in function.nodes
+        ),
+        output_types=tuple(map(_of_any_shape, function.output_types)),
+    )
+
+
+def _of_any_shape(kind: TensorType) -> TensorType:
+    return kind if kind.dtype in ("resource", "variant") else TensorType(kind.dtype, None)
 
 
 def _with_shape(item: CapturedInput, shape: Shape) -> CapturedInput:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a captured function to a compiled program: what a launch calls at its first execution.
 
-`FunctionCompiler` checks the inputs against the signature, fixes the ranks where TensorFlow did
+`FunctionCompiler` compares the inputs with the signature, fixes the ranks where TensorFlow did
 not know them, and hands over to a `Compiler`; `compile_with_ingot` is the real one (lowering, then
 `ingot.compile`). Sizes that TensorFlow does not know stay symbolic: one program serves all.
 
 What depends on values that only the call has is specialised on them (`specialisation`), and what
-cannot be compiled for open sizes is compiled for the sizes of the call.
+cannot be compiled for open sizes is compiled for the sizes of the call. So is a call with other
+shapes than those of the signature, without what TensorFlow inferred from these.
 
 Invariant: called under the launch's lock, possibly on a thread of TensorFlow's executor: it runs
 no TensorFlow op.
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
-from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.list_rooms import may_lack_room
 from ingot.frontends.tensorflow.specialisation import (
@@ -89,17 +90,20 @@ class FunctionCompiler:
             self._captured = None
 
     def check(self, sizes: Sizes) -> None:
-        """Raise ExecutionError if parameters of these sizes do not fit the signature."""
-        for parameter, given in zip(self._binding.parameters, sizes, strict=True):
-            item = self._inputs[parameter.input]
-            wanted = item.parameter_shape
-            if wanted is not None and not _fits(given, wanted):
-                raise ExecutionError(
-                    f"input '{item.name}' has shape {list(given)}, but the function was traced "
-                    f"for {_shape_text(wanted)}",
-                    op_name=item.name,
-                    hint=_VARIABLE_HINT if item.is_variable else _ARGUMENT_HINT,
-                )
+        """Raise ExecutionError if variables or lists of these sizes do not fit the signature."""
+        for number in self._unlike(sizes):
+            item = self._inputs[self._binding.parameters[number].input]
+            if item.type.dtype in NOT_NUMBERS:
+                raise _misfit(item, sizes[number])
+
+    def _unlike(self, sizes: Sizes) -> list[int]:
+        """Return the parameters that are of other sizes than the function was traced for."""
+        shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
+        return [
+            number
+            for number, (given, wanted) in enumerate(zip(sizes, shapes, strict=True))
+            if wanted is not None and not _fits(given, wanted)
+        ]
 
     def compile(self, arguments: CallArguments) -> tuple[Compiled, Key]:
         """Return the function compiled for a call, and which calls may use it."""
@@ -110,15 +114,44 @@ class FunctionCompiler:
                 "deleted and cannot be compiled again",
                 hint="keep the tf.function as long as graphs and iterators that call it",
             )
-        compiled = self._made(captured, self._compiler, arguments)
-        key = arguments.key()
+        unlike = self._unlike(arguments.sizes)
+        if unlike:
+            compiled = self._for_other_sizes(captured, arguments, unlike)
+        else:
+            compiled = self._made(captured, self._compiler, arguments)
         self._was_compiled = True
-        texts = compiled.program.info.run_errors
-        is_last = not (key.is_special or self._has_open_sizes(captured) or may_lack_room(texts))
-        if self._is_dropped or is_last:
-            # There is no second variant: launches live long, and need no constants any more.
+        if self._is_dropped:
             self._captured = None
-        return compiled, key
+        return compiled, arguments.key()
+
+    def _for_other_sizes(
+        self, captured: CapturedFunction, arguments: CallArguments, unlike: Sequence[int]
+    ) -> Compiled:
+        """Compile for sizes that the function was not traced for: its ops may take them.
+
+        What TensorFlow inferred of the shapes does not hold then; each op says what it takes.
+        """
+        shapes: dict[int, Shape] = {}
+        for number in unlike:
+            place = self._binding.parameters[number].input
+            item, shapes[place] = self._inputs[place], arguments.sizes[number]
+            reason = Reason("the function was traced for another shape")
+            for axis in range(len(arguments.sizes[number])):
+                arguments.size(number, axis, item.name, reason)
+        reshaped = captured.without_shapes().with_input_shapes(shapes)
+        try:
+            return self._made(reshaped, self._compiler, arguments)
+        except (UnsupportedError, VerifyError, ExecutionError) as error:
+            item = self._inputs[self._binding.parameters[unlike[0]].input]
+            why = error.diagnostic.message
+            raise _misfit(item, arguments.sizes[unlike[0]], why) from error
+
+    def forget_if_done(self, compiled: Compiled, key: Key) -> None:
+        """Give the graph back if one program takes all calls of the shapes that it was made for."""
+        captured = self._captured
+        may_be_more = key.is_special or may_lack_room(compiled.program.info.run_errors)
+        if captured is not None and not (may_be_more or self._has_open_sizes(captured)):
+            self._captured = None
 
     def lower(self, arguments: CallArguments) -> Module:
         """Return the function's HLO for a call; nothing is compiled."""
@@ -168,6 +201,17 @@ def _fits(given: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
 
 def _shape_text(shape: tuple[int | None, ...]) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
+def _misfit(item: CapturedInput, given: tuple[int, ...], *notes: str) -> ExecutionError:
+    assert item.parameter_shape is not None, "what has no shape takes all"
+    return ExecutionError(
+        f"input '{item.name}' has shape {list(given)}, but the function was traced "
+        f"for {_shape_text(item.parameter_shape)}",
+        op_name=item.name,
+        hint=_VARIABLE_HINT if item.is_variable else _ARGUMENT_HINT,
+        notes=notes,
+    )
 
 
 def _check_results(captured: CapturedFunction, binding: Binding) -> None:

@@ -30,6 +30,9 @@ Reader = Callable[[int, int], "bytes | None"]
 MOST_ELEMENTS = 1024
 """Of an argument whose value a function may be specialised on."""
 
+COMPUTED = "the program computes this size when it runs"
+"""Note of a refusal that no call's sizes can change."""
+
 _TYPICAL_SIZE = 24
 _SHOWN = 8
 
@@ -227,9 +230,13 @@ class NoArguments(CallArguments):
 
     def decides(self, refusal: Diagnostic) -> bool:
         """Whether another call may be taken where this one was refused."""
-        return bool(self._asked) and not any(
-            reason.node == refusal.op_name and refusal.message in reason.what
-            for reason in self._asked
+        return (
+            bool(self._asked)
+            and COMPUTED not in refusal.notes
+            and not any(
+                reason.node == refusal.op_name and refusal.message in reason.what
+                for reason in self._asked
+            )
         )
 
 

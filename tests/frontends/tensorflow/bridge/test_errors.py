@@ -41,24 +41,6 @@ def test_the_error_comes_again_and_is_not_compiled_again(compiled):
             bad(tf.ones([2]))
 
 
-def test_a_shape_that_the_function_was_not_traced_for(compiled):
-    v = tf.Variable(tf.ones([3]))
-
-    @tf.function
-    def outer(x):
-        return double(x)
-
-    @tf.function(jit_compile=True)
-    def double(x):
-        return x + v
-
-    concrete = double.get_concrete_function(tf.TensorSpec([3]))
-    assert concrete(tf.ones([3])).shape == (3,)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[4\].*traced for \[3\]"):
-        concrete._inference_function.call_flat(tf.ones([4]), v.handle)
-    assert concrete(tf.ones([3])).shape == (3,)
-
-
 def test_a_launch_of_another_process_is_refused(compiled):
     attributes = ("Tin", [1], "Tout", [1], "process", 1, "launch", 64)
     with pytest.raises(tf.errors.InvalidArgumentError, match="another process"):

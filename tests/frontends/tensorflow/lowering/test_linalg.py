@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear algebra against TensorFlow: what is unique, or factors put together again."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -114,6 +116,26 @@ def test_svd(dtype, full, dims):
     assert_same(lambda a: tf.linalg.svd(a, compute_uv=False), dtype, a)
 
 
+@pytest.mark.parametrize("dims", [(2, 0, 3), (2, 3, 0), (0, 3, 2)])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_svd_of_nothing(dims, is_open):
+    specs = [tf.TensorSpec([None, None, None])] if is_open else None
+    svd = partial(tf.linalg.svd, full_matrices=True)
+    assert_same(svd, np.float32, np.zeros(dims, np.float32), specs=specs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_svd_of_what_is_not_finite(dtype, wrong):
+    a = np.array([[[1, wrong], [0, 1]], [[2, 0], [0, 1]]], dtype)
+    assert_same(lambda a: [tf.abs(part) for part in tf.linalg.svd(a)], dtype, a)
+
+
+def test_triangular_solve_of_singular_matrices():
+    a = np.array([[[1, 0], [2, 0]], [[1, 0], [2, 1]]], np.float32)
+    assert_same(tf.linalg.triangular_solve, np.float32, a, numbers(2, 2, 1))
+
+
 @each_type
 def test_hermitian_eigenvalues(dtype):
     def together(a):
@@ -165,6 +187,16 @@ def test_gradients():
         return tape.gradient(total, (a, b))
 
     assert_same(run, np.float64, positive(np.float64), numbers(2, 4, 2).astype(np.float64))
+
+
+@pytest.mark.parametrize("pivots", [False, True])
+def test_tridiagonal_solves_of_open_sizes(pivots):
+    def solve(diagonals, right):
+        return tf.linalg.tridiagonal_solve(diagonals, right, partial_pivoting=pivots)
+
+    specs = [tf.TensorSpec([None, 3, None]), tf.TensorSpec([None, None, None])]
+    diagonals = numbers(2, 3, 5) + np.array([[0.0], [9.0], [0.0]], np.float32)
+    assert_same(solve, np.float32, diagonals, numbers(2, 5, 3), specs=specs)
 
 
 def test_open_sizes():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values that TensorFlow's kernels refuse are errors of the same class in compiled functions."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,6 +110,83 @@ def test_a_bad_value(name):
             tf.function(function, jit_compile=jit, autograph=False)(given)
 
 
+WINDOWS = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+IMAGE = [1, 4, 4, 1]
+STEPS = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+FILTER = np.arange(4, dtype=np.float32).reshape(2, 2, 1, 1)
+BAD_WINDOWS = {
+    "gradient of a mean": lambda x: raw.AvgPoolGrad(
+        orig_input_shape=[1, 1, 3, 1],
+        grad=tf.reshape(x[:9], [3, 1, 3, 1]),
+        ksize=[1, 1, 1, 1],
+        strides=[1, 1, 1, 2],
+        padding="VALID",
+    ),
+    "original output": lambda x: raw.MaxPoolGrad(
+        orig_input=tf.reshape(x, IMAGE),
+        orig_output=tf.ones([1, 2, 1, 2]),
+        grad=tf.ones([1, 2, 2, 1]),
+        **WINDOWS,
+    ),
+    "gradient of a maximum": lambda x: raw.MaxPoolGrad(
+        orig_input=tf.reshape(x, IMAGE),
+        orig_output=tf.ones([1, 2, 2, 1]),
+        grad=tf.ones([1, 2, 1, 2]),
+        **WINDOWS,
+    ),
+    "strides of a convolution": lambda x: raw.Conv2D(
+        input=tf.reshape(x, [4, 2, 2, 1]), filter=FILTER, strides=[2, 1, 1, 1], padding="VALID"
+    ),
+    "dilations of a convolution": lambda x: raw.Conv2D(
+        input=tf.reshape(x, IMAGE), filter=FILTER, dilations=[1, 1, 1, 2], **STEPS
+    ),
+    "strides of a dilation": lambda x: raw.Dilation2D(
+        input=tf.reshape(x, IMAGE),
+        filter=FILTER[..., 0],
+        strides=[1, 1, 1, 2],
+        rates=[1, 1, 1, 1],
+        padding="VALID",
+    ),
+    "filter": lambda x: raw.Conv2D(
+        input=tf.reshape(x, IMAGE), filter=FILTER[:0], strides=[1, 1, 1, 1], padding="SAME"
+    ),
+    "gradient of an image": lambda x: raw.Conv2DBackpropInput(
+        input_sizes=IMAGE, filter=FILTER, out_backprop=tf.reshape(x[:6], [1, 2, 3, 1]), **STEPS
+    ),
+    "gradient of a filter": lambda x: raw.Conv2DBackpropFilter(
+        input=tf.reshape(x, IMAGE),
+        filter_sizes=FILTER.shape,
+        out_backprop=tf.reshape(x[:6], [1, 2, 3, 1]),
+        **STEPS,
+    ),
+    "gradient of a convolution by channel": lambda x: raw.DepthwiseConv2dNativeBackpropInput(
+        input_sizes=IMAGE, filter=FILTER, out_backprop=tf.reshape(x[:6], [1, 2, 3, 1]), **STEPS
+    ),
+    "padding of a gradient": lambda x: raw.Conv2DBackpropInput(
+        input_sizes=IMAGE,
+        filter=FILTER,
+        out_backprop=tf.reshape(x[:6], [1, 2, 3, 1]),
+        strides=[1, 1, 1, 1],
+        padding="EXPLICIT",
+        explicit_paddings=[0, 0, -1, 0, 0, 0, 0, 0],
+    ),
+    "padding": lambda x: raw.MaxPool(
+        input=tf.reshape(x, IMAGE),
+        **WINDOWS | {"padding": "EXPLICIT", "explicit_paddings": [0, 0, 0, 1, 0, 2, 0, 0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_WINDOWS)
+def test_windows_that_do_not_fit(name):
+    given, texts = tf.range(16.0), []
+    for jit in (None, True):
+        with pytest.raises(tf.errors.OpError) as caught:
+            tf.function(BAD_WINDOWS[name], jit_compile=jit, autograph=False)(given)
+        texts.append(re.sub(r"_\d+\b", "", str(caught.value)))
+    assert texts[0].partition("\n")[0] in texts[1]
+
+
 SAME_NUMBERS = {
     "segments without rows": lambda: [
         op(data=data - 3, segment_ids=[0, 0, 3])
@@ -121,6 +200,27 @@ SAME_NUMBERS = {
         padding="VALID",
         batch_dims=2,
     ),
+    "gradient of a maximum where NaN comes first, and later": lambda: [
+        raw.MaxPoolGrad(
+            orig_input=tf.reshape(
+                [np.nan] * 6 + [1, np.nan, 2, 3, np.nan, np.nan, 0, 1, 2, 3], IMAGE
+            ),
+            orig_output=tf.ones(windows),
+            grad=tf.reshape(tf.range(1.0, 1 + np.prod(windows)), windows),
+            ksize=[1, 2, 2, 1],
+            strides=[1, step, step, 1],
+            padding="VALID",
+        )
+        for step, windows in ((1, [1, 3, 3, 1]), (2, [1, 2, 2, 1]))
+    ],
+    "gradient for an image whose batch and channels follow": lambda: [
+        raw.Conv2DBackpropInput(
+            input_sizes=[2, 2],
+            filter=tf.reshape(tf.range(24.0), [2, 2, 2, 3]),
+            out_backprop=tf.reshape(tf.range(6.0), [2, 1, 1, 3]),
+            **STEPS,
+        )
+    ],
     "gradient of no output": lambda: raw.Conv2DBackpropInput(
         input_sizes=[3, 1, 1, 2],
         filter=tf.ones([1, 3, 2, 3]),

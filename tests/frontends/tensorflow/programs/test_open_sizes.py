@@ -94,6 +94,48 @@ def test_sizes_that_only_have_equal_products():
     assert "size 0 of argument 'x' = 2" in lines[0][1][0]
 
 
+def test_a_shuffle_of_any_size():
+    def program(jit):
+        spec = [tf.TensorSpec([None, 2])]
+        shuffle = tf.function(tf.random.shuffle, jit_compile=jit, input_signature=spec)
+        return [shuffle(tf.reshape(tf.range(2.0 * rows), [rows, 2])) for rows in (1, 7, 0, 10)]
+
+    check(program)
+
+
+def _differences(x):
+    n = tf.shape(x)[1]
+    parts = [(n - 9) // 2, (n - 9) % 4, (9 - n) // 4, (9 - n) % 4, -(n // 2) // 3, (n - 9) // -2]
+    return tf.image.resize_with_crop_or_pad(x, 4, 9), tf.maximum((n - 9) // 2, 0), tf.stack(parts)
+
+
+def _pool_gradient(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.max_pool2d(x, 2, 1, "SAME")
+    return tape.gradient(y, x, tf.sin(y))
+
+
+@pytest.mark.parametrize("function", [_differences, _pool_gradient])
+def test_images_of_any_size_and_what_is_computed_of_it(function):
+    def program(jit):
+        spec = [tf.TensorSpec([None] * 4)]
+        f = tf.function(function, jit_compile=jit, input_signature=spec)
+        return [f(images) for images, _ in _images((6, 6), (3, 12), (9, 5))]
+
+    check(program)
+
+
+def test_more_indices_than_dimensions():
+    """TensorFlow's words first, where it knew no rank before the call."""
+    f = tf.function(
+        lambda x: x[1, ..., :2, 0], jit_compile=True, input_signature=[tf.TensorSpec(None)]
+    )
+    np.testing.assert_array_equal(f(tf.ones([2, 3, 1])), np.ones(2))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input has only 2 dims"):
+        f(tf.ones([2, 3]))
+
+
 @pytest.mark.parametrize(
     "function",
     [

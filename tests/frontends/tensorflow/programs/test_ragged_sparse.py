@@ -249,3 +249,20 @@ def test_a_row_that_is_not_there_is_an_error(strict: None) -> None:
     rows = tf.function(lambda i: tf.gather(DEEP, i), jit_compile=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="indices must be in"):
         rows(tf.constant([1, 3]))
+
+
+def test_a_computed_size_that_an_op_does_not_take_is_found_before_a_graph_runs() -> None:
+    """Images of a ragged tensor are resized by TensorFlow, in a function that a graph calls."""
+    images = [np.random.default_rng(0).random((n, n + 1, 3), np.float32) for n in (2, 5)]
+    ragged = tf.ragged.stack(
+        [tf.RaggedTensor.from_tensor(image, ragged_rank=2) for image in images]
+    )
+    spec = [tf.RaggedTensorSpec([None, None, None, None], tf.float32)]
+
+    def program(jit: Any) -> Any:
+        resize = tf.function(
+            lambda x: tf.image.resize(x, (4, 4)), jit_compile=jit, input_signature=spec
+        )
+        return tf.function(lambda x: resize(x) * 2.0)(ragged)
+
+    np.testing.assert_allclose(program(True), program(None), rtol=1e-5)

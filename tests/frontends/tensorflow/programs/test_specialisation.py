@@ -95,3 +95,46 @@ def test_where_the_value_comes_from(case, way):
     if way == "number" and not isinstance(case.values[0], int):
         pytest.skip("not a number")
     _check(case, WAYS[way])
+
+
+def _loop(x):
+    return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2 + tf.reduce_sum(x)), (0, x))
+
+
+def _branch(x):
+    return tf.cond(tf.reduce_sum(x) > 3.5, lambda: tf.nn.softmax(x), lambda: x - 1)
+
+
+def _cut(x):
+    y = tf.numpy_function(np.negative, [x * 3], tf.float32)
+    return tf.sin(x) + tf.ensure_shape(y, None)
+
+
+def _sizes(x):
+    return tf.zeros(tf.shape(x)), tf.size(x), x[:1]
+
+
+@pytest.mark.parametrize("function", [_loop, _branch, _cut, _sizes])
+def test_a_concrete_function_of_another_shape(function):
+    dims = [(2,), (3,), (2,), (3,)] + [(2, 3)] * (function is _cut)
+    for shape in ([2], [None]):
+        plain, compiled = (
+            tf.function(function, jit_compile=jit).get_concrete_function(tf.TensorSpec(shape))
+            for jit in (None, True)
+        )
+        for x in map(tf.ones, dims):
+            wanted, got = plain(x), compiled(x)
+            for want, have in zip(tf.nest.flatten(wanted), tf.nest.flatten(got), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-5)
+
+
+def test_a_concrete_function_of_a_shape_that_its_ops_do_not_take():
+    def function(x):
+        return tf.zeros([2, 2]) + x
+
+    concrete = tf.function(function, jit_compile=True).get_concrete_function(tf.TensorSpec([2]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3\].*traced for \[2\]") as caught:
+        concrete(tf.ones([3]))
+    assert "broadcast" in str(caught.value)
+    for dims in ([2], [1], [2]):
+        np.testing.assert_array_equal(concrete(tf.ones(dims)), np.ones([2, 2]))

@@ -102,7 +102,11 @@ class ClusterCompiler:
 
     def compile(self, arguments: CallArguments) -> tuple[Compiled, Key]:
         """Return the cluster compiled for a call, and which calls the result is for."""
-        return self._ready().compile(arguments)
+        state = self._ready()
+        compiled, key = state.compile(arguments)
+        # Clusters live long, and nobody calls them with other shapes than those of their graph.
+        state.forget_if_done(compiled, key)
+        return compiled, key
 
     def _ready(self) -> FunctionCompiler:
         if isinstance(self._state, Cluster):

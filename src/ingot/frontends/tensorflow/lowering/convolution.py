@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ingot.frontends.building.convolution import ConvolutionPlan, FixSize
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import Layout, paddings
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.frontends.tensorflow.lowering.windows import Layout, paddings, unlike
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
@@ -40,6 +40,14 @@ def _groups(op: Op, image: Sizes, kernel: Sizes) -> int:
     return found
 
 
+def _check_gradient(op: Op, plan: ConvolutionPlan, image: Sizes, outputs: Size) -> None:
+    """Refuse a gradient (operand 2) that is not of the sizes of the convolution's result."""
+    given, wanted = op.dims(2), plan.result_sizes(image, outputs)
+    if unlike(given, wanted):
+        shapes = (",".join(map(str, dims)) for dims in (given, wanted))
+        raise op.error("out_backprop has shape [{}], and the result [{}]".format(*shapes))
+
+
 def _forward(op: Op, image: Instruction, kernel: Instruction, groups: int) -> Instruction:
     plan = _plan(op, image.shape.dims, kernel.shape.dims, groups)
     return plan.forward(op.b, image, kernel)
@@ -49,6 +57,7 @@ def _input_gradient(
     op: Op, image: Sizes, kernel: Instruction, gradient: Instruction, groups: int
 ) -> Instruction:
     plan = _plan(op, image, kernel.shape.dims, groups)
+    _check_gradient(op, plan, image, kernel.shape.dims[-1])
     return plan.image_gradient(op.b, image, kernel, gradient, _fixed(op))
 
 
@@ -56,11 +65,14 @@ def _filter_gradient(
     op: Op, image: Instruction, kernel: Sizes, gradient: Instruction, groups: int
 ) -> Instruction:
     plan = _plan(op, image.shape.dims, kernel, groups)
+    _check_gradient(op, plan, image.shape.dims, kernel[-1])
     return plan.filter_gradient(op.b, image, kernel, gradient, _fixed(op))
 
 
 def _convolution(op: Op) -> Value:
     image, kernel = op.tensor(0), op.tensor(1)
+    if 0 in kernel.shape.dims:
+        raise op.error("filter must not have zero elements")
     return _forward(op, image, kernel, _groups(op, image.shape.dims, kernel.shape.dims))
 
 
@@ -76,8 +88,12 @@ def _with_batch_dims(op: Op) -> Value:
 
 
 def _backprop_input(op: Op) -> Value:
-    """Input sizes, filter, gradient."""
+    """Input sizes (of two dimensions: those of space alone), filter, gradient."""
     image, kernel = op.sizes(0, "input sizes"), op.tensor(1)
+    if len(image) == 2:
+        layout, channels = Layout.of(op, 4), kernel.shape.dims[-2]
+        inner = (channels, *image) if layout.channels_first else (*image, channels)
+        image = (op.dims(2)[0], *inner)
     return _input_gradient(op, image, kernel, op.tensor(2), _groups(op, image, kernel.shape.dims))
 
 

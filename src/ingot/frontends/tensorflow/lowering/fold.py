@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ingot.frontends.tensorflow.lowering.op import Op
+from ingot.frontends.tensorflow.lowering.quotients import floor_quotient, floor_remainder
 from ingot.frontends.tensorflow.lowering.strided import Strides
 from ingot.frontends.tensorflow.lowering.values import (
     Array,
@@ -100,7 +101,8 @@ def _division(function: Callable[[Any, Any], Any], exact: Any) -> Fold:
         if any(not isinstance(item, Dim) and item == 0 for item in right.ravel()):
             return None
         if _symbolic(left, right):
-            return np.frompyfunc(function, 2, 1)(left.astype(object), right.astype(object))
+            made = np.frompyfunc(function, 2, 1)(left.astype(object), right.astype(object))
+            return None if any(item is None for item in np.ravel(made)) else made
         return exact(left, right)
 
     return folded
@@ -342,8 +344,8 @@ FOLDS: dict[str, Fold] = {
     "Mul": _arithmetic(operator.mul),
     "Maximum": _arithmetic(dim_math.maximum, np.maximum),
     "Minimum": _arithmetic(dim_math.minimum, np.minimum),
-    "FloorDiv": _division(dim_math.floordiv, np.floor_divide),
-    "FloorMod": _division(dim_math.mod, np.mod),
+    "FloorDiv": _division(floor_quotient, np.floor_divide),
+    "FloorMod": _division(floor_remainder, np.mod),
     "RealDiv": _plain(np.divide),
     "Neg": _simple(operator.neg),
     "Floor": _plain(np.floor),

@@ -10,6 +10,8 @@ Source: TensorFlow's `kernels/linalg/*.cc`.
 
 from __future__ import annotations
 
+import math
+
 from ingot.frontends.building.linalg import (
     diagonal,
     eig,
@@ -87,7 +89,6 @@ def _batched(op: Op, a: Instruction, b: Instruction) -> tuple[Instruction, Instr
 def _triangular_solve(op: Op) -> Value:
     a, right = _batched(op, _square(op), matrices(op, 1))
     adjoint = bool(op.attribute("adjoint", False))
-    _demand(op, op.b.compared("NE", diagonal(op.b, a), 0), _SINGULAR)
     found = op.b.triangular_solve(
         a,
         right,
@@ -160,12 +161,18 @@ def _svd(op: Op) -> tuple[Value, ...]:
     wanted = bool(op.attribute("compute_uv", True))
     full = bool(op.attribute("full_matrices", False))
     u, s, vh, info = svd(b, matrices(op), full=full, vectors=wanted)
-    _succeeded(op, info, "SVD did not converge.")
-    values = b.convert_to(b.convert_to(s, op.result()), op.result())
+    found = b.compared("EQ", info, 0)
+    values = b.convert_to(_or_nan(b, found, s), op.result())
     if not wanted:
         return values, _empty(b, op.result(1)), _empty(b, op.result(2))
-    v = conjugate(b, transposed(b, vh))
+    u, v = _or_nan(b, found, u), conjugate(b, transposed(b, _or_nan(b, found, vh)))
     return values, b.convert_to(u, op.result(1)), b.convert_to(v, op.result(2))
+
+
+def _or_nan(b: TensorBuilder, found: Instruction, x: Instruction) -> Instruction:
+    """Return what belongs to matrices for those that were factored, NaN for the others."""
+    places = tuple(range(found.shape.rank))
+    return b.select(b.spread(found, x.shape.dims, places), x, b.like(math.nan, x.shape))
 
 
 def _empty(b: TensorBuilder, element: DType) -> Instruction:

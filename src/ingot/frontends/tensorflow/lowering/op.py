@@ -34,6 +34,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     object_array,
     plain_size,
 )
+from ingot.frontends.tensorflow.specialisation import COMPUTED
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
@@ -199,7 +200,9 @@ class Op:
         if isinstance(size, int):
             return size
         need_sizes(self.b.program, (size,), what)
-        raise self.error(f"the {what} depends on a size that is open at compile time")
+        text = f"the {what} depends on a size that is open at compile time"
+        notes = (COMPUTED,) if self.b.program.is_computed((size,)) else ()
+        raise located(self.node, UnsupportedError(text, code="INGOT0310", notes=notes))
 
     def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
         """Return operand `number` as axes of a tensor of `rank`, counted from the front."""

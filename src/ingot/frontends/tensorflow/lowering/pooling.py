@@ -13,7 +13,7 @@ from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import positive, whole_paddings
+from ingot.frontends.tensorflow.lowering.windows import positive, unlike, whole_paddings
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -52,6 +52,17 @@ class _Pool:
         """The dimensions that are pooled."""
         return tuple(axis for axis, one in enumerate(self.window) if one != WindowDimension(1))
 
+    def counts(self, image: Sizes) -> Sizes:
+        """Return how many windows lie on an image of these sizes, by dimension."""
+        return tuple(one.count(size) for one, size in zip(self.window, image, strict=True))
+
+    def check(self, op: Op, number: int, name: str, wanted: Sizes) -> None:
+        """Refuse operand `number` where its sizes are known not to be the wanted ones."""
+        given = op.dims(number)
+        if unlike(given, wanted):
+            shapes = (",".join(map(str, dims)) for dims in (wanted, given))
+            raise op.error("Expected {} shape to be [{}], but got [{}]".format(name, *shapes))
+
 
 def _counts(op: Op, pool: _Pool, image: Sizes, element: DType) -> Instruction:
     """Return how many elements of the image each window holds."""
@@ -73,14 +84,17 @@ def _average_pool(op: Op) -> Value:
     return op.b.divide(total, op.b.spread(counts, total.shape.dims))
 
 
-def _at_least(op: Op, element: DType) -> Computation:
-    """Return the scalar computation that keeps the first of the greatest elements."""
-    key = ("at_least", element.name)
+def _not_less(op: Op, element: DType) -> Computation:
+    """Return the scalar computation that keeps the first of the greatest elements.
+
+    As in TensorFlow's kernel, NaN is kept where it comes first and is not taken later.
+    """
+    key = ("not_less", element.name)
     reducers = op.b.reducers
     if key not in reducers:
-        b = Builder(f"at_least_{element.name}")
+        b = Builder(f"not_less_{element.name}")
         left, right = (b.parameter(n, Shape.array(element, ())) for n in range(2))
-        reducers[key] = b.build(b.compare(left, right, direction="GE"))
+        reducers[key] = b.build(b.not_(b.compare(left, right, direction="LT")))
     return reducers[key]
 
 
@@ -88,13 +102,19 @@ def _max_pool_gradient(op: Op) -> Value:
     """Original input, original output, gradient."""
     x, gradient = op.tensor(0), op.tensor(2)
     element = x.shape.dtype
+    pool = _Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None)
+    windows = pool.counts(x.shape.dims)
+    pool.check(op, 1, "orig_output", windows)
+    pool.check(op, 2, "grad", windows)
+    for axis in pool.axes:
+        op.fixed(x.shape.dims[axis], "size of the image")
     return op.b.emit(
         "select-and-scatter",
         x,
         gradient,
         op.b.constant(0, element),
-        window=_Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window,
-        select=_at_least(op, element),
+        window=pool.window,
+        select=_not_less(op, element),
         scatter=op.b.reducer("add", element),
     )
 
@@ -104,6 +124,7 @@ def _average_pool_gradient(op: Op) -> Value:
     b = op.b
     image, gradient = op.sizes(0, "input sizes"), op.tensor(1)
     pool = _Pool.of(op, image)
+    pool.check(op, 1, "grad", pool.counts(image))
     if 0 in (*image, *gradient.shape.dims):
         return b.zeros(gradient.shape.with_dims(image))
     counts = _counts(op, pool, image, gradient.shape.dtype)
@@ -116,8 +137,10 @@ def _average_pool_gradient(op: Op) -> Value:
 def _max_pool_second_gradient(op: Op) -> Value:
     """Original input, original output, gradient (like the input): taken where the greatest was."""
     x, gradient = op.tensor(0), op.tensor(2)
-    window = _Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window
-    return at_greatest(op.b, x, gradient, 0, window)[1]
+    pool = _Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None)
+    pool.check(op, 1, "orig_output", pool.counts(x.shape.dims))
+    pool.check(op, 2, "grad", x.shape.dims)
+    return at_greatest(op.b, x, gradient, 0, pool.window)[1]
 
 
 def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.affine import difference
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.constants import UnknownValueError, known_value
-from ingot.frontends.tensorflow.lowering.op import Op
+from ingot.frontends.tensorflow.lowering.op import Op, located
 from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes, Variable
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
@@ -96,6 +96,11 @@ class _Reader:
         ellipsis = masks["ellipsis"]
         new = sum(1 for n in range(count) if masks["new_axis"] >> n & 1 and not ellipsis >> n & 1)
         named = count - new - (1 if ellipsis else 0)
+        if named > self.rank:
+            text = (
+                f"Index out of range using input dim {self.rank}; input has only {self.rank} dims"
+            )
+            raise located(self.op.node, UnsupportedError(text, code="INGOT0312"))
         entries: list[Entry] = []
         for place, stride in enumerate(strides):
             if ellipsis >> place & 1:

@@ -30,6 +30,9 @@ def _solve(op: Op) -> Value:
     packed, right = matrices(op), matrices(op, 1)
     b, rank = op.b, packed.shape.rank
     m, batch = packed.shape.dims[-1], packed.shape.dims[:-2]
+    sizes = (*batch, m), right.shape.dims[:-1]
+    if len(sizes[0]) != len(sizes[1]) or not all(map(b.same, *sizes)):
+        raise op.mismatch(0, 1)
     if right.shape.size == 0:
         return op.tensor(1)
     rows = [

@@ -50,6 +50,11 @@ class Layout:
         """Return the spatial part of an attribute that has one number per dimension."""
         values = positive(op, name, op.attribute(name, ()))
         if len(values) == self.rank:
+            if any(values[place] != 1 for place in (0, self.channel)):
+                raise op.error(
+                    f"Current implementation does not yet support {name} in the batch and depth "
+                    "dimensions."
+                )
             return tuple(values[place] for place in self.spatial)
         return values or (1,) * (self.rank - 2)
 
@@ -62,6 +67,14 @@ def positive(op: Op, name: str, values: Sequence[int]) -> tuple[int, ...]:
                 f"Sliding window {name} field for dimension {axis} must be positive but is {value}"
             )
     return tuple(map(int, values))
+
+
+def unlike(given: Sizes, wanted: Sizes) -> bool:
+    """Whether sizes are known not to be the wanted ones."""
+    return len(given) != len(wanted) or any(
+        isinstance(have, int) and isinstance(want, int) and have != want
+        for have, want in zip(given, wanted, strict=True)
+    )
 
 
 def paddings(
@@ -78,6 +91,8 @@ def paddings(
         return ((0, 0),) * len(kernel)
     if kind == "EXPLICIT":
         flat = [int(value) for value in op.attribute("explicit_paddings")]
+        if min(flat) < 0:
+            raise op.error("All elements of explicit_paddings must be nonnegative")
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
         return tuple(pairs[place] for place in layout.spatial)
     found: list[tuple[int, int]] = []
@@ -107,5 +122,12 @@ def whole_paddings(
     everywhere = Layout(len(sizes) + 2, channels_first=True)
     if str(op.attribute("padding")) == "EXPLICIT":
         flat = [int(value) for value in op.attribute("explicit_paddings")]
-        return tuple(zip(flat[::2], flat[1::2], strict=True))
+        pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
+        for taps, pair in zip(kernel, pairs, strict=True):
+            for side, size in zip(("Left", "Right"), pair, strict=True):
+                if size >= taps and size:
+                    raise op.error(
+                        f"{side} padding {size} needs to be smaller than the window size {taps}"
+                    )
+        return pairs
     return paddings(op, everywhere, sizes, kernel, strides, (1,) * len(kernel))

@@ -119,7 +119,7 @@ class Versions:
         computation.set_root(inline(computation, source, [forms.whole(form) for form in values]))
         forms = self.split(computation)
         computation.set_root(result(forms, forms.of(computation.root)))
-        remove_dead(computation)
+        remove_dead(forms)
         return computation
 
     def separated(self, source: Computation) -> list[Computation] | None:
@@ -134,10 +134,14 @@ def _as_tuple(forms: Forms, root: Form) -> Instruction:
     return Builder(forms.computation).tuple(*forms.flat(root))
 
 
-def remove_dead(computation: Computation) -> None:
+def remove_dead(forms: Forms) -> None:
     """Remove what nobody uses, and edges of order to it."""
+    computation = forms.computation
     for instruction in reversed(computation.post_order()):
-        computation.remove_dead(instruction)
+        if instruction in forms.superseded and instruction in computation:
+            computation.remove(instruction)
+        else:
+            computation.remove_dead(instruction)
     for instruction in computation.instructions:
         if instruction.control_predecessors:
             left = tuple(p for p in instruction.control_predecessors if p in computation)

@@ -94,7 +94,7 @@ def _is_split(instruction: Instruction) -> bool:
 def _split_in_place(computation: Computation, versions: Versions) -> None:
     forms = _split(computation, versions)
     computation.set_root(forms.whole(forms.of(computation.root)))
-    remove_dead(computation)
+    remove_dead(forms)
 
 
 def _split(computation: Computation, versions: Versions) -> Forms:

@@ -72,9 +72,14 @@ def flat_shapes(shape: Shape) -> list[Shape]:
 
 @dataclass(slots=True)
 class Forms:
-    """The forms of the values of one computation."""
+    """The forms of the values of one computation.
+
+    `superseded` holds the calls, loops and branches for which others stand: with effects or not,
+    they go.
+    """
 
     computation: Computation
+    superseded: set[Instruction] = field(default_factory=fresh(set[Instruction]))
     _known: dict[Instruction, Form] = field(default_factory=fresh(dict[Instruction, Form]))
     _parts: dict[Instruction, Pair] = field(default_factory=fresh(dict[Instruction, Pair]))
     _wholes: dict[Pair, Instruction] = field(default_factory=fresh(dict[Pair, Instruction]))

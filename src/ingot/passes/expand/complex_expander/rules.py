@@ -271,8 +271,10 @@ def _map(site: Site) -> Form:
 
 
 def _nested_call(site: Site, operands: list[Instruction], attributes: Any, shape: Shape) -> Form:
-    made = site.like(operands, shape, attributes)
-    return site.forms.from_nested(made, site.instruction.shape)
+    made, old = site.like(operands, shape, attributes), site.instruction
+    old.computation.hand_on_order(old, made)
+    site.forms.superseded.add(old)
+    return site.forms.from_nested(made, old.shape)
 
 
 def _call(site: Site) -> Form:
