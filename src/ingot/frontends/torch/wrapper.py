@@ -354,14 +354,20 @@ def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[
     for number, step in enumerate(steps):
         used = step.nodes if isinstance(step, Launch) else step.all_input_nodes
         made = step.piece.outputs if isinstance(step, Launch) else (step,)
-        last.update(dict.fromkeys((*used, *made), number))
+        last.update(dict.fromkeys(map(_written, (*used, *made)), number))
     gone: dict[int, list[Node]] = {}
-    kept = set(results)
+    kept = {_written(node) for node in results if isinstance(node, torch.fx.Node)}
     for node, number in last.items():
-        mutated = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
-        if node not in kept and not mutated and node.op != "get_attr":
+        if node not in kept and node.op != "get_attr":
             gone.setdefault(number, []).append(node)
     return gone
+
+
+def _written(node: Node) -> Node:
+    """Return the tensor that a node is: of what is written into an argument, the argument."""
+    while node.op == "call_function" and node.target is torch.ops.aten.copy_.default:
+        node = node.args[0]
+    return node
 
 
 def _row_major(sizes: Sizes) -> list[Size]:
