@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that Python's `random` draws while a program runs: `full_precision(graph_module, inputs)`.
+"""Floats that Python's `random` draws as a program runs: `full_precision(graph_module, inputs)`.
 
 TorchDynamo makes such a float a tensor without dimensions. It traces with f32 and gives f64 when
 the program runs. Here the argument is f64 from the start, and where the traced result is of another
