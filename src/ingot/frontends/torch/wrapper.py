@@ -64,6 +64,7 @@ class Wrapper:
         "_namespace",
         "_uses",
         "_views",
+        "_waiting",
         "function",
         "source",
     )
@@ -76,6 +77,7 @@ class Wrapper:
         self._views: dict[Node, list[Node]] = {}
         for view, root in views.items():
             self._views.setdefault(root, []).append(view)
+        self._waiting: list[tuple[Node, Node]] = []
         self._names: dict[Node, str] = {}
         self._lines: list[str] = []
         self._constants: dict[int, str] = {}
@@ -160,15 +162,31 @@ class Wrapper:
             self._look(node)
 
     def _look(self, root: Node) -> None:
-        """Write the views of a tensor in memory."""
-        for view in self._views.get(root, ()):
-            source = self._names[root]
-            name = self._names[view] = f"view{len(self._names)}"
+        """Write the views of a tensor in memory; those whose sizes are not known yet wait."""
+        self._waiting.extend((root, view) for view in self._views.get(root, ()))
+        self._write_views()
+
+    def _write_views(self) -> None:
+        """Write the views that wait for nothing."""
+        waiting, self._waiting = self._waiting, []
+        for root, view in waiting:
             value, sizes = view.meta["val"], layout_of(view)
             shift = size_of(value.storage_offset()) - size_of(root.meta["val"].storage_offset())
+            if not self._is_known((*sizes.sizes, *sizes.strides, shift)):
+                self._waiting.append((root, view))
+                continue
+            source = self._names[root]
+            name = self._names[view] = f"view{len(self._names)}"
             offset = f"{source}.storage_offset()" + (f" + {self._size(shift)}" if shift else "")
             form = f"{self._tuple(sizes.sizes)}, {self._tuple(sizes.strides)}"
             self._lines.append(f"{name} = {source}.as_strided({form}, {offset})")
+
+    def _is_known(self, sizes: Sequence[Size]) -> bool:
+        """Whether the lines so far define all named sizes in `sizes`."""
+        return all(
+            symbol in self._definitions and self._definitions[symbol][1] <= self._defined
+            for symbol in symbols_of(sizes) - self._defined
+        )
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -226,11 +244,14 @@ class Wrapper:
         for symbol, path in bindings_of(node).items():
             self._lines.append(f"{symbol} = {_path_text(name, path)}")
             self._defined.add(symbol)
+        self._write_views()
         self._look(node)
 
     def _drop(self, number: int) -> None:
         """Write the end of what is not needed after a step."""
-        gone = [self._names[node] for node in self._uses.get(number, ()) if node in self._names]
+        held = {root for root, _ in self._waiting}
+        uses = [node for node in self._uses.get(number, ()) if node not in held]
+        gone = [self._names[node] for node in uses if node in self._names]
         if gone:
             self._lines.append(f"del {', '.join(gone)}")
 
