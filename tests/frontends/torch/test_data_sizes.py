@@ -93,6 +93,7 @@ CASES = {
     "item, a start": (_narrow, X, torch.tensor(17)),
     "an offset": (_windows, X, torch.tensor(5)),
     "split": (_split, X.clone().requires_grad_(), torch.tensor([2, 15, 4])),
+    "a truth value": (lambda x: bool(x.any().item()), X > 0.5),
     "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
 }
 

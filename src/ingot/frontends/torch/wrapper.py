@@ -277,12 +277,23 @@ class Wrapper:
         if isinstance(value, torch.SymInt):
             return self._size(size_of(value))
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            return f"({_PRINTER.doprint(cast('Any', value).node.expr)})"
+            return f"({_PRINTER.doprint(self._expression(cast('Any', value).node))})"
         if isinstance(item, torch.fx.Node):
             return self._names[item] if item in self._names else repr(value)
         if item is None or isinstance(item, bool | int | str):
             return repr(item)
         return self._constant(item)
+
+    def _expression(self, node: Any) -> Any:
+        """Return the SymPy expression of a number or truth value of sizes.
+
+        It is the traced one where its symbols are known: a check that a number is 3 is simplified
+        to true by what it checks.
+        """
+        traced = node._expr
+        if all(str(symbol) in self._defined for symbol in traced.free_symbols):
+            return traced
+        return node.shape_env.replace(node.expr)
 
     def _size(self, size: Size) -> str:
         """Return a size as Python text; write the lines that define expressions in it."""
