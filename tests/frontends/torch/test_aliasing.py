@@ -187,6 +187,7 @@ def test_autocast(kind):
 
 
 TRANSFORMS = {
+    "vmap, a number": lambda x: vmap(lambda row: torch.add(row, 0.5))(x),
     "grad": lambda x: grad(lambda x: x.sin().sum())(x),
     "vmap": lambda x: vmap(lambda row: row.softmax(0) * row.sum())(x),
     "vmap of grad": lambda x: vmap(grad(lambda row: (row**3).sum()))(x),
