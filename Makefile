@@ -28,7 +28,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -58,6 +58,7 @@ help:
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
 	@echo "make conformance-torch TORCH_OPS=pattern   PyTorch's samples of its own ops, beside eager"
+	@echo "make conformance-torch-tests TORCH_TESTS=path   PyTorch's tests of its compiler"
 	@echo "make format  format the code and mend what ruff can mend"
 
 $(DEV): pyproject.toml tools/make_venv.py
@@ -189,6 +190,9 @@ conformance-tensorflow: $(BENCH)
 
 conformance-torch: $(DEV)
 	$(BIN)/python -m tests.frontends.torch.opinfo.sweep $(TORCH_OPS)
+
+conformance-torch-tests: $(DEV)
+	$(BIN)/python tools/conformance_torch.py $(TORCH_TESTS) $(TORCH_FILES) --write
 
 format: $(DEV)
 	$(BIN)/python tools/licence_headers.py --write

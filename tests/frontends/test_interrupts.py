@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends an endless loop of TensorFlow and of JAX, and both go on working."""
+"""Ctrl-C ends an endless loop of TensorFlow, JAX and PyTorch, and they go on working."""
 
 import os
 import subprocess
@@ -60,9 +60,19 @@ def updating(x):
 loops = [lambda x, f=f: f(tf.constant(x)).numpy() for f in (plain, updating)]
 """
 
+_TORCH = """
+import torch
+def plain(x):
+    step = lambda i, s: (i + 2, s @ s)
+    return torch._higher_order_ops.while_loop(
+        lambda i, s: i != -1, step, (x, torch.zeros((64, 64))))[0]
+compiled = torch.compile(plain, backend="ingot", fullgraph=True)
+loops = [lambda x: compiled(torch.tensor(x)).item()] * 2
+"""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setup", [_JAX, _TENSORFLOW], ids=["jax", "tensorflow"])
+@pytest.mark.parametrize("setup", [_JAX, _TENSORFLOW, _TORCH], ids=["jax", "tensorflow", "torch"])
 def test_ctrl_c_ends_a_loop_and_the_next_call_works(setup: str) -> None:
     environment = {**os.environ, "JAX_PLATFORMS": "ingot"}
     command = [sys.executable, "-c", _FRAME.format(setup=setup)]

@@ -59,6 +59,16 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
     return error
 
 
+def raise_signal_after(status: int) -> None:
+    """Raise what a signal handler raised (Ctrl-C), if it ended the execution with this status.
+
+    Until it is raised, every execution of the main thread ends.
+    """
+    if status == CANCELLED:
+        python = native_runtime().function("ingot_python_record", ctypes.c_void_p)
+        raise_interrupt(int(python()))
+
+
 def cancelled_error(notes: tuple[str, ...], who: str = "the program ") -> ExecutionError:
     """Return the exception for an execution that was ended."""
     return ExecutionError(f"{who}{CANCELLED_TEXT}", code="INGOT0511", notes=notes)
@@ -96,7 +106,6 @@ class PythonHalf:
         pointer, status = ctypes.c_void_p, ctypes.c_int32
         self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
         self._execute = runtime.function("ingot_execute_python", status, *[pointer] * 5)
-        self._python = int(runtime.function("ingot_python_record", pointer)())
         self._allocate = runtime.function("ingot_allocate", pointer, ctypes.c_int64)
         self._free = runtime.function("ingot_free", None, pointer)
         call_type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, pointer, ctypes.c_ssize_t)
@@ -114,8 +123,7 @@ class PythonHalf:
 
     def fail(self, record: Record, status: int, *args: Array) -> None:
         """Raise what a status of an execution means."""
-        if status == CANCELLED:
-            raise_interrupt(self._python)
+        raise_signal_after(status)
         raise status_error(record.info, status, args)
 
     def sizes(self, record: Record, arrays: Sequence[Array]) -> list[int]:

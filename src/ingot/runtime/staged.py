@@ -15,14 +15,19 @@ from functools import cache
 from typing import Any
 
 from ingot.artifact import stages
-from ingot.artifact.abi import CANCELLED, OutputInfo, ParamInfo, ProgramInfo
+from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.artifact.stages import SLOT_HEADER_WORDS, StagedCode
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import Array, conform_all, donated_indices, unshared
-from ingot.runtime.execution import Result, donated_array, owned_array, status_error
+from ingot.runtime.execution import (
+    Result,
+    donated_array,
+    owned_array,
+    raise_signal_after,
+    status_error,
+)
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program, storage_of, tables_of
-from ingot.runtime.python_interrupts import raise_interrupt
 from ingot.runtime.records import PROGRAM, STAGED
 from ingot.runtime.staged_code import (
     CODE_WORDS,
@@ -153,9 +158,7 @@ class StagedProgram:
         return self.programs[item.stage].info.run_errors[status - 1]
 
     def _fail(self, failed: int, arrays: Sequence[Array]) -> None:
-        if ctypes.c_int32(failed & 0xFFFFFFFF).value == CANCELLED:
-            python = native_runtime().function("ingot_python_record", ctypes.c_void_p)
-            raise_interrupt(int(python()))
+        raise_signal_after(ctypes.c_int32(failed & 0xFFFFFFFF).value)
         raise self.error(failed, arrays)
 
     def _result(self, frame: Any, slot: int, place: Array | None) -> Array:

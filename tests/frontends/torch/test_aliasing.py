@@ -79,6 +79,7 @@ RESULTS = {
     "twice": lambda x: (y := x + 1, y),
     "expanded": lambda x: x.sum(0).expand(3, 8),
     "of a written argument": lambda x: (x.add_(1)[1:], x.t()),
+    "the argument, written": lambda x: x.add_(x.t().sum()),
 }
 
 
@@ -89,6 +90,23 @@ def test_results_that_are_views(name):
     for one, other in zip(_tuple(got), _tuple(want), strict=True):
         assert one.storage_offset() == other.storage_offset()
         assert (one.data_ptr() == y.data_ptr()) == (other.data_ptr() == x.data_ptr())
+
+
+def test_an_argument_that_a_later_graph_writes_and_returns():
+    torch._dynamo.reset()
+    apart = torch._dynamo.disable(lambda x: x)
+
+    def function(x, y):
+        parts = [x + 1, y + 2]
+        x = apart(x)
+        for part in parts:
+            x += part
+        return x
+
+    x = BASE.clone()
+    got = torch.compile(function, backend="ingot")(x, BASE)
+    assert got is x
+    assert torch.equal(x, function(BASE.clone(), BASE))
 
 
 def _tuple(results):
@@ -169,6 +187,7 @@ def test_autocast(kind):
 
 
 TRANSFORMS = {
+    "vmap, a number": lambda x: vmap(lambda row: torch.add(row, 0.5))(x),
     "grad": lambda x: grad(lambda x: x.sin().sum())(x),
     "vmap": lambda x: vmap(lambda row: row.softmax(0) * row.sum())(x),
     "vmap of grad": lambda x: vmap(grad(lambda row: (row**3).sum()))(x),

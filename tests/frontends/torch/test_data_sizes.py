@@ -60,6 +60,10 @@ def _windows(x, n):
     return window, window[1:], window * 2, torch.narrow(x + 1, 0, n, 3).exp()
 
 
+def _split(x, n):
+    return torch.ops.aten.split_with_sizes(x, n.tolist())
+
+
 X = torch.linspace(-1, 1, 21)
 CASES = {
     "nonzero": (lambda x: (x > 0).nonzero() * 2, X.reshape(3, 7)),
@@ -88,6 +92,8 @@ CASES = {
     "item, an index from the end": (_at, X.reshape(7, 3), torch.tensor(-3)),
     "item, a start": (_narrow, X, torch.tensor(17)),
     "an offset": (_windows, X, torch.tensor(5)),
+    "split": (_split, X.clone().requires_grad_(), torch.tensor([2, 15, 4])),
+    "a truth value": (lambda x: bool(x.any().item()), X > 0.5),
     "item, computed": (lambda x: x * x.sum().item() + x.abs().max().item(), X + 0.3),
 }
 

@@ -49,6 +49,37 @@ def test_one_compilation_serves_all_sizes(name):
     assert counter.frame_count == (2 if name == "remainder" else 1)
 
 
+def _heads(x):
+    rows, columns = x.shape
+    parts = x.view(rows, 3, columns // 3).transpose(0, 1)
+    return (parts * 2).transpose(0, 1).reshape(rows, columns) + x
+
+
+def _shuffled(x):
+    image = x.view(1, 4, -1, x.shape[1])
+    again = functional.pixel_unshuffle(functional.pixel_shuffle(image, 2), 2)
+    return again.view(x.shape) + x
+
+
+DIVIDED = {
+    "rows of 6": lambda x: x.view(-1, 6).sum(1),
+    "by a truth division": lambda x: x.view(int(x.numel() / 6), 6).sum(1),
+    "columns": lambda x: (x.view(x.shape[0], -1, 3) @ x.new_ones(3, 3)).view(x.shape) + x,
+    "heads": _heads,
+    "pixels": _shuffled,
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_views_whose_sizes_are_quotients(name):
+    torch._dynamo.reset()
+    function = DIVIDED[name]
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    for rows, columns in [(8, 6), (12, 9), (16, 15)]:
+        x = torch.linspace(-1, 1, rows * columns).reshape(rows, columns)
+        assert_runs_same(function, compiled, x)
+
+
 def test_a_part_that_becomes_1_is_compiled_anew():
     torch._dynamo.reset()
     half = lambda x: x[: x.shape[0] // 2] + 1  # noqa: E731

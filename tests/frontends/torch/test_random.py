@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers are those of PyTorch's generator, in eager's order, in one program."""
 
+import random
+
 import pytest
 import torch
-from tests.frontends.torch.compare import assert_same
+from tests.frontends.torch.compare import assert_results, assert_same
 from torch import nn
 from torch.nn import functional
 
@@ -130,3 +132,17 @@ def test_losses_of_training_with_dropout_are_those_of_eager(build):
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
     assert torch.equal(other, state)
     assert want[-1] < want[0]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.int64])
+def test_floats_that_python_draws(kind):
+    def function(x):
+        return (x + 1) * random.uniform(0, 1)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", fullgraph=True)
+    x, results = X.to(kind), []
+    for run in (compiled, function):
+        random.seed(3)
+        results.append([run(x), run(x)])
+    assert_results(*results)

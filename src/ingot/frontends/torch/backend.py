@@ -28,6 +28,7 @@ from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import Placement, place
+from ingot.frontends.torch.python_numbers import full_precision
 from ingot.frontends.torch.random_ops import free_draws
 from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
@@ -60,8 +61,9 @@ def ingot(
         partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
+    inputs = full_precision(graph_module, example_inputs)
     with resampling_kept_whole(), recurrent_layers_as_loops():
-        return compile_with(graph_module, example_inputs)
+        return compile_with(graph_module, inputs)
 
 
 def _partition(joint_module: Any, joint_inputs: Any, **options: Any) -> tuple[Any, Any]:

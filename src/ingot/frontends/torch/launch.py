@@ -20,7 +20,7 @@ from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import product
-from ingot.runtime.execution import status_error
+from ingot.runtime.execution import raise_signal_after, status_error
 from ingot.support.diagnostics import IngotError, InternalError
 
 RELEASE_GIL_BYTES = 64 << 10
@@ -54,7 +54,8 @@ class Launch:
     run: Callable[..., int]
 
     def fail(self, status: int) -> IngotError:
-        """Return the error for a status that is not 0."""
+        """Return the error for a status that is not 0; raise what a signal handler raised."""
+        raise_signal_after(status)
         return as_torch_error(status_error(self.executable.artifact.info, status, ()))
 
 

@@ -74,7 +74,7 @@ def _shape_environment(value: Any) -> Any:
     """Return the table of PyTorch that knows the symbols in the sizes of a value, if it has any."""
     if isinstance(value, torch.Tensor):
         value = next((size for size in value.shape if isinstance(size, torch.SymInt)), None)
-    is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+    is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
     return cast("Any", value).node.shape_env if is_symbolic else None
 
 

@@ -11,7 +11,7 @@ Invariant: a symbol has the same name on both sides (`s77`); equal expressions g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from hashlib import sha256
 from typing import Any
 
@@ -26,6 +26,7 @@ from ingot.hlo.dim import Dim
 _SYMPY: Any = _sympy  # it has no types
 
 _PRINTER: Any = PythonPrinter()
+_DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
 _FLOAT_PREFIXES = tuple(prefix_str[kind] for kind in (SymT.FLOAT, SymT.UNBACKED_FLOAT))
 
 Size = int | Dim
@@ -67,7 +68,7 @@ def size_of(value: Any) -> Size:
     """Return an `int`, `SymInt` or SymPy expression as a size."""
     if isinstance(value, int):
         return int(value)
-    expression = value if isinstance(value, _SYMPY.Expr) else value.node.expr
+    expression = expression_of(value)
     if not isinstance(value, _SYMPY.Expr):
         number = _guarded_number(value.node.shape_env, expression)
         if number is not None:
@@ -79,6 +80,49 @@ def size_of(value: Any) -> Size:
                 made[part] = _made(part, made)
         return made[expression]
     return Dim.symbol(_own_name(expression))
+
+
+def expression_of(value: Any) -> Any:
+    """Return the SymPy expression of a `SymInt` as PyTorch's guards simplify it.
+
+    Where a guard says that 6 divides n, `n // 6 * 6` is n.
+    """
+    if isinstance(value, _SYMPY.Expr):
+        return value
+    expression, environment = value.node.expr, value.node.shape_env
+    if expression.is_Atom:
+        return expression
+    expression = environment.simplify(expression)
+    if not expression.has(*_DIVISIONS):
+        return expression
+    whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
+    return whole if _is_polynomial(whole) else expression
+
+
+def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
+    """Return an expression with fractions for the divisions that leave no remainder."""
+    made: dict[Any, Any] = {}
+    for part in _SYMPY.postorder_traversal(expression):
+        made[part] = part
+        if part.func in _DIVISIONS:
+            fraction = _fraction(made[part.args[0]], made[part.args[1]])
+            if fraction in exact or _is_polynomial(fraction):
+                made[part] = fraction
+        elif part.func in (_SYMPY.Add, _SYMPY.Mul):
+            made[part] = part.func(*(made[item] for item in part.args))
+    return _SYMPY.expand(made[expression])
+
+
+@lru_cache(maxsize=1024)
+def _fraction(over: Any, under: Any) -> Any:
+    return _SYMPY.cancel(over / under)
+
+
+def _is_polynomial(expression: Any) -> bool:
+    """Whether an expression has integers alone as factors and as exponents, none below 0."""
+    return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
+        power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
+    )
 
 
 def sizes_of(values: Sequence[Any]) -> Sizes:
@@ -99,7 +143,7 @@ def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]
     """
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for value in values:
-        expression = value.node.expr
+        expression = expression_of(value)
         for part in _SYMPY.postorder_traversal(expression):
             if isinstance(part, _SYMPY.Expr) and not part.is_Atom:
                 symbols = frozenset(map(str, part.free_symbols))

@@ -64,6 +64,7 @@ class Wrapper:
         "_namespace",
         "_uses",
         "_views",
+        "_waiting",
         "function",
         "source",
     )
@@ -76,6 +77,7 @@ class Wrapper:
         self._views: dict[Node, list[Node]] = {}
         for view, root in views.items():
             self._views.setdefault(root, []).append(view)
+        self._waiting: list[tuple[Node, Node]] = []
         self._names: dict[Node, str] = {}
         self._lines: list[str] = []
         self._constants: dict[int, str] = {}
@@ -160,15 +162,31 @@ class Wrapper:
             self._look(node)
 
     def _look(self, root: Node) -> None:
-        """Write the views of a tensor in memory."""
-        for view in self._views.get(root, ()):
-            source = self._names[root]
-            name = self._names[view] = f"view{len(self._names)}"
+        """Write the views of a tensor in memory; those whose sizes are not known yet wait."""
+        self._waiting.extend((root, view) for view in self._views.get(root, ()))
+        self._write_views()
+
+    def _write_views(self) -> None:
+        """Write the views that wait for nothing."""
+        waiting, self._waiting = self._waiting, []
+        for root, view in waiting:
             value, sizes = view.meta["val"], layout_of(view)
             shift = size_of(value.storage_offset()) - size_of(root.meta["val"].storage_offset())
+            if not self._is_known((*sizes.sizes, *sizes.strides, shift)):
+                self._waiting.append((root, view))
+                continue
+            source = self._names[root]
+            name = self._names[view] = f"view{len(self._names)}"
             offset = f"{source}.storage_offset()" + (f" + {self._size(shift)}" if shift else "")
             form = f"{self._tuple(sizes.sizes)}, {self._tuple(sizes.strides)}"
             self._lines.append(f"{name} = {source}.as_strided({form}, {offset})")
+
+    def _is_known(self, sizes: Sequence[Size]) -> bool:
+        """Whether the lines so far define all named sizes in `sizes`."""
+        return all(
+            symbol in self._definitions and self._definitions[symbol][1] <= self._defined
+            for symbol in symbols_of(sizes) - self._defined
+        )
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -226,11 +244,14 @@ class Wrapper:
         for symbol, path in bindings_of(node).items():
             self._lines.append(f"{symbol} = {_path_text(name, path)}")
             self._defined.add(symbol)
+        self._write_views()
         self._look(node)
 
     def _drop(self, number: int) -> None:
         """Write the end of what is not needed after a step."""
-        gone = [self._names[node] for node in self._uses.get(number, ()) if node in self._names]
+        held = {root for root, _ in self._waiting}
+        uses = [node for node in self._uses.get(number, ()) if node not in held]
+        gone = [self._names[node] for node in uses if node in self._names]
         if gone:
             self._lines.append(f"del {', '.join(gone)}")
 
@@ -256,12 +277,23 @@ class Wrapper:
         if isinstance(value, torch.SymInt):
             return self._size(size_of(value))
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            return f"({_PRINTER.doprint(cast('Any', value).node.expr)})"
+            return f"({_PRINTER.doprint(self._expression(cast('Any', value).node))})"
         if isinstance(item, torch.fx.Node):
             return self._names[item] if item in self._names else repr(value)
         if item is None or isinstance(item, bool | int | str):
             return repr(item)
         return self._constant(item)
+
+    def _expression(self, node: Any) -> Any:
+        """Return the SymPy expression of a number or truth value of sizes.
+
+        It is the traced one where its symbols are known: a check that a number is 3 is simplified
+        to true by what it checks.
+        """
+        traced = node._expr
+        if all(str(symbol) in self._defined for symbol in traced.free_symbols):
+            return traced
+        return node.shape_env.replace(node.expr)
 
     def _size(self, size: Size) -> str:
         """Return a size as Python text; write the lines that define expressions in it."""
@@ -354,14 +386,20 @@ def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[
     for number, step in enumerate(steps):
         used = step.nodes if isinstance(step, Launch) else step.all_input_nodes
         made = step.piece.outputs if isinstance(step, Launch) else (step,)
-        last.update(dict.fromkeys((*used, *made), number))
+        last.update(dict.fromkeys(map(_written, (*used, *made)), number))
     gone: dict[int, list[Node]] = {}
-    kept = set(results)
+    kept = {_written(node) for node in results if isinstance(node, torch.fx.Node)}
     for node, number in last.items():
-        mutated = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
-        if node not in kept and not mutated and node.op != "get_attr":
+        if node not in kept and node.op != "get_attr":
             gone.setdefault(number, []).append(node)
     return gone
+
+
+def _written(node: Node) -> Node:
+    """Return the tensor that a node is: of what is written into an argument, the argument."""
+    while node.op == "call_function" and node.target is torch.ops.aten.copy_.default:
+        node = node.args[0]
+    return node
 
 
 def _row_major(sizes: Sizes) -> list[Size]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
+from ingot.analysis.prefixes import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -94,6 +95,8 @@ def _started_late(op: Instruction, build: Builder, module: Module) -> Instructio
     value, start = op.operands
     reducer: Computation = op.attributes.to_apply
     opcode = reducer_opcode(reducer)
+    if not opcode and is_scan(op):  # one pass over the elements, from the initial value on
+        return op
     if not opcode:
         return together(build, _reduce_window(op, build, module), op.shape)
     if is_identity(start, opcode) or reducer.root.shape.dtype is not value.shape.dtype:

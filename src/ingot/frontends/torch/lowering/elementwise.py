@@ -125,8 +125,8 @@ def _where(op: Op, condition: Instruction, x: Operand, y: Operand) -> Instructio
 
 
 @RULES.rule("_to_copy", "clone", "alias", "detach", "lift_fresh_copy")
-def _same(op: Op, x: Instruction) -> Instruction:
-    return op.b.convert_to(x, op.dtype)
+def _same(op: Op, x: Operand) -> Instruction:
+    return op.operand(x, op.dtype)
 
 
 @PRIMS.rule("convert_element_type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.sizes import Sizes
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 
 
@@ -19,3 +19,14 @@ def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
         if isinstance(have, Dim) and isinstance(want, int):
             value = b.sliced(value, axis, 0, want)
     return value
+
+
+def reshaped(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
+    """Return a value with the sizes `dims`, which hold as many elements by PyTorch's guards.
+
+    HLO's rules see that of most expressions; of `n` and `n // 6 * 6` they do not.
+    """
+    have, want = value.shape.size, product(dims)
+    if have != want and not (isinstance(have, int) and isinstance(want, int)):
+        value = b.sliced(b.reshape_to(value, (have,)), 0, 0, want)
+    return b.reshape_to(value, dims)

@@ -9,6 +9,7 @@ from typing import Any
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
+from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Scalar
 from ingot.frontends.torch.lowering.searching import count_before
@@ -37,7 +38,7 @@ _END = 2**62
 )
 def _view(op: Op, x: Instruction, *how: object) -> Instruction:
     del how  # the result's sizes
-    return op.b.reshape_to(x, op.dims)
+    return reshaped(op.b, x, op.dims)
 
 
 @RULES.rule("expand")

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs PyTorch's own tests of its compiler on Ingot: `make conformance-torch-tests`.
+
+`TORCH_TESTS=path` is a folder with files of PyTorch's `test/dynamo`, `test/inductor` and
+`test/functorch` at the tag of the installed version; nothing of it is kept here. Each file runs in
+a process of its own, in which `conformance_torch_backend` puts Ingot in the place of inductor,
+`eager` and `aot_eager`. What failed runs again with `aot_eager` in all of these places: what fails
+so, too, says nothing of Ingot. Outcomes are kept in `--results`; what has one does not run again,
+unless `--again` asks for it.
+
+Example:
+    python tools/conformance_torch.py ~/pytorch/test/dynamo test_unspec --again failed
+
+`--write` makes `docs/conformance_torch.md` of all that is in `--results`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from conformance_jax import ROOT, Report, cause, causes, commit, read_report
+from conformance_plugin import read_lines
+
+PAGE = ROOT / "docs" / "conformance_torch.md"
+RESULTS = ROOT / ".venv" / "torch-results"
+PLAIN = "aot_eager"
+"""The backend of PyTorch that runs what failed on Ingot."""
+REASONS: dict[str, str] = {
+    "pool_errors_with_long": "Ingot pools integers, which PyTorch's kernels refuse.",
+    "test_runtime_assert_replacement": "PyTorch traces the check as true, as it replaces the number"
+    " by what the check says; `aot_eager` computes it again from the tensor. Not mended.",
+}
+"""What the name or the text of a failure contains, and why that is right."""
+_TEST_SECONDS = 120
+"""After them a test is ended."""
+_ENDS = (0, 1, 5)
+"""pytest's codes: all passed, some failed, nothing was left to run."""
+_RESTARTS = 10
+"""Processes for one file: each takes up what the one before left."""
+_INTRODUCTION = """# Conformance: PyTorch's own tests of its compiler
+
+Measured on {dates} by `make conformance-torch-tests TORCH_TESTS=path`
+(`tools/conformance_torch.py`), with PyTorch {version}: files of PyTorch's `test/dynamo`,
+`test/inductor` and `test/functorch`, in which Ingot takes the place of inductor, `eager` and
+`aot_eager`. What failed ran again with `aot_eager` in all of these places. A test that fails there
+too asks for inductor's text, for the nodes of another backend, for a GPU, or for another version of
+PyTorch, and says nothing of Ingot. `at` is the commit of a file's last run:
+what was mended after it stands here until it runs again. The files of 2026-11-26 are copies that other public repositories hold, of several
+versions of PyTorch; those named `_xpu` and `test_torchinductor` are the newer ones.
+"""
+
+
+def run_file(arguments: argparse.Namespace, name: str, backend: str, again: Sequence[str]) -> None:
+    """Run the tests of a file that have no outcome, or those of `again`."""
+    results = arguments.results / backend / f"{name}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    chosen = results.with_suffix(".again")
+    chosen.write_text("\n".join(again), encoding="utf-8")
+    path = [str(ROOT / "tools"), str(arguments.tests), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "CONFORMANCE_BACKEND": backend,
+        "CONFORMANCE_RESULTS": str(results),
+        "CONFORMANCE_AGAIN": str(chosen) if again else "",
+        "CONFORMANCE_COMMIT": commit(),
+        "PYTHONPATH": os.pathsep.join(path),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--import-mode=importlib"]
+    command += ["-p", "no:cacheprovider", "-p", "conformance_torch_backend"]
+    command += ["-p", "conformance_plugin", f"--timeout={_TEST_SECONDS}", *arguments.pytest]
+    for _ in range(1 if again else _RESTARTS):
+        before = len(read_lines(results))
+        with results.with_suffix(".log").open("w", encoding="utf-8") as log:
+            done = subprocess.run(
+                [*command, f"{name}.py"],
+                env=environment,
+                cwd=arguments.tests,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if len(read_lines(results)) == before:
+            raise SystemExit(f"{name}: no test was collected; {log.name} says why")
+        if done.returncode in _ENDS:
+            break
+    chosen.unlink()
+
+
+def run(arguments: argparse.Namespace, name: str) -> None:
+    """Run a file on Ingot, and what fails there on PyTorch's own backend."""
+    begin = time.monotonic()
+    results = arguments.results / "ingot" / f"{name}.jsonl"
+    if arguments.again == "all":
+        results.unlink(missing_ok=True)
+    elif arguments.again == "failed" and results.exists():
+        plain = read_report(arguments.results / PLAIN / results.name)
+        failed = [test for test in read_report(results).failures if test not in plain.failures]
+        if failed:
+            run_file(arguments, name, "ingot", failed)
+    run_file(arguments, name, "ingot", ())
+    failed = read_report(results).failures
+    known = read_report(arguments.results / PLAIN / results.name).outcomes
+    unknown = [test for test in failed if test not in known]
+    if unknown:
+        run_file(arguments, name, PLAIN, unknown)
+    counts = dict(Counter(read_report(results).outcomes.values()))
+    print(f"{name}: {counts}, {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def compared(results: Path) -> list[tuple[Report, Report]]:
+    """Return what is known of each file: its failures on Ingot alone, and the rest of them."""
+    found: list[tuple[Report, Report]] = []
+    for path in sorted((results / "ingot").glob("*.jsonl")):
+        found.append((read_report(path), read_report(results / PLAIN / path.name)))
+    return found
+
+
+def alone(ours: Report, plain: Report) -> list[str]:
+    """Return the tests that fail on Ingot and pass on PyTorch's own backend."""
+    return [test for test in ours.failures if plain.outcomes.get(test) == "passed"]
+
+
+def table(reports: Sequence[tuple[Report, Report]]) -> str:
+    """Return the table as Markdown."""
+    lines = [
+        f"| file | tests | skipped | passed | fail with `{PLAIN}` too | fail on Ingot alone | at |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows: list[list[int]] = []
+    for ours, plain in reports:
+        tests, _, passed, failed, skipped = ours.row
+        left = len(alone(ours, plain))
+        rows.append([tests, skipped, passed, failed - left, left])
+    total = [sum(column) for column in zip(*rows, strict=True)]
+    ends = [(ours.name, ours.commits[-1] if ours.commits else "") for ours, _ in reports]
+    for (name, at), row in zip([*ends, ("all", "")], [*rows, total], strict=True):
+        lines.append("| " + " | ".join(map(str, (name, *row, at))) + " |")
+    return "\n".join(lines)
+
+
+def failures(reports: Sequence[tuple[Report, Report]]) -> str:
+    """Return what fails on Ingot alone, with the cause, as Markdown."""
+    lines: list[str] = []
+    for ours, plain in reports:
+        for test in sorted(alone(ours, plain)):
+            text = test + ours.texts[test]
+            known = [reason for mark, reason in REASONS.items() if mark in text]
+            why = cause(ours.texts[test]).removeprefix("E ").strip()
+            lines.append(f"- `{ours.name}::{test}`: " + "; ".join(known or [f"`{why}`"]))
+    return "\n".join(lines) or "Nothing."
+
+
+def page(reports: Sequence[tuple[Report, Report]]) -> str:
+    """Return the page of documentation."""
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(ours.last)) for ours, _ in reports})
+    dates = " to ".join(sorted({days[0], days[-1]}))
+    start = _INTRODUCTION.format(dates=dates, version=version("torch"))
+    return f"{start}\n{table(reports)}\n\n## What fails on Ingot alone\n\n{failures(reports)}\n"
+
+
+def main() -> int:
+    """Run the files; 0 if nothing fails on Ingot alone."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tests", type=Path, help="a folder of PyTorch's tests")
+    parser.add_argument("files", nargs="*", help="names of files, without .py")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of outcomes")
+    parser.add_argument("--again", choices=("failed", "all"), help="run what has outcomes again")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    parser.add_argument("--pytest", type=str.split, default=[], help="more arguments for pytest")
+    arguments = parser.parse_args()
+    arguments.tests, arguments.results = arguments.tests.resolve(), arguments.results.resolve()
+    for name in arguments.files or sorted(path.stem for path in arguments.tests.glob("test_*.py")):
+        run(arguments, name)
+    reports = compared(arguments.results)
+    left = [ours for ours, plain in reports if alone(ours, plain)]
+    for ours, plain in reports:
+        ours.outcomes = {
+            test: outcome
+            for test, outcome in ours.outcomes.items()
+            if outcome != "failed" or plain.outcomes.get(test) == "passed"
+        }
+    print(causes(left))
+    if arguments.write:
+        PAGE.write_text(page(compared(arguments.results)), encoding="utf-8")
+    return int(bool(left))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
