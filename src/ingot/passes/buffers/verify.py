@@ -63,8 +63,8 @@ def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssi
         written: dict[Computation, tuple[int, int]] = {}
         for function in reversed(assignment.aliasing.functions):
             aliases = survivors if function is module.entry else []
-            simulation = _Simulation(schedule, assignment, numbers, written, aliases, refused)
-            simulation.run(function)
+            simulation = _Simulation(schedule, assignment, numbers, written, refused)
+            simulation.run(function, aliases)
             written[function] = simulation.span
 
 
@@ -121,11 +121,9 @@ class _Simulation:
         assignment: BufferAssignment,
         numbers: Mapping[str, int],
         written: Mapping[Computation, tuple[int, int]],
-        survivors: Sequence[Alias],
         refused: Set[Computation],
     ) -> None:
         self._written = written
-        self._survivors = survivors
         self._refused = refused
         self._fails: dict[Computation, bool] = {}
         self._kept: list[tuple[Slice, int]] = []
@@ -138,14 +136,15 @@ class _Simulation:
         self._constants: dict[int, int] = {}
         self._depth = 0
 
-    def run(self, function: Computation) -> None:
+    def run(self, function: Computation, survivors: Sequence[Alias]) -> None:
+        """Run a function; `survivors` are the parameters that survive a failure of it."""
         arguments: list[Marks] = []
         for parameter in function.parameters:
             marks = {path: next(self._new) for path, _ in parameter.shape.leaves()}
             for path, where in self._assignment.slices_of(parameter):
                 self._put(where, marks[path], parameter)
             arguments.append(marks)
-        for alias in self._survivors:
+        for alias in survivors:
             parameter = function.parameters[alias.parameter]
             where = self._assignment.slice_of(parameter, alias.path)
             self._kept.append((where, arguments[alias.parameter][alias.path]))

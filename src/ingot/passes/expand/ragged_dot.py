@@ -33,11 +33,11 @@ class RaggedDotRewriter(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of masked operands."""
-        lhs, rhs, sizes = op.operands
+        lhs, _, sizes = op.operands
         given = op.as_(RaggedDotAttributes)
         mode = given.mode()
         if mode == "batch":
-            return _dot(op, build, lhs, rhs, _numbers(given))
+            return _dot(op, build, lhs, _numbers(given))
         if sizes.shape.rank != 1:
             raise UnsupportedError(
                 f"ragged-dot with group sizes {sizes.shape} per batch",
@@ -55,8 +55,8 @@ class RaggedDotRewriter(Expander):
                 *given.rhs_group_dims,
                 *numbers["rhs_contracting_dims"],
             )
-            return _dot(op, build, masked, rhs, numbers)
-        made = _dot(op, build, masked, rhs, numbers, with_groups=True)
+            return _dot(op, build, masked, numbers)
+        made = _dot(op, build, masked, numbers, with_groups=True)
         # The groups stand after the batch dimensions: they come first.
         batch = len(given.lhs_batch_dims)
         rest = [n for n in range(made.shape.rank) if n != batch]
@@ -72,17 +72,17 @@ def _dot(
     op: Instruction,
     build: Builder,
     lhs: Instruction,
-    rhs: Instruction,
     numbers: dict[str, tuple[int, ...]],
     with_groups: bool = False,
 ) -> Instruction:
+    """Return the dot of `lhs`, which may be masked, with the rhs of `op`."""
     dims = op.shape.dims
     if with_groups:
         batch = len(numbers["lhs_batch_dims"])
         dims = (*dims[1 : 1 + batch], dims[0], *dims[1 + batch :])
     precision = op.attributes.operand_precision
     shape = Shape.array(op.shape.dtype, dims)
-    return build.dot(lhs, rhs, shape=shape, operand_precision=precision, **numbers)
+    return build.dot(lhs, op.operands[1], shape=shape, operand_precision=precision, **numbers)
 
 
 def _masked(

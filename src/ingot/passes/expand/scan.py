@@ -33,10 +33,10 @@ class ScanToWhile(Expander):
         count = given.num_carries
         taken = len(op.operands) - count
         inputs, carries = op.operands[:taken], op.operands[taken:]
-        (place,) = given.dimensions
+        (dimension,) = given.dimensions
         shapes = (op.shape,) if op.shape.is_array else op.shape.elements
         outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
-        size = (inputs or outputs)[0].shape.dims[place]
+        size = (inputs or outputs)[0].shape.dims[dimension]
         if size == 0:
             found = [*outputs, *carries]
             return found[0] if op.shape.is_array else build.tuple(*found)
@@ -60,44 +60,47 @@ def _condition(state: Shape) -> Computation:
 
 def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computation:
     given = op.as_(ScanAttributes)
-    (place,) = given.dimensions
+    (dimension,) = given.dimensions
     b = Builder("scan_body")
     values = b.parameter(0, state)
     parts = [b.element_of(values, n) for n in range(len(state.elements))]
     step, steps, rest = parts[0], parts[1], parts[2:]
     one, zero = b.constant(1, S32), b.constant(0, S32)
     at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
-    taken = [_slice(b, value, at, zero, place) for value in rest[:inputs]]
+    slices = _Slices(b, at, zero, dimension)
+    taken = [slices.slice(value) for value in rest[:inputs]]
     found = b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply)
     made = [found]
     if found.shape.is_tuple:
         made = [b.element_of(found, n) for n in range(len(found.shape.elements))]
     written = [
-        _updated(b, whole, value, at, zero, place)
+        slices.updated(whole, value)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)
     ]
     return b.build(b.tuple(b.add(step, one), steps, *rest[:inputs], *written, *made[outputs:]))
 
 
-def _slice(
-    b: Builder, value: Instruction, at: Instruction, zero: Instruction, place: int
-) -> Instruction:
-    dims = value.shape.dims
-    sizes = (*dims[:place], 1, *dims[place + 1 :])
-    starts = [at if n == place else zero for n in range(len(dims))]
-    box = b.dynamic_slice(value, *starts, dynamic_slice_sizes=sizes)
-    return b.reshape_to(box, (*dims[:place], *dims[place + 1 :]))
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """The slices of one step: index `at` along `dimension`, 0 along the others."""
 
+    build: Builder
+    at: Instruction
+    zero: Instruction
+    dimension: int
 
-def _updated(
-    b: Builder,
-    whole: Instruction,
-    value: Instruction,
-    at: Instruction,
-    zero: Instruction,
-    place: int,
-) -> Instruction:
-    dims = whole.shape.dims
-    box = b.reshape_to(value, (*dims[:place], 1, *dims[place + 1 :]))
-    starts = [at if n == place else zero for n in range(len(dims))]
-    return b.dynamic_update_slice(whole, box, *starts)
+    def slice(self, whole: Instruction) -> Instruction:
+        """Return the slice of an input."""
+        dims, dimension = whole.shape.dims, self.dimension
+        sizes = (*dims[:dimension], 1, *dims[dimension + 1 :])
+        box = self.build.dynamic_slice(whole, *self._starts(whole), dynamic_slice_sizes=sizes)
+        return self.build.reshape_to(box, (*dims[:dimension], *dims[dimension + 1 :]))
+
+    def updated(self, whole: Instruction, value: Instruction) -> Instruction:
+        """Return an output with `value` as the step's slice."""
+        dims, dimension = whole.shape.dims, self.dimension
+        box = self.build.reshape_to(value, (*dims[:dimension], 1, *dims[dimension + 1 :]))
+        return self.build.dynamic_update_slice(whole, box, *self._starts(whole))
+
+    def _starts(self, whole: Instruction) -> list[Instruction]:
+        return [self.at if n == self.dimension else self.zero for n in range(whole.shape.rank)]

@@ -180,8 +180,9 @@ def _rebuild(
     caller = loop.computation
     old_start = loop.operands[0]
     first = old_start.operands
-    body = _narrow(loop.attributes.body, kept, same, first, known, is_body=True)
-    condition = _narrow(loop.attributes.condition, kept, same, first, known, is_body=False)
+    narrowing = _Narrowing(kept, same, first, known)
+    body = narrowing.body(loop.attributes.body)
+    condition = narrowing.condition(loop.attributes.condition)
     assert caller.module is not None, "passes rewrite computations of a module"
     caller.module.take(body)
     caller.module.take(condition)
@@ -210,38 +211,60 @@ def _rebuild(
     caller.remove_dead(old_start)
 
 
-def _narrow(
-    source: Computation,
-    kept: list[int],
-    same: dict[int, int],
-    first: tuple[Instruction, ...],
-    known: dict[Computation, bool],
-    *,
-    is_body: bool,
-) -> Computation:
-    """Return a copy of a loop's body or condition for a state of the elements `kept`."""
-    made = Computation(source.name)
-    build = Builder(made)
-    old_state = source.parameters[0]
-    shape = Shape.tuple(tuple(first[number].shape for number in kept))
-    state = build.parameter(0, shape, old_state.name)
-    copies = {old_state: state}
+@dataclass(frozen=True, slots=True)
+class _Narrowing:
+    """Copies a loop's computations for a state of fewer elements.
 
-    @cache
-    def element(number: int) -> Instruction:
-        if number in kept:
-            return build.get_tuple_element(state, index=kept.index(number))
-        return build.constant(first[number].attributes.literal)
+    Attributes:
+        kept: numbers of the elements that stay.
+        same: element -> the one that is equal to it and stands for it.
+        first: the elements before the loop.
+        known: which computations have effects, as far as it was asked.
+    """
 
-    for read in source.post_order():
-        index = element_index(read, old_state)
-        if index is None:
-            continue
-        index = same.get(index, index)
-        if index in kept or first[index].opcode == "constant":
-            copies[read] = element(index)
-    roots = [source.root.operands[number] for number in kept] if is_body else [source.root]
-    wanted = _cone([*roots, *_effects(source, known)])
-    copy_into(made, [i for i in source.post_order() if i in wanted], copies)
-    made.set_root(build.tuple(*(copies[root] for root in roots)) if is_body else copies[roots[0]])
-    return made
+    kept: list[int]
+    same: dict[int, int]
+    first: tuple[Instruction, ...]
+    known: dict[Computation, bool]
+
+    def body(self, source: Computation) -> Computation:
+        """Return the copy of a body, whose results are the elements that stay."""
+        roots = [source.root.operands[number] for number in self.kept]
+        made, copies = self._copy(source, roots)
+        made.set_root(Builder(made).tuple(*(copies[root] for root in roots)))
+        return made
+
+    def condition(self, source: Computation) -> Computation:
+        """Return the copy of a condition."""
+        made, copies = self._copy(source, [source.root])
+        made.set_root(copies[source.root])
+        return made
+
+    def _copy(
+        self, source: Computation, roots: list[Instruction]
+    ) -> tuple[Computation, dict[Instruction, Instruction]]:
+        """Return a copy of what `roots` and effects need, and instruction -> its copy."""
+        kept, first = self.kept, self.first
+        made = Computation(source.name)
+        build = Builder(made)
+        old_state = source.parameters[0]
+        shape = Shape.tuple(tuple(first[number].shape for number in kept))
+        state = build.parameter(0, shape, old_state.name)
+        copies = {old_state: state}
+
+        @cache
+        def element(number: int) -> Instruction:
+            if number in kept:
+                return build.get_tuple_element(state, index=kept.index(number))
+            return build.constant(first[number].attributes.literal)
+
+        for read in source.post_order():
+            index = element_index(read, old_state)
+            if index is None:
+                continue
+            index = self.same.get(index, index)
+            if index in kept or first[index].opcode == "constant":
+                copies[read] = element(index)
+        wanted = _cone([*roots, *_effects(source, self.known)])
+        copy_into(made, [i for i in source.post_order() if i in wanted], copies)
+        return made, copies

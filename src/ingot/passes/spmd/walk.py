@@ -15,7 +15,6 @@ Source: xla/service/spmd/spmd_partitioner.cc.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
@@ -52,19 +51,6 @@ def target_of(instruction: Instruction) -> str:
 
 MAX_NESTING = 12
 """Loops and branches inside of each other: each is tried and then rewritten, 2^n times in all."""
-
-
-def _rewrite(
-    computation: Computation,
-    channels: Channels,
-    given: Sequence[Sharding],
-    wanted: Sequence[Sharding | None],
-    *,
-    partly: bool,
-    nesting: int,
-) -> tuple[Sharding, ...]:
-    """Rewrite a body or branch; how its results are divided."""
-    return Walk(computation, channels, partly, nesting).run(given, wanted)
 
 
 class Walk(Values):
@@ -222,9 +208,16 @@ class Walk(Values):
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
         given = [[self.sharding(value).summed for value in state] for state in states]
-        control = Control(
-            op, given, self.channels, partial(_rewrite, partly=partly, nesting=self.nesting + 1)
-        )
+
+        def rewrite(
+            computation: Computation,
+            channels: Channels,
+            given: Sequence[Sharding],
+            wanted: Sequence[Sharding | None],
+        ) -> tuple[Sharding, ...]:
+            return Walk(computation, channels, partly, self.nesting + 1).run(given, wanted)
+
+        control = Control(op, given, self.channels, rewrite)
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
         if whole and (partly or not control.divides_inside()):
             control.rewrite_in_place()

@@ -13,32 +13,29 @@ from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import Type, vector
+from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
 def emit_fold(
-    f: FunctionBuilder,
-    type: Type,
-    fma: bool,
+    m: ComplexMath,
     packs: bool,
     given: dict[str, Value],
     areas: tuple[Value, Value],
     chunk: Value,
 ) -> None:
     """Emit the work of one chunk, which is `FOLD_BLOCK` elements of one sequence."""
-    m = ComplexMath(f, type, fma)
+    f = m.f
     half, blocks = given["half"], given["blocks"]
     outer, block = f.idiv(chunk, blocks), f.irem(chunk, blocks)
-    pair = 2 * type.element.bytes
+    pair = 2 * m.type.element.bytes
     more = f.iadd(half, 1)
     lengths = (more, half) if packs else (half, more)
     source, target = (
         f.gep(area, f.imul(f.imul(outer, length), pair))
         for area, length in zip(areas, lengths, strict=True)
     )
-    work = _Fold(m, packs, half, source, target, (given["low"], given["high"]))
+    work = _Fold(m, packs, given, source, target)
     start = f.imul(block, FOLD_BLOCK)
     stop = f.imin(f.iadd(start, FOLD_BLOCK), half)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
@@ -52,16 +49,15 @@ class _Fold:
         self,
         m: ComplexMath,
         packs: bool,
-        half: Value,
+        given: dict[str, Value],
         source: Value,
         target: Value,
-        tables: tuple[Value, Value],
     ) -> None:
         self.m = m
         self.packs = packs
-        self.half = half
+        self.half = given["half"]
         self.source, self.target = source, target
-        self.low, self.high = tables
+        self.low, self.high = given["low"], given["high"]
 
     def ends(self) -> None:
         """Emit elements 0 (and h), which have no mirrored partner of their own."""

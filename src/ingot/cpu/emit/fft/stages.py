@@ -11,6 +11,7 @@ Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 
 from __future__ import annotations
 
+from ingot.cpu.emit.fft.butterflies import ComplexMath
 from ingot.cpu.emit.fft.fold_stage import emit_fold
 from ingot.cpu.emit.fft.steps import SIGNATURE
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
@@ -68,7 +69,7 @@ def emit_folds(module: ModuleBuilder, name: str, type: Type, target: TargetSpec)
         f, env, chunk, numbers = _open(module, driver)
         given = _numbers(f, numbers, FOLD)
         areas = [_area(f, env, given, side) for side in ("source", "target")]
-        emit_fold(f, type, target.has_fma, packs, given, (areas[0], areas[1]), chunk)
+        emit_fold(ComplexMath(f, type, target.has_fma), packs, given, (areas[0], areas[1]), chunk)
         f.ret()
         for number in range(MAX_STAGES):
             _emit_entry(module, fold_symbol(name, packs, number), driver, number)

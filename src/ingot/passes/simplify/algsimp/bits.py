@@ -9,7 +9,7 @@ from ingot.hlo.dtype import from_numpy
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import const, m, one_of, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import is_all_ones, x, y
+from ingot.passes.simplify.algsimp.helpers import is_all_ones, is_twice, x, y
 
 
 def _ones(root: Instruction, build: RuleBuilder) -> Instruction:
@@ -129,7 +129,7 @@ def shift_out(root: Instruction, build: RuleBuilder) -> Instruction:
 
 
 @rule(
-    one_of(_SHIFTS, one_of(_SHIFTS, x, const(name="a"), name="inner"), const(name="b")),
+    one_of(_SHIFTS, one_of(_SHIFTS, x, const(name="a")), const(name="b"), where=is_twice),
     example="""
         x = s32[4] parameter(0)
         a = s32[] constant(3)
@@ -140,19 +140,10 @@ def shift_out(root: Instruction, build: RuleBuilder) -> Instruction:
         ROOT r = s32[4] shift-right-arithmetic(y, n)""",
 )
 def shift_of_shift(
-    root: Instruction,
-    inner: Instruction,
-    x: Instruction,
-    a: Instruction,
-    b: Instruction,
-    build: RuleBuilder,
+    root: Instruction, x: Instruction, a: Instruction, b: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """(x >> a) >> b => x >> (a + b), likewise for <<, where the sum is in range"""
-    if (
-        root.opcode != inner.opcode
-        or _is_out_of_range(splat_of(a))
-        or _is_out_of_range(splat_of(b))
-    ):
+    if _is_out_of_range(splat_of(a)) or _is_out_of_range(splat_of(b)):
         return None
     total = int(splat_of(a)) + int(splat_of(b))
     if total >= x.shape.dtype.bits:

@@ -11,7 +11,7 @@ from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import const, m, one_of, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import compute, is_integer, is_real, x, y, z
+from ingot.passes.simplify.algsimp.helpers import compute, is_integer, is_real, is_twice, x, y, z
 
 _COMMUTATIVE = opcodes(lambda row: row.has(Trait.COMMUTATIVE) and row.has(Trait.ELEMENTWISE))
 _SUM_OR_PRODUCT = opcodes(lambda row: row.has(Trait.ASSOCIATIVE) and not row.has(Trait.EXACT))
@@ -34,43 +34,34 @@ def subtract_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Ins
 
 
 @rule(
-    one_of(_SUM_OR_PRODUCT, one_of(_SUM_OR_PRODUCT, x, const(name="a"), name="inner"),
-           const(name="b")),
+    one_of(
+        _SUM_OR_PRODUCT,
+        one_of(_SUM_OR_PRODUCT, x, const(name="a")),
+        const(name="b"),
+        where=is_twice,
+    ),
     fp=Fp.REASSOCIATE,
-)  # fmt: skip
+)
 def constants_meet(
-    root: Instruction,
-    inner: Instruction,
-    x: Instruction,
-    a: Instruction,
-    b: Instruction,
-    build: RuleBuilder,
-) -> Instruction | None:
+    root: Instruction, x: Instruction, a: Instruction, b: Instruction, build: RuleBuilder
+) -> Instruction:
     """(x + a) + b => x + (a + b), likewise for *"""
-    if root.opcode != inner.opcode:
-        return None
     return build.like(root, x, build.full(compute(root.opcode, a, b), b.shape))
 
 
 @rule(
     one_of(
         _LATTICE_OR_BITS,
-        one_of(_LATTICE_OR_BITS, x, const(name="a"), name="inner"),
+        one_of(_LATTICE_OR_BITS, x, const(name="a")),
         const(name="b"),
+        where=is_twice,
     ),
     fp=Fp.SIGNED_ZERO,
 )
 def lattice_constants_meet(
-    root: Instruction,
-    inner: Instruction,
-    x: Instruction,
-    a: Instruction,
-    b: Instruction,
-    build: RuleBuilder,
-) -> Instruction | None:
+    root: Instruction, x: Instruction, a: Instruction, b: Instruction, build: RuleBuilder
+) -> Instruction:
     """max(max(x, a), b) => max(x, max(a, b)), likewise for min, and, or, xor"""
-    if root.opcode != inner.opcode:
-        return None
     return build.like(root, x, build.full(compute(root.opcode, a, b), b.shape))
 
 

@@ -54,6 +54,11 @@ def is_bits(instruction: Instruction) -> bool:
     return instruction.shape.dtype.is_integer or instruction.shape.dtype is PRED
 
 
+def is_twice(instruction: Instruction) -> bool:
+    """Whether an operand has the instruction's own opcode."""
+    return instruction.opcode in [operand.opcode for operand in instruction.operands]
+
+
 # NumPy's function for each op on splat values.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": np.add,

@@ -90,16 +90,12 @@ def reduce_of_nothing(
         ROOT b = f32[5] reduce(a, y), dimensions={0}, to_apply=add_f32""",
 )
 def reduce_reduce(
-    root: Instruction,
-    inner: Instruction,
-    x: Instruction,
-    inner_start: Instruction,
-    start: Instruction,
-    build: RuleBuilder,
+    root: Instruction, inner: Instruction, start: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """reduce(reduce(x)) => reduce(x) over the dimensions of both"""
     opcode = reducer_opcode(root.attributes.to_apply)
     same = opcode and opcode == reducer_opcode(inner.attributes.to_apply)
+    x, inner_start = inner.operands
     if not same or not is_identity(inner_start, opcode):
         return None
     first = dimensions_of(inner)
