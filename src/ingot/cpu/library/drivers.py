@@ -42,6 +42,7 @@ from ingot.kernel.convolution.winograd import winograd
 from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.target import TargetSpec
+from ingot.support.records import replace
 
 _Plan = TypeVar("_Plan")
 
@@ -129,7 +130,7 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
         yield library_part(target, template_of(micro_kernel(form, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
-        across = shared(cell, lanes, rows, VECTORS, masked=masked, a_step=None, a_row=1)
+        across = replace(shared(cell, lanes, rows, VECTORS, masked=masked), a_row=1)
         yield library_part(target, template_of(across))
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
+from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
-from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
+from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
@@ -34,6 +35,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
+from ingot.support.records import replace
 
 TAIL_ROWS = (4, 1)
 """Heights of the register blocks for rows left over when their number is not known."""
@@ -74,10 +76,29 @@ def emit_contraction_kernel(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A rectangle of the result, and how far its first element lies behind `origin`."""
+    """A rectangle of the result."""
 
     m: Span
     n: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The products of one piece of k over a unit.
+
+    Attributes:
+        block: the unit's rows and columns.
+        k: the piece.
+        rhs: the rhs, packed or where it lies.
+        accumulate: whether the sums go on from earlier pieces.
+        last: whether no piece follows.
+    """
+
+    block: Block
+    k: Span
+    rhs: Matrix
+    accumulate: Condition
+    last: Condition
 
 
 class UnitEmitter:
@@ -99,7 +120,7 @@ class UnitEmitter:
         self.target = target
         self.epilogue = epilogue
         self.cell = cell_type(kernel.accumulate)
-        self.packer = Packer(emitter, kernel.accumulate)
+        self.packer = Packer(emitter, kernel.accumulate, schedule.lanes)
         self.is_split = is_split(kernel, schedule.k_block)
         depth = schedule.k_block or 0
         self.padded_depth = -(-depth // schedule.lanes) * schedule.lanes
@@ -180,12 +201,12 @@ class UnitEmitter:
     def _piece(self, block: Block, k: Span, accumulate: Condition, last: Condition) -> None:
         """Emit the products of one piece of k over a unit."""
         f, schedule = self.f, self.schedule
-        rhs = self._rhs(block, k)
+        piece = Piece(block, k, self._rhs(block, k), accumulate, last)
         rows = schedule.rows
         whole = f.imul(f.idiv(block.m.count, rows), rows)
 
         def at(height: int) -> Callable[[Value, list[Value]], None]:
-            return lambda first, _: self._row_block(block, k, rhs, first, height, accumulate, last)
+            return lambda first, _: self._row_block(piece, first, height)
 
         f.loop(0, whole, rows, [], at(rows))
         extent = self.kernel.m.extent
@@ -194,9 +215,7 @@ class UnitEmitter:
             if height:
                 f.if_(
                     f.ilt(whole, block.m.count),
-                    lambda: self._row_block(
-                        block, k, rhs, f.as_value(whole), height, accumulate, last
-                    ),
+                    lambda: self._row_block(piece, f.as_value(whole), height),
                 )
             return
         for height in TAIL_ROWS:
@@ -206,22 +225,13 @@ class UnitEmitter:
                 f.loop(whole, following, height, [], at(height))
                 whole = following
 
-    def _row_block(
-        self,
-        block: Block,
-        k: Span,
-        rhs: Matrix,
-        first: Value,
-        height: int,
-        accumulate: Condition,
-        last: Condition,
-    ) -> None:
+    def _row_block(self, piece: Piece, first: Value, height: int) -> None:
         """Emit `height` rows from row `first` of a unit: its products, then its epilogue."""
-        f = self.f
+        f, block = self.f, piece.block
         m = Span(block.m.axis, f.iadd(block.m.start, first), height)
-        lhs = self._lhs(m, k, height)
+        lhs = self._lhs(m, piece.k, height)
         result = self._result(m, block.n, first)
-        self._panels(block.n, k, (lhs, rhs, result), height, accumulate)
+        self._panels(piece, (lhs, piece.rhs, result), height)
         if self.epilogue is not None:
             reference = self.epilogue
             batch = self.emitter.names[self.kernel.batch.name]
@@ -230,33 +240,25 @@ class UnitEmitter:
                 f.as_value(item)
                 for item in (batch, m.start, height, 1, block.n.start, block.n.count)
             ]
-            f.if_(last, lambda: f.call(reference, [f.params[0], *args]) and None)
+            f.if_(piece.last, lambda: f.call(reference, [f.params[0], *args]) and None)
 
-    def _panels(
-        self,
-        n: Span,
-        k: Span,
-        matrices: tuple[Matrix, Matrix, Matrix],
-        height: int,
-        accumulate: Condition,
-    ) -> None:
+    def _panels(self, piece: Piece, matrices: tuple[Matrix, Matrix, Matrix], height: int) -> None:
         """Emit the register blocks of one row block: whole ones, then what is left."""
         f, columns = self.f, self.blocks.width(height)
+        n, k = piece.block.n, piece.k
         lhs, rhs, result = matrices
 
         def run(first: IndexValue, width: int, left: IndexValue) -> None:
-            pointers = (
-                lhs.address,
-                f.gep(rhs.address, f.imul(first, rhs.panel_step), self.cell),
-                f.gep(result.address, first, self.cell),
-            )
+            panel = f.gep(rhs.address, f.imul(first, rhs.panel_step), self.cell)
+            sums = f.gep(result.address, first, self.cell)
             if self.schedule.rhs in DOTS:
                 dots = self.blocks.dot_products(matrices, height, width)
-                dots.call(f, pointers, k.count, (lhs.row_step, rhs.row_step, result.row_step))
+                steps = (lhs.row_step, rhs.row_step, result.row_step)
+                dots.call(f, (lhs.address, panel, sums), k.count, steps)
                 return
             micro = self.blocks.micro_kernel(matrices, height, width)
-            strides = (lhs.row_step, lhs.column_step, rhs.row_step, result.row_step)
-            micro.call(f, pointers, k.count, accumulate, left, strides)
+            operands = (lhs, replace(rhs, address=panel), replace(result, address=sums))
+            micro.call(f, operands, k.count, piece.accumulate, left)
 
         whole = f.imul(f.idiv(n.count, columns), columns)
         f.loop(0, whole, columns, [], lambda first, _: run(first, columns, 0))
@@ -296,7 +298,7 @@ class UnitEmitter:
         rows = Span(m.axis, m.start, height)
         if kernel.patches is not None:
             return self._patches(kernel.patches, rows, k)
-        self.packer.rows(kernel.lhs, buffer, rows, k, self._lhs_step, self.schedule.lanes)
+        self.packer.rows(kernel.lhs, buffer, rows, k, self._lhs_step)
         return Matrix(buffer, self._lhs_step, 1)
 
     def _patches(self, patches: Patches, m: Span, k: Span) -> Matrix:
@@ -307,7 +309,6 @@ class UnitEmitter:
             self.packer,
             self.kernel.lhs,
             patches,
-            self.schedule.lanes,
             is_whole or not self.is_split,
         )
         buffer = self.buffers["lhs"]
@@ -330,10 +331,10 @@ class UnitEmitter:
         buffer = self.buffers["rhs"]
         if schedule.rhs == "packed dots":
             step = self.padded_depth
-            self.packer.rows(kernel.rhs, buffer, block.n, k, step, schedule.lanes)
+            self.packer.rows(kernel.rhs, buffer, block.n, k, step)
             return Matrix(buffer, step, 1, step)
         is_transposed = schedule.rhs == "transposed"
-        form = Panels(schedule.lanes, schedule.columns, self.padded_depth, is_transposed)
+        form = Panels(schedule.columns, self.padded_depth, is_transposed)
         self.packer.panels(kernel.rhs, buffer, block.n, k, form)
         return Matrix(buffer, schedule.columns, 1, self.padded_depth)
 

@@ -13,8 +13,10 @@ the block's shape, so that results do not depend on tiling.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.pairs import add_pairs
+from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
@@ -23,6 +25,23 @@ from ingot.llvm.values import Value
 from ingot.support.records import record
 
 STRIDES = ("a_row", "a_step", "b_step", "c_row")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where a block of an operand or result lies; steps are in elements.
+
+    Attributes:
+        address: its first element.
+        row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
+        column_step: along the other axis.
+        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
+    """
+
+    address: Value
+    row_step: IndexValue
+    column_step: IndexValue
+    panel_step: IndexValue = 1
 
 
 @record
@@ -84,19 +103,27 @@ class MicroKernel:
     def call(
         self,
         f: FunctionBuilder,
-        pointers: tuple[Value, Value, Value],
+        matrices: tuple[Matrix, Matrix, Matrix],
         depth: Index,
         accumulate: Condition,
         columns: Index,
-        strides: tuple[Index, ...],
     ) -> None:
         """Run on A, B, C: `depth` products; `columns` counts the valid ones of masked vectors."""
+        a, b, c = matrices
+        strides = (a.row_step, a.column_step, b.row_step, c.row_step)
         passed = [
             f.as_value(given)
             for given, known in zip(strides, self._strides(), strict=True)
             if known is None
         ]
-        args = [*pointers, f.as_value(depth), f.as_condition(accumulate), f.as_value(columns)]
+        args = [
+            a.address,
+            b.address,
+            c.address,
+            f.as_value(depth),
+            f.as_condition(accumulate),
+            f.as_value(columns),
+        ]
         f.call(self._reference(f.owner), [*args, *passed])
 
     def _reference(self, module: ModuleBuilder) -> FunctionRef:
@@ -132,13 +159,11 @@ def shared(
     vectors: int,
     *,
     masked: bool,
-    a_step: int | None,
-    a_row: int | None = None,
-    is_segmented: bool = False,
-    is_elementwise: bool = False,
-    is_of_pairs: bool = False,
 ) -> MicroKernel:
-    """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
+    """Return a micro-kernel that fits every product: all strides are parameters.
+
+    `replace` says those that are known, and what else sets it apart.
+    """
     return MicroKernel(
         element=element,
         lanes=lanes,
@@ -146,8 +171,8 @@ def shared(
         vectors=vectors,
         fma=True,
         logical=False,
-        a_row=a_row,
-        a_step=a_step,
+        a_row=None,
+        a_step=None,
         b_step=None,
         c_row=None,
         accumulates=True,
@@ -155,9 +180,6 @@ def shared(
         mask_loads=masked,
         mask_stores=masked,
         is_shared=True,
-        is_segmented=is_segmented,
-        is_elementwise=is_elementwise,
-        is_of_pairs=is_of_pairs,
     )
 
 

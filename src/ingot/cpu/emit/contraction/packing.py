@@ -48,12 +48,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How a buffer of panels lies: `columns` wide and `depth` long each, stored `lanes` at a time.
+    """How a buffer of panels lies: `columns` wide and `depth` long each.
 
     `is_transposed`: the operand's loads walk along k, and squares are transposed in registers.
     """
 
-    lanes: int
     columns: int
     depth: IndexValue
     is_transposed: bool = False
@@ -62,18 +61,17 @@ class Panels:
 class Packer:
     """Evaluates operand blocks of one kernel into buffers."""
 
-    def __init__(self, emitter: ValueEmitter, accumulate: DType) -> None:
-        """Pack as elements of the type that products are summed in."""
+    def __init__(self, emitter: ValueEmitter, accumulate: DType, lanes: int) -> None:
+        """Pack as elements of the type that products are summed in, `lanes` at a time."""
         self.f = emitter.f
+        self.lanes = lanes
         self.emitter = emitter
         self.accumulate = accumulate
         self.cell = cell_type(accumulate)
 
-    def rows(
-        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: IndexValue, lanes: int
-    ) -> None:
+    def rows(self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: IndexValue) -> None:
         """Pack rows of the lhs: element (i, k) to `buffer[i * row_step + k]`."""
-        f, emitter = self.f, self.emitter
+        f, emitter, lanes = self.f, self.emitter, self.lanes
 
         def row(i: Value, _: list[Value]) -> None:
             emitter.names[m.axis] = f.iadd(m.start, i)
@@ -87,11 +85,9 @@ class Packer:
 
         f.loop(0, m.count, 1, [], row)
 
-    def across(
-        self, operand: Expr, buffer: Value, m: Span, k: Span, step: IndexValue, lanes: int
-    ) -> None:
+    def across(self, operand: Expr, buffer: Value, m: Span, k: Span, step: IndexValue) -> None:
         """Pack rows of the lhs, lanes along m: element (i, k) to `buffer[k * step + i]`."""
-        f, emitter = self.f, self.emitter
+        f, emitter, lanes = self.f, self.emitter, self.lanes
 
         def line(number: Value, _: list[Value]) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)
@@ -138,7 +134,7 @@ class Packer:
     def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, form: Panels) -> None:
         """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = form.lanes, form.columns, form.depth
+        lanes, columns, depth = self.lanes, form.columns, form.depth
         whole = f.imul(f.idiv(n.count, columns), columns)
 
         def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
@@ -170,7 +166,7 @@ class Packer:
     ) -> None:
         """Pack one panel with lanes along k: square blocks are transposed in registers."""
         f, emitter = self.f, self.emitter
-        lanes, columns = min(form.lanes, SQUARE), form.columns
+        lanes, columns = min(self.lanes, SQUARE), form.columns
         last = f.isub(n.count, 1)
 
         def group(offset: Value, _: list[Value]) -> None:

@@ -27,9 +27,9 @@ HALF = 16
 class PairPacker(Packer):
     """Packs one operand; its spans along k begin at 0."""
 
-    def __init__(self, emitter: ValueEmitter, accumulate: DType, k: Span) -> None:
+    def __init__(self, emitter: ValueEmitter, accumulate: DType, lanes: int, k: Span) -> None:
         """Pack pairs along `k`."""
-        super().__init__(emitter, accumulate)
+        super().__init__(emitter, accumulate, lanes)
         self.k = k
         self.cell = lt.I32
 

@@ -54,14 +54,12 @@ class PatchPacker:
         packer: evaluates expressions.
         lhs: the operand, over the axes of `patches`.
         patches: the axes.
-        lanes: lanes of a vector.
         is_aligned: whether every span of k starts and ends between segments.
     """
 
     packer: Packer
     lhs: Expr
     patches: Patches
-    lanes: int
     is_aligned: bool
 
     def pack(self, buffer: Value, m: Span, k: Span, step: int) -> None:
@@ -76,7 +74,7 @@ class PatchPacker:
         f, emitter = packer.f, packer.emitter
         inner = self.patches.k[-1]
         changing = frozenset((inner.name,))
-        lanes = _fitting(inner.extent, self.lanes)
+        lanes = _fitting(inner.extent, packer.lanes)
 
         def row(i: Value, _: list[Value]) -> None:
             self._bind(self.patches.m, f.iadd(m.start, i))

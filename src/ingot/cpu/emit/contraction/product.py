@@ -250,13 +250,13 @@ class ProductDriver:
         self.emitter.buffers[0] = rhs
         n, k = Span("@n", 0, columns), Span("@k", 0, depth)
         is_transposed = self.form.rhs == "transposed"
-        form = Panels(self.form.lanes, self.columns, self.given["panel_depth"], is_transposed)
+        form = Panels(self.columns, self.given["panel_depth"], is_transposed)
         self.packer(k).panels(self._operand(), panels, n, k, form)
 
     def packer(self, k: Span) -> Packer:
         """Return what packs operands."""
         del k
-        return Packer(self.emitter, self.form.element)
+        return Packer(self.emitter, self.form.element, self.form.lanes)
 
     def _operand(self) -> Expr:
         step, n, k = (Dim.symbol(name) for name in ("rhs_step", "@n", "@k"))

@@ -97,6 +97,6 @@ class _Ahead(ProductDriver):
         m, k = Span("@m", 0, f.sub(self.row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
         index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
         operand = ex.make("load", self.form.element, (), Access(0, index))
-        packer = Packer(self.emitter, self.form.element)
-        packer.rows(operand, room, m, k, given["packed_lhs_row"], self.form.lanes)
+        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        packer.rows(operand, room, m, k, given["packed_lhs_row"])
         return room

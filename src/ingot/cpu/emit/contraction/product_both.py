@@ -53,7 +53,7 @@ class BothPacked(ProductDriver):
     def packer(self, k: Span) -> Packer:
         """Return what packs operands: converted, or in pairs."""
         if self.form.pairs:
-            return PairPacker(self.emitter, self.form.element, k)
+            return PairPacker(self.emitter, self.form.element, self.form.lanes, k)
         return super().packer(k)
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
@@ -72,5 +72,5 @@ class BothPacked(ProductDriver):
         operand = ex.make("load", self.types[0], (), Access(0, index))
         is_along = form.is_dense or form.is_complex
         pack = self.packer(k).rows if is_along else self.packer(k).across
-        pack(operand, self.room, m, k, self.lhs_row, form.lanes)
+        pack(operand, self.room, m, k, self.lhs_row)
         return self.room

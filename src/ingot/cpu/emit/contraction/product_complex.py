@@ -64,7 +64,7 @@ class _Complex(BothPacked):
 
     def packer(self, k: Span) -> Packer:
         del k
-        return _RowsTwice(self.emitter, self.form.element)
+        return _RowsTwice(self.emitter, self.form.element, self.form.lanes)
 
     def cells(self, count: Value) -> Value:
         return self.f.shl(count, self.f.const(lt.I64, 1))
@@ -83,7 +83,7 @@ class _RowsTwice(Packer):
     ) -> None:
         """Pack as `Packer.panels` does, with rows `2 k` and `2 k + 1` for each k."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = form.lanes, form.columns, form.depth
+        lanes, columns, depth = self.lanes, form.columns, form.depth
 
         def line(number: Value, _: list[Value]) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)

@@ -14,6 +14,7 @@ from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 """Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
@@ -21,17 +22,14 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
-    cell = cell_type(form.element)
     if form.rhs == "dots":
-        return shared_dots(cell, form.lanes, rows, columns)
+        return shared_dots(cell_type(form.element), form.lanes, rows, columns)
     is_along = form.is_dense or form.is_complex
     parts = 2 if form.is_complex else 1
-    return shared(
-        cell_type(form.factor),
-        form.lanes * parts,
-        rows,
-        -(-columns // form.lanes),
-        masked=columns % form.lanes > 0,
+    cell, vectors = cell_type(form.factor), -(-columns // form.lanes)
+    common = shared(cell, form.lanes * parts, rows, vectors, masked=columns % form.lanes > 0)
+    return replace(
+        common,
         a_row=1 if form.operands is not None and not is_along else None,
         a_step=1 if is_along else None,
         is_of_pairs=form.pairs,

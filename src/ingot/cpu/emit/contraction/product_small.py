@@ -24,9 +24,8 @@ def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) 
     given, cell = env.given, cell_type(form.element)
     first = f.mul(env.chunk, given["grain"])
     last = f.imin(f.iadd(first, given["grain"]), given["units"])
-    a_step = 1 if form.is_dense else None
-    common = shared(cell, form.lanes, form.rows, form.vectors, masked=form.has_rest, a_step=a_step)
-    spec = replace(common, accumulates=False)
+    common = shared(cell, form.lanes, form.rows, form.vectors, masked=form.has_rest)
+    spec = replace(common, a_step=1 if form.is_dense else None, accumulates=False)
     steps = [given[name] for name in ("lhs_batch", "rhs_batch", "out_batch")]
     starts = [
         f.gep(start, f.mul(first, step), cell)

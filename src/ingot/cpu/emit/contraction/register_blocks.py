@@ -8,10 +8,8 @@ with its strides as constants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.microkernel import Matrix, MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.cpu.vectors import vectors_of
@@ -22,30 +20,13 @@ from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 UNKNOWN_WIDTH = 0
 """Width of a register block whose columns are counted at run time."""
 
 MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
 """Vectors per row, and in all, of register blocks for rows left over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Where a block of an operand or result lies; steps are in elements.
-
-    Attributes:
-        address: its first element.
-        row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
-        column_step: along the other axis.
-        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
-    """
-
-    address: Value
-    row_step: IndexValue
-    column_step: IndexValue
-    panel_step: IndexValue = 1
 
 
 class RegisterBlocks:
@@ -115,11 +96,9 @@ class RegisterBlocks:
         is_common = rows in self._heights and vectors == VECTORS
         is_common = is_common or (is_row and len(self._heights) > 0)
         if is_common and (lhs.column_step == 1 or is_across):
-            a_row, a_step = (1, None) if is_across else (None, 1)
             masked = mask_loads or mask_stores
-            found = shared(
-                self.cell, lanes, rows, vectors, masked=masked, a_step=a_step, a_row=a_row
-            )
+            common = shared(self.cell, lanes, rows, vectors, masked=masked)
+            found = replace(common, a_row=1) if is_across else replace(common, a_step=1)
             self.shared[found.name] = template_of(found)
             return found
         return MicroKernel(

@@ -24,6 +24,7 @@ from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 LOW, TALL, LOW_REST, TALL_REST = range(4)
 MICRO_KERNELS = 4
@@ -40,16 +41,8 @@ def micro_kernel(
 ) -> MicroKernel:
     """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
     vectors, lanes = panel
-    return shared(
-        cell_type(element),
-        lanes,
-        rows,
-        vectors,
-        masked=masked,
-        a_step=1,
-        is_segmented=True,
-        is_elementwise=is_depthwise,
-    )
+    common = shared(cell_type(element), lanes, rows, vectors, masked=masked)
+    return replace(common, a_step=1, is_segmented=True, is_elementwise=is_depthwise)
 
 
 def direct_template(element: DType, panel: tuple[int, int]) -> Template:

@@ -34,16 +34,8 @@ MICRO_KERNELS = 4
 
 def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
     """Return the micro-kernel of a block of channels."""
-    return shared(
-        cell_type(element),
-        lanes,
-        rows,
-        VECTORS,
-        masked=masked,
-        a_step=None,
-        a_row=1,
-        is_segmented=True,
-    )
+    common = shared(cell_type(element), lanes, rows, VECTORS, masked=masked)
+    return replace(common, a_row=1, is_segmented=True)
 
 
 def filter_gradient_template(element: DType, lanes: int) -> Template:

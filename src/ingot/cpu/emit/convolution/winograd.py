@@ -37,11 +37,12 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 
 def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
     """Return the micro-kernel of the planes' products."""
-    return shared(cell_type(element), lanes, rows, VECTORS, masked=False, a_step=1)
+    return replace(shared(cell_type(element), lanes, rows, VECTORS, masked=False), a_step=1)
 
 
 def winograd_template(element: DType, lanes: int) -> Template:
