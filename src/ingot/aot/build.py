@@ -35,6 +35,7 @@ from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
 from ingot.client.compile import default_context
 from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram, compile_module, host_code
+from ingot.cpu.placed import PlacedModule
 from ingot.cpu.sizes import plan_sizes
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
@@ -219,9 +220,8 @@ def _host(program: CpuProgram, target: TargetSpec) -> tuple[ProgramInfo, bytes]:
     if not isinstance(artifact.host, Steps):
         return artifact.info, artifact.host
     module = program.module
-    text, info = host_code(
-        module, program.assignment, program.kernels, target, plan_sizes(module), artifact.info
-    )
+    placed = PlacedModule(module, program.assignment, program.kernels, plan_sizes(module))
+    text, info = host_code(placed, artifact.info)
     return info, compile_object(text, target, HOST_PROGRAM)
 
 

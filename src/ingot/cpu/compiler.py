@@ -14,10 +14,11 @@ from ingot.cpu.inlining import loop_computations
 from ingot.cpu.kernel_info import KernelInfo, kernel_info
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
+from ingot.cpu.placed import PlacedModule
 from ingot.cpu.register_loops import emit_register_loops
 from ingot.cpu.sites import scheduled_fusions
 from ingot.cpu.size_limits import size_limits
-from ingot.cpu.sizes import SizePlan, computed_sizes, emit_sizes, plan_sizes, program_info
+from ingot.cpu.sizes import computed_sizes, emit_sizes, plan_sizes, program_info
 from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -121,14 +122,13 @@ def _link_up(
     timer: PhaseTimer,
 ) -> CpuProgram:
     """Make the host program while the kernels compile, then the artifact of both."""
-    plan = plan_sizes(module)
-    arena_bytes = assignment.arena_bytes
-    info = program_info(module, "program", plan, assignment)
+    placed = PlacedModule(module, assignment, kernels, plan_sizes(module))
+    info = program_info(module, "program", placed.plan, assignment)
     with timer.phase("host program"):
-        emit_register_loops(module, assignment, kernels, plan)
-        text, host = "", host_steps(module, assignment, kernels, info)
+        emit_register_loops(placed)
+        text, host = "", host_steps(placed, info)
         if host is None:
-            text, info = host_code(module, assignment, kernels, target, plan, info)
+            text, info = host_code(placed, info)
             host = compile_object(text, target, HOST_PROGRAM)
     with timer.phase("machine code"):
         kernels.finish()
@@ -138,27 +138,21 @@ def _link_up(
         host,
         kernels.objects(),
         constant_block(assignment),
-        arena_bytes,
+        assignment.arena_bytes,
         call_sites(module),
     )
     return CpuProgram(artifact, module, kernels, assignment, text)
 
 
-def host_code(
-    module: Module,
-    assignment: BufferAssignment,
-    kernels: KernelSet,
-    target: TargetSpec,
-    plan: SizePlan,
-    info: ProgramInfo,
-) -> tuple[str, ProgramInfo]:
+def host_code(placed: PlacedModule, info: ProgramInfo) -> tuple[str, ProgramInfo]:
     """Return LLVM IR of the host program, and `info` with the limits that it checks."""
-    builder = ModuleBuilder.for_target("host", target)
-    program = HostProgram(builder, module, assignment, kernels, info, plan)
-    computed = [*program.emit(), *computed_sizes(module, plan, assignment.arena_bytes)]
-    symbolic = (size for size in computed if isinstance(size, Dim))
-    limits = size_limits(module, symbolic, info.largest)
-    emit_sizes(builder, module, plan, info, assignment.arena_bytes, limits)
+    module, plan = placed.module, placed.plan
+    builder = ModuleBuilder.for_target("host", placed.kernels.target)
+    program = HostProgram(builder, placed, info)
+    computed = computed_sizes(module, placed.assignment)
+    sizes = (*program.emit(), *plan.checked, *computed)
+    limits = size_limits(module, (s for s in sizes if isinstance(s, Dim)), info.largest)
+    emit_sizes(builder, plan, info, computed, limits)
     return builder.text(), replace(info, limits=tuple(limit.message for limit in limits))
 
 

@@ -16,56 +16,43 @@ from ingot.artifact.polling import Poller
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
-from ingot.cpu.kernels import KernelSet
+from ingot.cpu.placed import PlacedModule
 from ingot.cpu.sizes import require_bound
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexEmitter
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
-from ingot.passes.buffers.buffer_table import BufferAssignment, Slice
+from ingot.passes.buffers.buffer_table import Slice
 from ingot.support.diagnostics import UnsupportedError
 
 
 class ControlFlow(ABC):
     """Emits the instructions of computations into one function."""
 
-    def __init__(
-        self,
-        builder: ModuleBuilder,
-        f: FunctionBuilder,
-        emitter: IndexEmitter,
-        runtime: Value,
-        module: Module,
-        assignment: BufferAssignment,
-        kernels: KernelSet,
-    ) -> None:
-        """Emit into `f`, a function of `builder`.
+    def __init__(self, emitter: IndexEmitter, runtime: Value, placed: PlacedModule) -> None:
+        """Emit into the emitter's function.
 
         Args:
-            builder: module that gets the kernels that are emitted in place.
-            f: the function.
             emitter: emitter of sizes.
             runtime: address of the runtime record.
-            module: scheduled module.
-            assignment: where values live.
-            kernels: compiled kernels of its fusions.
+            placed: the module, with where its values live.
         """
-        self.builder = builder
-        self.f = f
+        self.f = emitter.f
+        self.builder = self.f.owner
         self.emitter = emitter
         self.runtime = runtime
-        self.poller = Poller(f, runtime)
-        self.module = module
-        self.assignment = assignment
-        self.kernels = kernels
+        self.poller = Poller(self.f, runtime)
+        self.placed = placed
+        self.module = placed.module
+        self.assignment = placed.assignment
+        self.kernels = placed.kernels
         self._nest = 0
 
     # ---- addresses
@@ -194,8 +181,8 @@ class ControlFlow(ABC):
         """Emit a kernel's code here."""
         target = self.kernels.target
         sizes = {name: self.emitter.names[name] for name in kernel.symbols}
-        schedule = schedule_loops(kernel, vectors_of(target))
-        emit_in_place(self.f, addresses, sizes, kernel, schedule, target.has_fma)
+        emitter = ValueEmitter(self.f, dict(enumerate(addresses)), sizes, target.has_fma)
+        emit_in_place(emitter, kernel, schedule_loops(kernel, vectors_of(target)))
 
     # ---- loops and branches
 

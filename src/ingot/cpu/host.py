@@ -20,21 +20,19 @@ from ingot.artifact.abi import CANCELLED, FRAME_FIELDS, ProgramInfo, runtime_off
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
-from ingot.cpu.kernels import KernelSet
+from ingot.cpu.placed import PlacedModule
 from ingot.cpu.sites import sites
-from ingot.cpu.sizes import SizePlan
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.sizes import SizeEmitter
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, always_positive
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
-from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
+from ingot.passes.buffers.buffer_table import Constant, Output, Parameter, Slice
 from ingot.semantics.assertions import assertions
 from ingot.semantics.custom_calls import call_site, foreign_calls
 from ingot.support.diagnostics import ResourceError
@@ -80,10 +78,11 @@ def _has_rows(kernel: Kernel) -> bool:
     return not isinstance(kernel, LoopKernel) or any(item.axes for item in kernel.passes)
 
 
-def _numbers(module: Module, plan: SizePlan, kernels: KernelSet) -> _Numbers:
+def _numbers(placed: PlacedModule) -> _Numbers:
+    module, kernels, regions = placed.module, placed.kernels, placed.plan.regions
     calls = foreign_calls(module)
     failing = [*assertions(module), *calls]
-    margins = [(region, n) for region in plan.regions for n in range(len(plan.regions[region]))]
+    margins = [(region, n) for region in regions for n in range(len(regions[region]))]
     emitted = [kernel.emitted for kernel in kernels.compiled.values()]
     emitted += [loop.emitted for loop in kernels.loops.loops.values()]
     return _Numbers(
@@ -101,11 +100,8 @@ class HostProgram(ControlFlow):
     def __init__(
         self,
         builder: ModuleBuilder,
-        module: Module,
-        assignment: BufferAssignment,
-        kernels: KernelSet,
+        placed: PlacedModule,
         info: ProgramInfo,
-        plan: SizePlan,
         outer: HostProgram | None = None,
         function: Computation | None = None,
     ) -> None:
@@ -113,11 +109,8 @@ class HostProgram(ControlFlow):
 
         Args:
             builder: module that gets the function.
-            module: scheduled module.
-            assignment: where values live.
-            kernels: compiled kernels of its fusions.
+            placed: the module, with where its values live.
             info: the ABI description.
-            plan: size names in ABI order, and what regions demand of sizes.
             outer: the program that has `S_run`; None for that.
             function: the computation whose inputs and outputs are known here; None for the entry.
         """
@@ -125,7 +118,7 @@ class HostProgram(ControlFlow):
             (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
         ]
         self._outer = outer or self
-        self._function = function or module.entry
+        self._function = function or placed.module.entry
         self._outlined: list[tuple[HostProgram, Instruction | Computation]] = []
         self._functions: dict[Computation, HostProgram] = {}
         self._callees: dict[HostProgram, None] = {}
@@ -139,17 +132,17 @@ class HostProgram(ControlFlow):
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
             name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
-            for n, name in enumerate(plan.symbols)
+            for n, name in enumerate(placed.plan.symbols)
         }
         emitter = SizeEmitter(f, names)
         self._sizes = emitter
-        super().__init__(builder, f, emitter, runtime, module, assignment, kernels)
+        super().__init__(emitter, runtime, placed)
         self.pool = f.load(lt.PTR, f.gep(runtime, runtime_offset("pool")), 8)
         self.parallel = f.load(lt.PTR, f.gep(runtime, runtime_offset("parallel")), 8)
         self.profile = f.load(lt.PTR, f.gep(runtime, runtime_offset("profile")), 8)
         self.is_profiled = f.icmp("ne", self.profile, f.zero(lt.PTR))
-        self._info, self._plan = info, plan
-        self._numbers = outer._numbers if outer is not None else _numbers(module, plan, kernels)
+        self._info = info
+        self._numbers = outer._numbers if outer is not None else _numbers(placed)
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases()
         self.env = f.alloca(lt.I64, self._numbers.env_slots, 64)
@@ -207,10 +200,7 @@ class HostProgram(ControlFlow):
 
     def _part(self, what: Instruction | Computation, function: Computation) -> HostProgram:
         """Return a function that gets the code of `what` later."""
-        part = HostProgram(
-            self.builder, self.module, self.assignment, self.kernels, self._info, self._plan,
-            self._outer, function,
-        )  # fmt: skip
+        part = HostProgram(self.builder, self.placed, self._info, self._outer, function)
         self._outer._outlined.append((part, what))
         return part
 
@@ -261,7 +251,7 @@ class HostProgram(ControlFlow):
     def computation(self, computation: Computation) -> None:
         """Emit the instructions of a computation in schedule order, if sizes let them run."""
         f = self.f
-        for number, margin in enumerate(self._plan.regions.get(computation, ())):
+        for number, margin in enumerate(self.placed.plan.regions.get(computation, ())):
             code = f.const(lt.I32, self._numbers.unmet[computation, number])
             size = self.emitter.index(margin.size)
             f.if_(f.ilt(size, 0), lambda code=code: f.ret(code), likely=False)

@@ -23,10 +23,8 @@ from ingot.cpu.emit.kernel_abi import (
 )
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import VIEWS, is_held, nested, register_loops
-from ingot.cpu.kernels import KernelSet
-from ingot.cpu.sizes import SizePlan
+from ingot.cpu.placed import PlacedModule
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization
@@ -40,14 +38,13 @@ numbering finds nothing more (it takes 0.3 ms), and branches merged into selecti
 make a loop with a condition slower."""
 
 
-def emit_register_loops(
-    module: Module, assignment: BufferAssignment, kernels: KernelSet, plan: SizePlan
-) -> None:
-    """Emit the outermost register loops of a scheduled module and begin to compile them."""
+def emit_register_loops(placed: PlacedModule) -> None:
+    """Emit the outermost register loops of a module and begin to compile them."""
+    module, kernels = placed.module, placed.kernels
     small = {fusion for fusion, name in kernels.names.items() if name in kernels.inlined}
     if not small:
         return
-    found = register_loops(module, small, plan.regions)
+    found = register_loops(module, small, placed.plan.regions)
     inner = {one for loop in found for one in nested(loop, module) if one is not loop}
     outermost = [loop for loop in found if loop not in inner]
     if not outermost:
@@ -55,7 +52,7 @@ def emit_register_loops(
     target = kernels.target
     builder = ModuleBuilder.for_target("loops", target, imports=True)
     loops = {
-        loop: _LoopFunction(builder, f"loop_{number}", loop, module, assignment, kernels, plan)
+        loop: _LoopFunction(builder, f"loop_{number}", loop, placed)
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
@@ -66,29 +63,23 @@ class _LoopFunction(ControlFlow):
     """Emits one loop."""
 
     def __init__(
-        self,
-        builder: ModuleBuilder,
-        symbol: str,
-        loop: Instruction,
-        module: Module,
-        assignment: BufferAssignment,
-        kernels: KernelSet,
-        plan: SizePlan,
+        self, builder: ModuleBuilder, symbol: str, loop: Instruction, placed: PlacedModule
     ) -> None:
+        assignment, symbols = placed.assignment, placed.plan.symbols
         state = dict.fromkeys(_leaves(loop, assignment))
-        used = state | _places(nested(loop, module), assignment)
+        used = state | _places(nested(loop, placed.module), assignment)
         held = [place for place in used if is_held(place)]
         self._loop = loop
         self._state = [place for place in state if is_held(place)]
         self._places = (*self._state, *(place for place in used if not is_held(place)))
         self._numbers = {place: number for number, place in enumerate(self._places)}
-        f, emitter, _ = open_kernel(builder, symbol, len(self._places), plan.symbols, fma=True)
-        slots: tuple[KernelSlot, ...] = (*plan.symbols, RuntimeSlot())
+        f, emitter, _ = open_kernel(builder, symbol, len(self._places), symbols, fma=True)
+        slots: tuple[KernelSlot, ...] = (*symbols, RuntimeSlot())
         self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), slots)
         last = (self._emitted.slots - 1) * SLOT_BYTES
         runtime = f.load(lt.PTR, f.gep(f.params[0], last), 8)
         self._buffers = emitter.buffers
-        super().__init__(builder, f, emitter, runtime, module, assignment, kernels)
+        super().__init__(emitter, runtime, placed)
         self._held = {place: self._room_for(place) for place in held}
 
     def emit(self) -> RegisterLoop:

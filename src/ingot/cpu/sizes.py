@@ -83,6 +83,11 @@ class SizePlan:
         return tuple(binding.name for binding in self.bindings)
 
     @property
+    def checked(self) -> tuple[int | Dim, ...]:
+        """The sizes that are checked."""
+        return tuple(check.size for check in (*self.constraints, *self.margins))
+
+    @property
     def messages(self) -> tuple[str, ...]:
         """What to say when a check fails, in the order of the checks."""
         return tuple(check.message for check in (*self.constraints, *self.margins))
@@ -253,27 +258,24 @@ def _takeovers(module: Module) -> dict[tuple[int, ...], int]:
     return {alias.output: numbers[alias.parameter, alias.path] for alias in module.aliases}
 
 
-def computed_sizes(module: Module, plan: SizePlan, arena_bytes: int | Dim) -> list[int | Dim]:
-    """Return what `S_sizes` computes."""
-    checked = [check.size for check in (*plan.constraints, *plan.margins)]
-    return [*checked, arena_bytes, *result_sizes(module)]
+def computed_sizes(module: Module, assignment: BufferAssignment) -> list[int | Dim]:
+    """Return what `S_sizes` computes, as `SizesLayout` has it, but for the symbols.
 
-
-def result_sizes(module: Module) -> list[int | Dim]:
-    """Return the bytes of each output, then all outputs' dimensions, as `SizesLayout` has them."""
+    The arena's bytes, the bytes of each output, then all outputs' dimensions.
+    """
     shapes = [shape for _, shape in module.result_shape.leaves()]
-    return [*(shape.bytes for shape in shapes), *(size for shape in shapes for size in shape.dims)]
+    dims = (size for shape in shapes for size in shape.dims)
+    return [assignment.arena_bytes, *(shape.bytes for shape in shapes), *dims]
 
 
 def emit_sizes(
     builder: ModuleBuilder,
-    module: Module,
     plan: SizePlan,
     info: ProgramInfo,
-    arena_bytes: int | Dim,
+    computed: Sequence[int | Dim],
     limits: Sequence[SizeLimit],
 ) -> None:
-    """Emit `S_sizes`, which refuses sizes that break one of `limits`."""
+    """Emit `S_sizes`: the `computed_sizes`; it refuses sizes that break one of `limits`."""
     f = builder.function(info.sizes_symbol, lt.I32, _PARAMS)
     in_dims, sizes, _ = f.params
 
@@ -296,7 +298,7 @@ def emit_sizes(
     for number, margin in enumerate(plan.margins, len(plan.constraints)):
         check(number, f.ilt(emitter.index(margin.size), 0))
     symbols = [names[binding.name] for binding in plan.bindings]
-    results = map(emitter.index, result_sizes(module))
-    for slot, value in enumerate((emitter.index(arena_bytes), *symbols, *results)):
+    arena, *results = map(emitter.index, computed)
+    for slot, value in enumerate((arena, *symbols, *results)):
         f.store(f.as_value(value), f.gep(sizes, slot * SLOT_BYTES), 8)
     f.ret(f.const(lt.I32, 0))

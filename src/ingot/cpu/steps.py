@@ -27,12 +27,12 @@ from ingot.cpu.code import RegisterLoop
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.kernels import KernelSet
+from ingot.cpu.placed import PlacedModule
 from ingot.cpu.sites import sites
-from ingot.cpu.sizes import require_bound, result_sizes
+from ingot.cpu.sizes import computed_sizes, require_bound
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
-from ingot.hlo.module import Module
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 
 _STRAIGHT = ops_with(
@@ -40,19 +40,16 @@ _STRAIGHT = ops_with(
 )
 
 
-def host_steps(
-    module: Module, assignment: BufferAssignment, kernels: KernelSet, info: ProgramInfo
-) -> Steps | None:
+def host_steps(placed: PlacedModule, info: ProgramInfo) -> Steps | None:
     """Return the module's steps; None if it needs a host program of machine code.
 
     Args:
-        module: scheduled module.
-        assignment: where values live.
-        kernels: emitted kernels of its fusions.
+        placed: the module, with where its values live.
         info: the ABI description.
     """
     if info.num_symbols or info.constraints or info.run_errors:
         return None
+    module, assignment, kernels = placed.module, placed.assignment, placed.kernels
     schedule = module.schedule[module.entry]
     loops = kernels.loops.loops
     if any(one.opcode not in _STRAIGHT and one not in loops for one in schedule):
@@ -67,7 +64,7 @@ def host_steps(
             steps.extend(maker.copies(instruction))
         elif instruction in loops:
             steps.append(maker.loop(loops[instruction], numbers[instruction]))
-    sizes = [_known(size) for size in (assignment.arena_bytes, *result_sizes(module))]
+    sizes = [_known(size) for size in computed_sizes(module, assignment)]
     return Steps.of(len(info.params), len(info.outputs), sizes, steps)
 
 

@@ -7,7 +7,7 @@ The schedule's strategy says who emits the body (`EMITTERS`); how kernels are ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
@@ -20,7 +20,6 @@ from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
 from ingot.cpu.emit.template import template_of
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.copies import only_copies
-from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
@@ -37,7 +36,7 @@ from ingot.kernel.schedule.loop_schedule import (
     TransposedRows,
 )
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 
 EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
@@ -74,15 +73,8 @@ def emit_loop_kernel(
     )
 
 
-def emit_in_place(
-    f: FunctionBuilder,
-    addresses: Sequence[Value],
-    sizes: Mapping[str, IndexValue],
-    kernel: LoopKernel,
-    schedule: LoopSchedule,
-    fma: bool,
-) -> None:
-    """Emit a loop kernel of one chunk where `f` stands, with its buffers at `addresses`.
+def emit_in_place(emitter: ValueEmitter, kernel: LoopKernel, schedule: LoopSchedule) -> None:
+    """Emit a loop kernel of one chunk where the emitter's function stands.
 
     A kernel over no points has no chunk, and is nothing.
     """
@@ -90,8 +82,7 @@ def emit_in_place(
         return
     assert schedule.chunks == 1, "small kernels are one chunk"
     assert not isinstance(schedule.strategy, SplitReduction), "small kernels have no parts"
-    emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
-    _emit_body(emitter, f.const(lt.I64, 0), kernel, schedule)
+    _emit_body(emitter, emitter.f.const(lt.I64, 0), kernel, schedule)
 
 
 def _emit_body(
