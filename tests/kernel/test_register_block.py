@@ -3,7 +3,7 @@
 
 import pytest
 
-from ingot.kernel.contraction.register_block import FEW_ROWS, VECTORS, even_blocks, most_rows
+from ingot.kernel.contraction.register_block import FEW_ROWS, VECTORS, BlockSearch, most_rows
 from ingot.kernel.schedule.decide import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
@@ -14,7 +14,7 @@ WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
 @pytest.mark.parametrize("n", [1, 3, 16, 17, 48, 80, 768])
 def test_blocks_cover_all_rows_and_columns(m, n, vectors):
     lanes = vectors.lanes(32, 1)
-    found = even_blocks(m, n, lanes, vectors)
+    found = BlockSearch(lanes, vectors).even(m, n)
     assert found.tall * (found.low + 1) + (found.row_blocks - found.tall) * found.low == m
     assert found.rows <= max(1, most_rows(found.vectors, vectors))
     assert found.columns < n + lanes * found.vectors
@@ -22,7 +22,7 @@ def test_blocks_cover_all_rows_and_columns(m, n, vectors):
 
 
 def test_the_common_width_is_kept_unless_another_saves_much():
-    assert even_blocks(128, 256, 16, WIDE).vectors == VECTORS
-    assert even_blocks(64, 48, 16, WIDE).vectors == 3
-    assert even_blocks(FEW_ROWS, 768, 16, WIDE).vectors > VECTORS
-    assert even_blocks(100, 10, 16, WIDE).vectors == 1
+    assert BlockSearch(16, WIDE).even(128, 256).vectors == VECTORS
+    assert BlockSearch(16, WIDE).even(64, 48).vectors == 3
+    assert BlockSearch(16, WIDE).even(FEW_ROWS, 768).vectors > VECTORS
+    assert BlockSearch(16, WIDE).even(100, 10).vectors == 1

@@ -9,6 +9,7 @@ identity and takes its initial value last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import gcd
 
 from ingot.emit.loop.copies import copy_runs, is_copied
@@ -28,6 +29,27 @@ from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Positions `low` to `high` of an axis, taken `lanes` at a time.
+
+    Attributes:
+        axis: the axis's name.
+        low, high: its bounds.
+        lanes: lanes of a block.
+        is_whole: whether it is known that nothing is left over, so that no block is masked.
+        aligned: divides `low`, as is known.
+    """
+
+    axis: str
+    low: IndexValue
+    high: IndexValue
+    lanes: int
+    is_whole: bool = False
+    aligned: int = 1
+
 
 LARGE_BODY = 100
 """Expressions of a kernel above which LLVM's time for a second, masked body is worth more than the
@@ -72,7 +94,7 @@ class LoopEmitter(UnitEmitter):
         if whole and self.schedule.block == lanes and not ahead:
             self._at(axis.name, low, Lanes(axis.name, lanes, None, aligned), [], vectors)
             return
-        self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned, ahead)
+        self.vectorize(Strip(axis.name, low, high, lanes, whole, aligned), [], vectors, ahead)
 
     def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
         """Return the gathers along the last of `axes` whose places are computed ahead."""
@@ -87,25 +109,15 @@ class LoopEmitter(UnitEmitter):
         self.emitter.prepare([e for item in passes for e in item.exprs], changing)
 
     def vectorize(
-        self,
-        name: str,
-        low: IndexValue,
-        high: IndexValue,
-        lanes: int,
-        carried: list[Value],
-        body: Block,
-        only_whole: bool = False,
-        aligned: int = 1,
-        ahead: tuple[Gather, ...] = (),
+        self, strip: Strip, carried: list[Value], body: Block, ahead: tuple[Gather, ...] = ()
     ) -> list[Value]:
-        """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
+        """Run `body(carried)` for the blocks of lanes of a strip; return what it carries.
 
-        `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
-        `aligned`: divides `low`, as the caller knows.
         `ahead`: gathers of the body whose places are computed ahead.
         """
-        f = self.f
-        aligned = gcd(lanes, low if isinstance(low, int) else aligned)
+        f, name, lanes = self.f, strip.axis, strip.lanes
+        low, high, only_whole = strip.low, strip.high, strip.is_whole
+        aligned = gcd(lanes, low if isinstance(low, int) else strip.aligned)
 
         def masked(position: Value, values: list[Value]) -> list[Value]:
             mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
@@ -222,15 +234,11 @@ class LoopEmitter(UnitEmitter):
         if lanes > 1:
             part = self.part_length if axis is item.axes[0] else 0
             whole = divides(lanes, axis.extent, part)
+            aligned = lanes if divides(lanes, part) else 1
             return self.vectorize(
-                axis.name,
-                low,
-                high,
-                lanes,
+                Strip(axis.name, low, high, lanes, whole, aligned),
                 values,
                 lambda carried: self._point(item, carried),
-                whole,
-                lanes if divides(lanes, part) else 1,
                 self._gathers((item,), (*self.kernel.grid, *item.axes)),
             )
 

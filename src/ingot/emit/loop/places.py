@@ -77,7 +77,7 @@ class PlacesAhead:
                 if other.load in needed:
                     self._bind(other, start, position)
             room = self._room(item, start, position)
-            store_places(emitter, item, room, self.type, self.lanes)
+            store_places(emitter, item, room, self.type)
             return []
 
         return self.at(position, [], store)
@@ -89,14 +89,12 @@ class PlacesAhead:
     def _bind(self, item: Gather, start: Value, position: Value) -> None:
         """Load a gather's lanes one by one."""
         room = self._room(item, start, position)
-        load_places(self.emitter, item, room, self.type, self.lanes, self.lanes)
+        load_places(self.emitter, item, room, self.type, self.lanes)
 
 
-def store_places(
-    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int
-) -> None:
-    """Store the places of a block of lanes as integers of `type`."""
-    places = places_of(emitter, item.near, item.values, type, lanes)
+def store_places(emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type) -> None:
+    """Store the places of the emitter's lanes as integers of `type`."""
+    places = places_of(emitter, item.near, item.values, type, _lanes(emitter))
     emitter.f.store(places, room)
 
 
@@ -121,11 +119,16 @@ def _narrow(emitter: ValueEmitter, value: Expr) -> Value:
     return convert(emitter.f, emitter.value(source), source.dtype, S32, emitter.has_f16c)
 
 
+def _lanes(emitter: ValueEmitter) -> int:
+    assert emitter.lanes is not None, "gathers have lanes"
+    return emitter.lanes.count
+
+
 def load_places(
-    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int, inside: int
+    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, inside: int
 ) -> None:
     """Make a load known whose places lie in `room`, of the first `inside` lanes one by one."""
-    f, load = emitter.f, item.load
+    f, load, lanes = emitter.f, item.load, _lanes(emitter)
     memory = memory_type(load.dtype)
     base = f.gep(
         emitter.buffers[item.access.buffer], emitter.index(item.base), memory, inbounds=False

@@ -82,15 +82,18 @@ class AccessEmitter(IndexEmitter):
             return self._scalar_load(memory, pointer, mask)
         combined = self._lane_mask(mask, lanes)
         offsets = self._offsets(where, values, mask, lanes)
+        if offsets is None:
+            indices = self.spread_index(self.index(where, values), lanes)
+            return self._gathered(base, indices, memory, combined)
         if offsets == (0,) * lanes and combined is None:
             pointer = f.gep(base, self.base_index(where, values), memory)
             return f.splat(f.load(memory, pointer), lanes)
-        count = None if offsets is None else runs(offsets, MOST_RUNS)
-        if offsets is None or count is None:
+        count = runs(offsets, MOST_RUNS)
+        if count is None:
             near = None if mask is not None else _within(offsets, combined)
             if near is not None:
                 offsets, combined = near, None
-            whole = None if offsets is None else cover(offsets, self._most_cover(memory))
+            whole = cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
                 pointer = self._pointer(base, where, values, memory, combined)
                 picked = self._picked(pointer, memory, whole, combined)
@@ -98,7 +101,8 @@ class AccessEmitter(IndexEmitter):
                     return picked
                 # A lane that is off may have the element of one that is on.
                 return f.select(combined, picked, f.zero(picked.type))
-            return self._gathered(base, where, values, memory, combined, offsets, lanes)
+            first = self._pointer(base, where, values, memory, combined)
+            return self._gather(self._behind(first, offsets, memory, combined), memory, combined)
         pointer = self._pointer(base, where, values, memory, combined)
         parts: list[Value] = []
         for start, length in _pieces(lanes, count):
@@ -121,25 +125,14 @@ class AccessEmitter(IndexEmitter):
         assert self.lanes is not None, "a scalar has no lanes"
         return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
 
-    def _addresses(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-        offsets: tuple[int, ...] | None,
-        lanes: int,
+    def _behind(
+        self, first: Value, offsets: tuple[int, ...], memory: lt.Type, mask: Value | None
     ) -> Value:
-        """Return the address of each lane's element."""
-        f, inbounds = self.f, mask is None
-        if offsets is None:
-            indices = self.spread_index(self.index(where, values), lanes)
-            return f.gep(base, indices, memory, inbounds=inbounds)
-        first = self._pointer(base, where, values, memory, mask)
+        """Return the address of each lane's element, by its offset from the address `first`."""
+        f = self.f
         fits = max(map(abs, offsets)) < 1 << 31
-        numbers = f.const(vector(lt.I32 if fits else lt.I64, lanes), list(offsets))
-        return f.gep(first, numbers, memory, inbounds=inbounds)
+        numbers = f.const(vector(lt.I32 if fits else lt.I64, len(offsets)), list(offsets))
+        return f.gep(first, numbers, memory, inbounds=mask is None)
 
     def _pointer(
         self,
@@ -204,21 +197,15 @@ class AccessEmitter(IndexEmitter):
         held = [f.shuffle(mask, f.zero(mask.type), readers) for readers in rounds]
         return reduce(f.or_, held)
 
-    def _gathered(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-        offsets: tuple[int, ...] | None,
-        lanes: int,
-    ) -> Value:
-        if mask is None and offsets is None and self._loads_lane_by_lane(base, memory):
-            indices = self.spread_index(self.index(where, values), lanes)
+    def _gathered(self, base: Value, indices: Value, memory: lt.Type, mask: Value | None) -> Value:
+        """Load the element at each lane's index."""
+        if mask is None and self._loads_lane_by_lane(base, memory):
             return self._one_by_one(base, indices, memory)
-        pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
-        wide = vector(memory, lanes)
+        pointers = self.f.gep(base, indices, memory, inbounds=mask is None)
+        return self._gather(pointers, memory, mask)
+
+    def _gather(self, pointers: Value, memory: lt.Type, mask: Value | None) -> Value:
+        wide = vector(memory, pointers.type.lanes)
         if mask is None:
             return self.f.gather(wide, pointers)
         return self.f.gather(wide, pointers, mask, self.f.zero(wide))
@@ -263,16 +250,20 @@ class AccessEmitter(IndexEmitter):
             return
         combined = self._lane_mask(mask, lanes)
         offsets = self._offsets(where, values, mask, lanes)
-        if offsets is not None and runs(offsets[::-1], 1) is not None:
+        if offsets is None:
+            indices = self.spread_index(self.index(where, values), lanes)
+            pointers = f.gep(base, indices, memory, inbounds=combined is None)
+            f.scatter(value, pointers, combined)
+            return
+        if runs(offsets[::-1], 1) is not None:
             # Backwards: turned around, as they lie in memory.
             offsets = offsets[::-1]
             value, combined = self._turned(value), combined and self._turned(combined)
-        count = None if offsets is None else runs(offsets, MOST_RUNS)
-        if offsets is None or count is None:
-            pointers = self._addresses(base, where, values, memory, combined, offsets, lanes)
-            f.scatter(value, pointers, combined)
-            return
+        count = runs(offsets, MOST_RUNS)
         pointer = self._pointer(base, where, values, memory, combined)
+        if count is None:
+            f.scatter(value, self._behind(pointer, offsets, memory, combined), combined)
+            return
         for start, length in _pieces(lanes, count):
             at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
             part = f.slice_lanes(value, start, length)
@@ -287,13 +278,13 @@ class AccessEmitter(IndexEmitter):
         return self.f.shuffle(value, value, range(value.type.lanes - 1, -1, -1))
 
 
-def _within(offsets: tuple[int, ...] | None, tail: Value | None) -> tuple[int, ...] | None:
+def _within(offsets: tuple[int, ...], tail: Value | None) -> tuple[int, ...] | None:
     """Return the offsets of lanes of which only the first few, a known number, are on.
 
     The others have the last one's element, so that all may be read; None where that is not known.
     """
     known = None if tail is None else known_lanes(tail)
-    if offsets is None or known is None:
+    if known is None:
         return None
     count = known.count("true")
     if count == 0 or "false" in known[:count]:

@@ -34,7 +34,7 @@ from ingot.kernel.contraction.product_blocks import (
 )
 from ingot.kernel.contraction.product_form import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
-from ingot.kernel.contraction.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
+from ingot.kernel.contraction.register_block import VECTORS, BlockSearch, EvenBlocks, most_rows
 from ingot.kernel.contraction.schedule import (
     DOTS,
     MAX_PACKED_VECTORS,
@@ -204,11 +204,11 @@ def _scheduled(
     lanes = column_lanes(given.kernel, vectors)
     if not given.are_cells and given.are_pairs(vectors):
         lanes = max(lanes, MIN_PAIR_LANES)
-    less = CROWDED_ROWS_LESS if is_crowded else 0
-    even = even_blocks(m, n, lanes, vectors, fewer_rows=less)
+    search = BlockSearch(lanes, vectors, CROWDED_ROWS_LESS if is_crowded else 0)
+    even = search.even(m, n)
     schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
     if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
-        even = even_blocks(m, n, lanes, vectors, fewer_rows=less, most=MAX_PACKED_VECTORS)
+        even = search.even(m, n, most=MAX_PACKED_VECTORS)
         schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
     if schedule.rhs == "dots":
         even = EvenBlocks(1, schedule.columns, 1, m, 0)

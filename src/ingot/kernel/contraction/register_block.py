@@ -70,36 +70,49 @@ class EvenBlocks:
         )
 
 
-def even_blocks(
-    m: int, n: int, lanes: int, vectors: Vectors, *, fewer_rows: int = 0, most: int = COUNTS[-1]
-) -> EvenBlocks:
-    """Return the blocks that take the fewest cycles, of the common width if that is as good.
+@dataclass(frozen=True, slots=True)
+class BlockSearch:
+    """Finds the register blocks of products.
 
-    Few rows do not stay with it: past them the rhs streams from memory, in long runs at best.
-    `fewer_rows`: rows less than registers would hold; `most`: vectors per row at most.
+    Attributes:
+        lanes: lanes of a vector of sums.
+        vectors: the target's registers.
+        fewer_rows: rows less than registers would hold.
     """
-    least = m * -(-n // lanes) / 2
-    best = common = _even(m, lanes, VECTORS if n > lanes else 1, fewer_rows, vectors)
-    lowest = common.cycles(n)
-    stays = MAX_LOSS if m > FEW_ROWS else 0.0
-    if lowest <= stays * least:
-        return common
-    for count in COUNTS:
-        if count > most or (count > 1 and (count - 1) * lanes >= n):
-            break
-        if count + MIN_SPARE <= vectors.registers:
-            found = _even(m, lanes, count, fewer_rows, vectors)
-            cycles = found.cycles(n)
-            if (cycles, -count) < (lowest, -best.vectors):
-                best, lowest = found, cycles
-    return common if common.cycles(n) <= stays * lowest else best
 
+    lanes: int
+    vectors: Vectors
+    fewer_rows: int = 0
 
-def _even(m: int, lanes: int, count: int, fewer_rows: int, vectors: Vectors) -> EvenBlocks:
-    rows = max(1, most_rows(count, vectors) - fewer_rows)
-    row_blocks = -(-m // rows)
-    low, tall = divmod(m, row_blocks)
-    return EvenBlocks(lanes, count, row_blocks, low, tall)
+    def even(self, m: int, n: int, most: int = COUNTS[-1]) -> EvenBlocks:
+        """Return the blocks that take the fewest cycles, of the common width if that is as good.
+
+        Few rows do not stay with it: past them the rhs streams from memory, in long runs at best.
+        `most`: vectors per row at most.
+        """
+        lanes, registers = self.lanes, self.vectors.registers
+        least = m * -(-n // lanes) / 2
+        best = common = self._of_width(m, VECTORS if n > lanes else 1)
+        lowest = common.cycles(n)
+        stays = MAX_LOSS if m > FEW_ROWS else 0.0
+        if lowest <= stays * least:
+            return common
+        for count in COUNTS:
+            if count > most or (count > 1 and (count - 1) * lanes >= n):
+                break
+            if count + MIN_SPARE <= registers:
+                found = self._of_width(m, count)
+                cycles = found.cycles(n)
+                if (cycles, -count) < (lowest, -best.vectors):
+                    best, lowest = found, cycles
+        return common if common.cycles(n) <= stays * lowest else best
+
+    def _of_width(self, m: int, count: int) -> EvenBlocks:
+        """Return the blocks of `count` vectors a row."""
+        rows = max(1, most_rows(count, self.vectors) - self.fewer_rows)
+        row_blocks = -(-m // rows)
+        low, tall = divmod(m, row_blocks)
+        return EvenBlocks(self.lanes, count, row_blocks, low, tall)
 
 
 def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:

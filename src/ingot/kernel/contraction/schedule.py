@@ -172,7 +172,7 @@ def schedule_contraction(
     depth = PIECES.get((reading, rhs), depth)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // lanes) * lanes
-    n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
+    n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
     if (reading, rhs) == ("streamed", "direct"):
         m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
     elif (reading, rhs) == ("deep", "direct"):
@@ -377,12 +377,10 @@ def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
     return MAX_DEPTH
 
 
-def _column_block(
-    m: int, n: int, block: tuple[int, int], bits: int, rhs: RhsPlacement, depth: int
-) -> int:
-    rows, columns = block
-    fitting = PACK_BYTES * 8 // bits // depth
-    if rhs in DOTS or (rhs == "direct" and _are_few(m, rows)):
+def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bool) -> int:
+    """Return the columns of a unit; `bits` are those of a packed one, `is_low`: rows are few."""
+    fitting = PACK_BYTES * 8 // bits
+    if rhs in DOTS or (rhs == "direct" and is_low):
         fitting = MAX_COLUMNS
     return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 

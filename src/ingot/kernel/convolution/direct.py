@@ -34,6 +34,7 @@ from ingot.kernel.convolution.direct_parts import (
     MAX_SEGMENTS,
     PARAMETERS,
     Part,
+    RegisterBlock,
     Sizes,
     parts_of,
     plan_part,
@@ -110,7 +111,8 @@ def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors)
     columns = panel[0] * panel[1]
     if not _fills(sizes, columns):
         return f"{sizes.group_features} features fill panels of {columns} columns badly"
-    return _plan(sizes, element, panel, most_rows(panel[0], vectors))
+    block = RegisterBlock(*panel, most_rows(panel[0], vectors), cell_bits(element) // 8)
+    return _plan(sizes, element, block)
 
 
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
@@ -143,27 +145,26 @@ def _fills(sizes: Sizes, columns: int) -> bool:
     return whole <= MAX_WASTE * sizes.group_features
 
 
-def _plan(sizes: Sizes, element: DType, panel: tuple[int, int], most: int) -> Direct | str:
-    cell = cell_bits(element) // 8
+def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct | str:
     parts = tuple(parts_of(sizes))
     max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
-    plans = [plan_part(part, panel, most, cell, max_chunks) for part in parts]
+    plans = [plan_part(part, block, max_chunks) for part in parts]
     found = [plan for plan in plans if plan is not None]
     if len(found) < max(1, len(plans)):
         return "its lines are short, or its channels make too many segments"
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
-        again = [plan_part(part, panel, most, cell, max_chunks, n_block) for part in parts]
+        again = [plan_part(part, block, max_chunks, n_block) for part in parts]
         found = [plan for plan in again if plan is not None]
-    used = _place(found, parts, panel[0] * panel[1])
+    used = _place(found, parts, block.columns)
     return Direct(
         tuple(DirectPart(tuple(plan[name] for name in PARAMETERS)) for plan in found),
         element,
-        panel,
+        (block.vectors, block.lanes),
         used.packing,
         used.chunks,
-        cell * used.elements,
-        sizes.group_features % (panel[0] * panel[1]) > 0,
+        block.cell * used.elements,
+        sizes.group_features % block.columns > 0,
         sizes.is_depthwise,
     )
 

@@ -164,6 +164,28 @@ class Part:
         return self.sizes.batch * self.sizes.results[0] * self.sizes.groups
 
 
+@dataclass(frozen=True, slots=True)
+class RegisterBlock:
+    """The register blocks of a convolution.
+
+    Attributes:
+        vectors: vectors of a row.
+        lanes: lanes of a vector.
+        rows: rows at most.
+        cell: bytes of an element.
+    """
+
+    vectors: int
+    lanes: int
+    rows: int
+    cell: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of a block."""
+        return self.vectors * self.lanes
+
+
 def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
     """Return the steps along dimensions that lie behind one another, `inner` apart."""
     return tuple(inner * math.prod(sizes[number + 1 :]) for number in range(len(sizes)))
@@ -203,25 +225,18 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
 
 
 def plan_part(
-    part: Part,
-    panel: tuple[int, int],
-    most: int,
-    cell: int,
-    max_chunks: int,
-    n_block: int | None = None,
+    part: Part, block: RegisterBlock, max_chunks: int, n_block: int | None = None
 ) -> dict[str, int] | None:
     """Return a part's numbers but for its place among others, None if it would be slow.
 
     Args:
         part: the part.
-        panel: vectors of a row of a register block, lanes of one.
-        most: rows of a register block at most.
-        cell: bytes of an element.
+        block: its register blocks.
         max_chunks: chunks of units at most.
         n_block: features of a unit (default: as suits the part).
     """
     sizes = part.sizes
-    vectors, columns = panel[0], panel[0] * panel[1]
+    vectors, columns, cell = block.vectors, block.columns, block.cell
     last = sizes.window[-1]
     copied = sizes.channels if sizes.groups == 1 else sizes.group_channels
     is_crowded = last.stride * sizes.channels * cell % L1_STRIDE == 0
@@ -245,7 +260,7 @@ def plan_part(
         n_block = _column_block(sizes.group_features, outer, columns, row_bytes)
     blocks = -(-sizes.group_features // n_block)
     units = outer * blocks
-    least = -(-sizes.results[2] // most)
+    least = -(-sizes.results[2] // block.rows)
     count = min(
         range(least, max(least, sizes.results[2] // MIN_LINE) + 1),
         key=lambda blocks: _line_cycles(sizes.results[2], blocks, vectors),

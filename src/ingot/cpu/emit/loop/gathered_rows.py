@@ -75,7 +75,7 @@ class GatheredRowsEmitter(LoopEmitter):
                 here = self.f.gep(room, start, self._place)
 
                 def store(_: list[Value], item: Gather = item, here: Value = here) -> list[Value]:
-                    store_places(self.emitter, item, here, self._place, self.schedule.lanes[0])
+                    store_places(self.emitter, item, here, self._place)
                     return []
 
                 self._at(lanes.axis, start, lanes, [], store)
@@ -90,7 +90,7 @@ class GatheredRowsEmitter(LoopEmitter):
         def load(_: list[Value]) -> list[Value]:
             for item, room in rooms.items():
                 here = self.f.gep(room, start, self._place)
-                load_places(self.emitter, item, here, self._place, lanes.count, inside)
+                load_places(self.emitter, item, here, self._place, inside)
             body()
             return []
 

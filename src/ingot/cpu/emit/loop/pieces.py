@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.body import LoopEmitter, Strip
 from ingot.emit.loop.copies import copy_runs, is_copied
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dim import Dim
@@ -119,7 +119,7 @@ class PieceEmitter(LoopEmitter):
             return []
 
         ahead = self._gathers(passes, (*self.kernel.grid, axis))
-        self.vectorize(axis.name, *bounds, lanes, [], vectors, aligned=lanes, ahead=ahead)
+        self.vectorize(Strip(axis.name, *bounds, lanes, aligned=lanes), [], vectors, ahead)
         self.emitter.close_scope()
 
     def _distinct(

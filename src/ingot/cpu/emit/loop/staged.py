@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.emit.loop.body import LoopEmitter, divides
+from ingot.emit.loop.body import LoopEmitter, Strip, divides
 from ingot.emit.loop.places import places_of
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
@@ -89,9 +89,8 @@ class StagedEmitter(LoopEmitter):
         chosen = self._computed_again if self._staged.recomputes else self._from_stack
         lanes = self._staged.count
         whole = divides(lanes, axis.extent, self.schedule.block)
-        self.vectorize(
-            axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at), whole
-        )
+        strip = Strip(axis.name, low, high, lanes, whole)
+        self.vectorize(strip, self.nothing, lambda at: chosen(store, at))
 
     def _from_stack(self, store: Store, held: list[Value]) -> list[Value]:
         """Make a block of updates of single elements, whose places and values are staged."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.emit.loop.body import LoopEmitter, divides
+from ingot.emit.loop.body import LoopEmitter, Strip, divides
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import SquareTranspose
 from ingot.emit.values.types import memory_type, widen
@@ -104,7 +104,7 @@ class TiledLoopEmitter(LoopEmitter):
 
             def one(number: Value, _: list[Value]) -> list[Value]:
                 self.emitter.names[tile.name] = number
-                return self.vectorize(axis.name, start, high, side, [], run)
+                return self.vectorize(Strip(axis.name, start, high, side), [], run)
 
             return one
 
