@@ -9,7 +9,6 @@ identity and takes its initial value last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 
 from ingot.emit.loop.copies import copy_runs, is_copied
@@ -29,9 +28,10 @@ from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Strip:
     """Positions `low` to `high` of an axis, taken `lanes` at a time.
 

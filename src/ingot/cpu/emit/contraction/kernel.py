@@ -12,7 +12,6 @@ Invariant: a unit writes its own elements of the results and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.contraction.microkernel import Matrix
@@ -35,7 +34,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
-from ingot.support.records import replace
+from ingot.support.records import record
 
 TAIL_ROWS = (4, 1)
 """Heights of the register blocks for rows left over when their number is not known."""
@@ -74,7 +73,7 @@ def emit_contraction_kernel(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """A rectangle of the result."""
 
@@ -82,7 +81,7 @@ class Block:
     n: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """The products of one piece of k over a unit.
 
@@ -257,7 +256,7 @@ class UnitEmitter:
                 dots.call(f, (lhs.address, panel, sums), k.count, steps)
                 return
             micro = self.blocks.micro_kernel(matrices, height, width)
-            operands = (lhs, replace(rhs, address=panel), replace(result, address=sums))
+            operands = (lhs, rhs.at(panel), result.at(sums))
             micro.call(f, operands, k.count, piece.accumulate, left)
 
         whole = f.imul(f.idiv(n.count, columns), columns)

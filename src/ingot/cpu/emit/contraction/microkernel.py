@@ -13,7 +13,7 @@ the block's shape, so that results do not depend on tiling.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cache
 
 from ingot.cpu.emit.contraction.pairs import add_pairs
 from ingot.emit.values.indices import IndexValue
@@ -22,12 +22,12 @@ from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 STRIDES = ("a_row", "a_step", "b_step", "c_row")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Matrix:
     """Where a block of an operand or result lies; steps are in elements.
 
@@ -42,6 +42,10 @@ class Matrix:
     row_step: IndexValue
     column_step: IndexValue
     panel_step: IndexValue = 1
+
+    def at(self, address: Value) -> Matrix:
+        """Return a block that lies elsewhere in the same matrix."""
+        return Matrix(address, self.row_step, self.column_step, self.panel_step)
 
 
 @record
@@ -152,6 +156,7 @@ class MicroKernel:
         return f.reference
 
 
+@cache
 def shared(
     element: Type,
     lanes: int,
@@ -181,6 +186,22 @@ def shared(
         mask_stores=masked,
         is_shared=True,
     )
+
+
+@cache
+def shared_along(
+    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
+) -> MicroKernel:
+    """Return the one of them whose A is dense along k."""
+    return replace(shared(element, lanes, rows, vectors, masked=masked), a_step=1)
+
+
+@cache
+def shared_across(
+    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
+) -> MicroKernel:
+    """Return the one of them whose A is dense along m."""
+    return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
 
 
 GROUP = 4
