@@ -11,7 +11,7 @@ import pytest
 from tests.support.against_evaluator import agrees_on_normal_numbers
 
 import ingot
-from ingot.analysis.convolution_phases import runs_whole
+from ingot.analysis.direct_convolution import runs_whole
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -173,9 +173,8 @@ def test_spread_inputs_of_narrow_floats_run_in_f32(element: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits", [256, 512])
-def test_what_is_not_cut_apart_runs_whole(bits: int) -> None:
-    """The pass leaves to the driver only what the driver takes."""
+def test_what_is_not_cut_apart_runs_whole() -> None:
+    """The pass leaves to the driver what the driver takes, whatever the target's vectors are."""
     generator = np.random.default_rng(0)
 
     def choose(*values: int) -> int:
@@ -190,14 +189,18 @@ def test_what_is_not_cut_apart_runs_whole(bits: int) -> None:
             for _ in range(choose(1, 2, 3))
         )
         image = (choose(1, 4), *(choose(1, 3, 8, 19) for _ in window), channels)
-        features = groups * choose(2, 10, 24, 32, 46, 64, 96)
+        features = groups * choose(2, 4, 8, 10, 16, 24, 32, 46, 64, 96)
         case = Case(image, window, features, groups, ("f32", "f64")[choose(0, 1)])
         if 0 in case.results:
             continue
         module = case.module()
-        if runs_whole(module.entry.root):
-            left += 1
-            assert _plan(module, bits) is not None, case
+        whole = runs_whole(module.entry.root)
+        left += whole
+        taken = all(_plan(module, bits) is not None for bits in (256, 512))
+        is_spread = any(one.base_dilation > 1 for one in window)
+        # Groups that fill a panel each may be taken although the pass cuts them apart.
+        assert whole <= taken, case
+        assert whole == (taken and is_spread) or groups > 1, case
     assert left > 30
 
 

@@ -3,7 +3,8 @@
 
 import pytest
 
-from ingot.kernel.contraction.register_block import FEW_ROWS, VECTORS, BlockSearch, most_rows
+from ingot.analysis.library import VECTORS
+from ingot.kernel.contraction.register_block import FEW_ROWS, BlockSearch, most_rows
 from ingot.kernel.schedule.decide import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)

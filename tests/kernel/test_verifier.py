@@ -61,7 +61,7 @@ def _stored(value: ex.Expr) -> LoopKernel:
     return _storing(replace(STORE, value=value))
 
 
-CONVOLUTION = PlainConvolution(0, 2, 1, (), (), 1, 1, 1, ())
+CONVOLUTION = PlainConvolution(1, (), (), 1, 1, 1, (), 0, 2)
 SUMMED = ex.make("accumulator", F32, (), ("@b", "@m", "@n"))
 PRODUCT = ContractionKernel(
     *(Axis(f"@{name}", 4) for name in "bmnk"),

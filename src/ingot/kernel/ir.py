@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from ingot.analysis.direct_convolution import ConvolutionSizes
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
-from ingot.hlo.window import WindowDimension
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.support.records import record
 
@@ -194,7 +194,7 @@ class Patches:
 
 
 @record
-class PlainConvolution:
+class PlainConvolution(ConvolutionSizes):
     """A convolution of operands that lie in memory as they are.
 
     The image is [batch, *sizes, channels], the taps [*taps, channels / groups, features], the
@@ -203,24 +203,11 @@ class PlainConvolution:
 
     Attributes:
         image, taps: buffer numbers of the operands.
-        batch: images.
-        sizes: spatial sizes of an image.
-        results: spatial sizes of the result.
-        channels, features: features of image and result, of all groups.
-        groups: groups of features.
-        window: how the taps slide.
         is_of_filter: whether it is a filter's gradient.
     """
 
     image: int
     taps: int
-    batch: int
-    sizes: tuple[int, ...]
-    results: tuple[int, ...]
-    channels: int
-    features: int
-    groups: int
-    window: tuple[WindowDimension, ...]
     is_of_filter: bool = False
 
 

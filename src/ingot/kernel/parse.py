@@ -343,7 +343,7 @@ class _Parser(ValueReader):
         window = read_window(self.reader)
         is_of_filter = self.accepts_word("of_filter")
         return PlainConvolution(
-            image, taps, batch, sizes, results, channels, features, groups, window, is_of_filter
+            batch, sizes, results, channels, features, groups, window, image, taps, is_of_filter
         )
 
     def _key(self, name: str) -> None:

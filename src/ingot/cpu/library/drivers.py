@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, TypeVar
 
-from ingot.cpu.emit.contraction.microkernel import shared
+from ingot.analysis.library import VECTORS
+from ingot.cpu.emit.contraction.microkernel import shared_across
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.contraction.product_call import product_call, product_template
 from ingot.cpu.emit.contraction.product_parts import micro_kernel
@@ -33,7 +34,6 @@ from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Placement, ProductVariant
-from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct import direct_convolution
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
@@ -42,7 +42,6 @@ from ingot.kernel.convolution.winograd import winograd
 from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.target import TargetSpec
-from ingot.support.records import replace
 
 _Plan = TypeVar("_Plan")
 
@@ -130,7 +129,7 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
         yield library_part(target, template_of(micro_kernel(form, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
-        across = replace(shared(cell, lanes, rows, VECTORS, masked=masked), a_row=1)
+        across = shared_across(cell, lanes, rows, VECTORS, masked=masked)
         yield library_part(target, template_of(across))
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.dtype import F32, F64
+from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.contraction.product_blocks import (
     MIN_ROWS_AHEAD,
     Blocks,
@@ -34,7 +34,7 @@ from ingot.kernel.contraction.product_blocks import (
 )
 from ingot.kernel.contraction.product_form import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
-from ingot.kernel.contraction.register_block import VECTORS, BlockSearch, EvenBlocks, most_rows
+from ingot.kernel.contraction.register_block import BlockSearch, EvenBlocks, most_rows
 from ingot.kernel.contraction.schedule import (
     DOTS,
     MAX_PACKED_VECTORS,
@@ -50,12 +50,6 @@ from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.machine_model import L1_STRIDE
 from ingot.support.records import replace
-
-ELEMENTS = (F32, F64)
-"""Element types of the convolutions that have drivers."""
-
-MIN_VECTOR_BITS = 256
-"""From here on rows end in masked vectors."""
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
 

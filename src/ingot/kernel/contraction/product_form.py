@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
-from ingot.kernel.contraction.register_block import VECTORS
 from ingot.support.records import record
 
 PARTS = {C64: F32, C128: F64}

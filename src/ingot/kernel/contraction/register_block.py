@@ -8,12 +8,10 @@ a block that spills runs at 80 % of the speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ingot.analysis.library import VECTORS
 from ingot.kernel.schedule.decide import Vectors
-
-VECTORS = 2
-"""Vectors per row of the register blocks of most plain products."""
+from ingot.support.records import record
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Vectors per row that a register block may have."""
@@ -28,7 +26,7 @@ MAX_LOSS = 1.05
 """The common number of vectors is kept where another would not save more than that."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvenBlocks:
     """Register blocks whose heights differ by one at most.
 
@@ -70,7 +68,7 @@ class EvenBlocks:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockSearch:
     """Finds the register blocks of products.
 

@@ -12,7 +12,7 @@ A unit is some *lines* (rows of the result along the last dimension) by a block 
 through panels of features, and through each in pieces, as many segments as fit into the L1 cache,
 for all its register blocks. The panels of the taps are packed before; where there is one unit for
 each of them, it packs its pieces itself. The convolution of a spread-out input is several dense
-ones, its parts (`direct_parts`).
+ones, its parts (`analysis.direct_convolution`).
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -23,20 +23,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.analysis.direct_convolution import (
+    DIMENSIONS,
+    MAX_SEGMENTS,
+    MIN_FEATURES,
+    Part,
+    Sizes,
+    parts_of,
+)
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, VECTORS
+from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct_parts import (
-    DIMENSIONS,
     MAX_ALL_CHUNKS,
     MAX_CHUNKS,
-    MAX_SEGMENTS,
     PARAMETERS,
-    Part,
     RegisterBlock,
-    Sizes,
-    parts_of,
     plan_part,
 )
 from ingot.kernel.convolution.plain import stores_plain_sums
@@ -46,10 +50,6 @@ from ingot.kernel.schedule.decide import Vectors
 from ingot.support.records import replace
 
 __all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]
-
-MIN_FEATURES = 4
-MAX_WASTE = 1.4
-"""Columns of whole panels for each feature at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,12 @@ def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors)
         # Groups side by side, a panel each: they share the copied rows.
         sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
     else:
-        panel = _panel(sizes, lanes)
+        panel = sizes.panel(lanes)
     if is_loop != sizes.is_depthwise:
         which = "is" if sizes.is_depthwise else "is not"
         return f"each feature {which} a sum over its own channel alone"
-    columns = panel[0] * panel[1]
-    if not _fills(sizes, columns):
-        return f"{sizes.group_features} features fill panels of {columns} columns badly"
     block = RegisterBlock(*panel, most_rows(panel[0], vectors), cell_bits(element) // 8)
-    return _plan(sizes, element, block)
+    return sizes.refusal(block.columns, block.cell) or _plan(sizes, element, block)
 
 
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
@@ -126,36 +123,13 @@ def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
     return (1, width) if is_vector else None
 
 
-def _panel(sizes: Sizes, lanes: int) -> tuple[int, int]:
-    """Return the vectors of a panel and their lanes: fewer where the features are few."""
-    if sizes.groups > 1 or sizes.is_depthwise or not MIN_FEATURES <= sizes.features <= lanes:
-        return VECTORS, lanes
-    while lanes // 2 >= sizes.features:
-        lanes //= 2
-    return 1, lanes
-
-
-def _fills(sizes: Sizes, columns: int) -> bool:
-    """Whether the features fill panels of so many columns well enough."""
-    if sizes.is_depthwise:
-        return 2 * sizes.features >= columns
-    if sizes.groups == 1 and columns // 2 < sizes.features <= columns:
-        return True
-    whole = -(-sizes.group_features // columns) * columns
-    return whole <= MAX_WASTE * sizes.group_features
-
-
-def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct | str:
+def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     parts = tuple(parts_of(sizes))
     max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
-    plans = [plan_part(part, block, max_chunks) for part in parts]
-    found = [plan for plan in plans if plan is not None]
-    if len(found) < max(1, len(plans)):
-        return "its lines are short, or its channels make too many segments"
+    found = [plan_part(part, block, max_chunks) for part in parts]
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
-        again = [plan_part(part, block, max_chunks, n_block) for part in parts]
-        found = [plan for plan in again if plan is not None]
+        found = [plan_part(part, block, max_chunks, n_block) for part in parts]
     used = _place(found, parts, block.columns)
     return Direct(
         tuple(DirectPart(tuple(plan[name] for name in PARAMETERS)) for plan in found),

@@ -1,32 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of direct convolutions: the numbers of a dense convolution over all or some of the results.
 
-A convolution is one part; that of a spread-out input has a part for each phase
-(`analysis.convolution_phases`), with every d-th tap and every d-th result. Fewer than three spatial
-dimensions stand behind ones of size 1. How the driver goes through a part: `direct`.
+Which parts there are: `analysis.direct_convolution`. How the driver goes through one: `direct`.
 
 Invariant: each result belongs to one part.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
-
-from ingot.analysis.convolution_phases import has_phases, phases_of
-from ingot.hlo.window import WindowDimension
+from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.kernel.contraction.register_block import block_cycles
-from ingot.kernel.ir import PlainConvolution
 from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES
-from ingot.support.records import replace
+from ingot.support.records import record
 
-DIMENSIONS = 3
-MIN_LINE = 4
-"""Results along the last dimension from which on register blocks of one line are worth it."""
-
-MIN_SEGMENT, MAX_SEGMENT, MAX_SEGMENTS = 8, 256, 512
 PIECE = 256
 """Depth of a packed piece of the taps: with the image's rows it stays in the L1 cache."""
 
@@ -72,99 +58,7 @@ chunk the copied rows, a packed piece, then the rows of an epilogue.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """A convolution in three dimensions.
-
-    Attributes:
-        batch, sizes, results, window, channels, features, groups: see `PlainConvolution`.
-        group_channels, group_features: channels and features of a group.
-        is_depthwise: whether each feature is a sum over its own channel alone.
-        column_step: see `PARAMETERS`.
-    """
-
-    batch: int
-    sizes: tuple[int, ...]
-    results: tuple[int, ...]
-    window: tuple[WindowDimension, ...]
-    channels: int
-    features: int
-    group_channels: int
-    group_features: int
-    groups: int
-    is_depthwise: bool
-    column_step: int
-
-    @staticmethod
-    def of(given: PlainConvolution) -> Sizes:
-        """Return those of a convolution."""
-        ones = (1,) * (DIMENSIONS - len(given.window))
-        is_depthwise = given.groups == given.channels == given.features > 1
-        groups = 1 if is_depthwise else given.groups
-        return Sizes(
-            given.batch,
-            ones + given.sizes,
-            ones + given.results,
-            tuple(WindowDimension(1) for _ in ones) + given.window,
-            given.channels,
-            given.features,
-            given.channels // given.groups,
-            given.features // groups,
-            groups,
-            is_depthwise,
-            int(is_depthwise),
-        )
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether a window reaches out of the image."""
-        return any(
-            one.low > 0
-            or (result - 1) * one.stride + (one.size - 1) * one.window_dilation - one.low >= size
-            for size, result, one in zip(self.sizes, self.results, self.window, strict=True)
-        )
-
-    def reach(self, dimension: int, results: int) -> int:
-        """Return the positions that so many neighbouring results take."""
-        one = self.window[dimension]
-        return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a convolution.
-
-    Attributes:
-        sizes: the dense convolution that it is.
-        taps, tap_steps: first row of its taps in the kernel, rows from tap to tap.
-        first: place of its first result in the whole result.
-        image_step, steps: places from image to image, and along each dimension.
-        is_all: whether it is the whole convolution.
-        is_empty: whether no tap meets the image: all sums are zero.
-    """
-
-    sizes: Sizes
-    taps: int
-    tap_steps: tuple[int, ...]
-    first: int
-    image_step: int
-    steps: tuple[int, ...]
-    is_all: bool
-    is_empty: bool
-
-    @property
-    def depth(self) -> int:
-        """Products of a sum."""
-        taps = math.prod(one.size for one in self.sizes.window)
-        return 0 if self.is_empty else taps * self.sizes.group_channels
-
-    @property
-    def outer(self) -> int:
-        """Units, if each had all lines and features of a group."""
-        return self.sizes.batch * self.sizes.results[0] * self.sizes.groups
-
-
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterBlock:
     """The register blocks of a convolution.
 
@@ -186,48 +80,10 @@ class RegisterBlock:
         return self.vectors * self.lanes
 
 
-def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
-    """Return the steps along dimensions that lie behind one another, `inner` apart."""
-    return tuple(inner * math.prod(sizes[number + 1 :]) for number in range(len(sizes)))
-
-
-def parts_of(sizes: Sizes) -> Iterator[Part]:
-    """Yield the parts of a convolution; none if its input is spread out and has no phases."""
-    taps = _rows(tuple(one.size for one in sizes.window), sizes.group_channels)
-    steps, image = _rows(sizes.results, 1), math.prod(sizes.results)
-    if all(one.base_dilation == 1 for one in sizes.window):
-        yield Part(sizes, 0, taps, 0, image, steps, is_all=True, is_empty=False)
-        return
-    if not has_phases(sizes.window):
-        return
-    dilations = [one.base_dilation for one in sizes.window]
-    phases = [phases_of(one, size, 0) for one, size in zip(sizes.window, sizes.sizes, strict=True)]
-    for numbers in product(*map(range, dilations)):
-        chosen = [phases[at][number] for at, number in enumerate(numbers)]
-        is_empty = any(phase.window.size == 0 for phase in chosen)
-        results = tuple(
-            -(-(size - number) // step)
-            for size, number, step in zip(sizes.results, numbers, dilations, strict=True)
-        )
-        window = tuple(WindowDimension(1) if is_empty else phase.window for phase in chosen)
-        if 0 in results:
-            continue
-        yield Part(
-            replace(sizes, results=results, window=window),
-            sum(phase.taps[0] * step for phase, step in zip(chosen, taps, strict=True)),
-            tuple(phase.taps[2] * step for phase, step in zip(chosen, taps, strict=True)),
-            sum(number * step for number, step in zip(numbers, steps, strict=True)),
-            image,
-            tuple(by * step for by, step in zip(dilations, steps, strict=True)),
-            is_all=False,
-            is_empty=is_empty,
-        )
-
-
 def plan_part(
     part: Part, block: RegisterBlock, max_chunks: int, n_block: int | None = None
-) -> dict[str, int] | None:
-    """Return a part's numbers but for its place among others, None if it would be slow.
+) -> dict[str, int]:
+    """Return a part's numbers but for its place among others.
 
     Args:
         part: the part.
@@ -238,14 +94,10 @@ def plan_part(
     sizes = part.sizes
     vectors, columns, cell = block.vectors, block.columns, block.cell
     last = sizes.window[-1]
-    copied = sizes.channels if sizes.groups == 1 else sizes.group_channels
+    copied, has_gaps = sizes.copied, sizes.has_gaps(cell)
     is_crowded = last.stride * sizes.channels * cell % L1_STRIDE == 0
     copies = (sizes.is_padded or is_crowded) and not part.is_empty
-    has_gaps = last.stride * copied * cell % L1_STRIDE == 0
-    segment = _segment(sizes, has_gaps)
-    depth = part.depth
-    if segment is None or depth // segment > MAX_SEGMENTS or sizes.results[-1] < MIN_LINE:
-        return None
+    segment, depth = sizes.segment(cell), part.depth
     pixel = copied + (LINE_BYTES // cell if has_gaps else 0) if copies else sizes.channels
     width = sizes.reach(2, sizes.results[2])
     row = width * pixel if copies else sizes.sizes[2] * sizes.channels
@@ -325,19 +177,6 @@ def plan_part(
         "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
         "column_step": sizes.column_step,
     }
-
-
-def _segment(sizes: Sizes, has_gaps: bool) -> int | None:
-    """Return the longest run of k that lies in one piece everywhere and is not too long."""
-    if sizes.is_depthwise:
-        return 1
-    length = sizes.group_channels
-    last = sizes.window[-1]
-    is_dense = last.window_dilation == 1 and not last.reversal
-    if sizes.group_channels == sizes.channels and not has_gaps and is_dense:
-        length *= last.size
-    found = max(part for part in range(1, min(length, MAX_SEGMENT) + 1) if length % part == 0)
-    return found if found >= min(length, MIN_SEGMENT) else None
 
 
 def _lines(sizes: Sizes, row_bytes: int) -> int:

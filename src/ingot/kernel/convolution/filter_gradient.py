@@ -18,9 +18,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, VECTORS
+from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution

@@ -41,8 +41,6 @@ def plain_convolution(
     assert given is not None
     assert result is not None
     return PlainConvolution(
-        image,
-        taps,
         given[0],
         given[1:-1],
         result[:-2] if is_of_filter else result[1:-1],
@@ -50,6 +48,8 @@ def plain_convolution(
         result[-1],
         form.groups,
         form.given.window,
+        image,
+        taps,
         is_of_filter,
     )
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, NO_DRIVER, heights_of
-from ingot.kernel.contraction.register_block import VECTORS, block_cycles
+from ingot.kernel.contraction.product import NO_DRIVER, heights_of
+from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered

@@ -10,7 +10,7 @@ Invariant: a group that these rules allow has a kernel.
 
 from __future__ import annotations
 
-from ingot.analysis.convolution_phases import runs_whole
+from ingot.analysis.direct_convolution import runs_whole
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.prefixes import is_scan

@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from ingot.analysis.convolution_phases import (
-    Phase,
-    has_phases,
-    phases_of,
-    runs_whole,
-    runs_whole_in_f32,
-)
+from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
+from ingot.analysis.direct_convolution import runs_whole, runs_whole_in_f32
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32

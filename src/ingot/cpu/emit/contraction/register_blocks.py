@@ -8,19 +8,23 @@ with its strides as constants.
 
 from __future__ import annotations
 
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import Matrix, MicroKernel, shared
+from ingot.cpu.emit.contraction.microkernel import (
+    Matrix,
+    MicroKernel,
+    shared_across,
+    shared_along,
+)
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED
-from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
-from ingot.kernel.contraction.register_block import VECTORS
+from ingot.kernel.contraction.product import heights_of
 from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.target import TargetSpec
-from ingot.support.records import replace
 
 UNKNOWN_WIDTH = 0
 """Width of a register block whose columns are counted at run time."""
@@ -97,8 +101,8 @@ class RegisterBlocks:
         is_common = is_common or (is_row and len(self._heights) > 0)
         if is_common and (lhs.column_step == 1 or is_across):
             masked = mask_loads or mask_stores
-            common = shared(self.cell, lanes, rows, vectors, masked=masked)
-            found = replace(common, a_row=1) if is_across else replace(common, a_step=1)
+            chosen = shared_across if is_across else shared_along
+            found = chosen(self.cell, lanes, rows, vectors, masked=masked)
             self.shared[found.name] = template_of(found)
             return found
         return MicroKernel(

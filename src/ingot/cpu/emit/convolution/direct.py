@@ -11,8 +11,9 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_along
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
@@ -31,6 +32,7 @@ MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
+@cache
 def micro_kernel(
     element: DType,
     panel: tuple[int, int],
@@ -41,8 +43,8 @@ def micro_kernel(
 ) -> MicroKernel:
     """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
     vectors, lanes = panel
-    common = shared(cell_type(element), lanes, rows, vectors, masked=masked)
-    return replace(common, a_step=1, is_segmented=True, is_elementwise=is_depthwise)
+    common = shared_along(cell_type(element), lanes, rows, vectors, masked=masked)
+    return replace(common, is_segmented=True, is_elementwise=is_depthwise)
 
 
 def direct_template(element: DType, panel: tuple[int, int]) -> Template:

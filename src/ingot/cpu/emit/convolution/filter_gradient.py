@@ -11,15 +11,16 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.analysis.library import VECTORS
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_across
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.convolution.filter_gradient import MAX_LINES, PARAMETERS, FilterGradient
 from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
@@ -32,10 +33,11 @@ MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
+@cache
 def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
     """Return the micro-kernel of a block of channels."""
-    common = shared(cell_type(element), lanes, rows, VECTORS, masked=masked)
-    return replace(common, a_row=1, is_segmented=True)
+    common = shared_across(cell_type(element), lanes, rows, VECTORS, masked=masked)
+    return replace(common, is_segmented=True)
 
 
 def filter_gradient_template(element: DType, lanes: int) -> Template:

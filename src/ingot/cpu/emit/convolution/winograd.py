@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.analysis.library import VECTORS
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_along
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.winograd_transforms import (
     RESULTS,
@@ -30,19 +31,17 @@ from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_drive
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.register_block import VECTORS
 from ingot.kernel.convolution.winograd import PARAMETERS, PLANES, Winograd
 from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
-from ingot.support.records import replace
 
 
 def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
     """Return the micro-kernel of the planes' products."""
-    return replace(shared(cell_type(element), lanes, rows, VECTORS, masked=False), a_step=1)
+    return shared_along(cell_type(element), lanes, rows, VECTORS, masked=False)
 
 
 def winograd_template(element: DType, lanes: int) -> Template:

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which convolutions the driver of direct convolutions takes, and in which parts.
+
+The strategy (`kernel.convolution.direct`) asks `Sizes.refusal` for its kernel; passes that leave a
+convolution of a spread-out input to it ask `runs_whole`, which asks the same for each length of
+vectors, as they do not know the target.
+
+A convolution is one part; that of a spread-out input has a part for each phase
+(`convolution_phases`), with every d-th tap and every d-th result. Fewer than three spatial
+dimensions stand behind ones of size 1.
+
+Invariant: what `runs_whole` leaves to the driver, the driver takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ingot.analysis.convolution_phases import has_phases, phases_of
+from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
+from ingot.hlo.dtype import BF16, F16, F32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.window import WindowDimension
+from ingot.llvm.machine_model import L1_STRIDE
+from ingot.support.records import record, replace
+
+DIMENSIONS = 3
+MIN_LINE = 4
+"""Results along the last dimension from which on register blocks of one line are worth it."""
+
+MIN_SEGMENT, MAX_SEGMENT, MAX_SEGMENTS = 8, 256, 512
+MIN_FEATURES = 4
+MAX_WASTE = 1.4
+"""Columns of whole panels for each feature at most."""
+
+
+@record
+class ConvolutionSizes:
+    """The sizes of a convolution.
+
+    Attributes:
+        batch: images.
+        sizes: spatial sizes of an image.
+        results: spatial sizes of the result.
+        channels, features: features of image and result, of all groups.
+        groups: groups of features.
+        window: how the taps slide.
+    """
+
+    batch: int
+    sizes: tuple[int, ...]
+    results: tuple[int, ...]
+    channels: int
+    features: int
+    groups: int
+    window: tuple[WindowDimension, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """A convolution in three dimensions.
+
+    Attributes:
+        batch, sizes, results, window, channels, features, groups: see `ConvolutionSizes`.
+        group_channels, group_features: channels and features of a group.
+        is_depthwise: whether each feature is a sum over its own channel alone.
+        column_step: the image's step from feature to feature, 0 where it has none.
+    """
+
+    batch: int
+    sizes: tuple[int, ...]
+    results: tuple[int, ...]
+    window: tuple[WindowDimension, ...]
+    channels: int
+    features: int
+    group_channels: int
+    group_features: int
+    groups: int
+    is_depthwise: bool
+    column_step: int
+
+    @staticmethod
+    def of(given: ConvolutionSizes) -> Sizes:
+        """Return those of a convolution."""
+        ones = (1,) * (DIMENSIONS - len(given.window))
+        is_depthwise = given.groups == given.channels == given.features > 1
+        groups = 1 if is_depthwise else given.groups
+        return Sizes(
+            given.batch,
+            ones + given.sizes,
+            ones + given.results,
+            tuple(WindowDimension(1) for _ in ones) + given.window,
+            given.channels,
+            given.features,
+            given.channels // given.groups,
+            given.features // groups,
+            groups,
+            is_depthwise,
+            int(is_depthwise),
+        )
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether a window reaches out of the image."""
+        return any(
+            one.low > 0
+            or (result - 1) * one.stride + (one.size - 1) * one.window_dilation - one.low >= size
+            for size, result, one in zip(self.sizes, self.results, self.window, strict=True)
+        )
+
+    @property
+    def copied(self) -> int:
+        """Channels of a copied pixel."""
+        return self.channels if self.groups == 1 else self.group_channels
+
+    def has_gaps(self, cell: int) -> bool:
+        """Whether copied pixels need gaps, or all would share a set of the L1 cache."""
+        return self.window[-1].stride * self.copied * cell % L1_STRIDE == 0
+
+    def segment(self, cell: int) -> int:
+        """Return the longest run of k that lies in one piece everywhere and is not too long."""
+        length = self.run_length(cell)
+        return next(n for n in range(min(length, MAX_SEGMENT), 0, -1) if length % n == 0)
+
+    def run_length(self, cell: int) -> int:
+        """Return how many elements of k lie in one piece."""
+        if self.is_depthwise:
+            return 1
+        last = self.window[-1]
+        is_dense = last.window_dilation == 1 and not last.reversal
+        if self.group_channels == self.channels and is_dense and not self.has_gaps(cell):
+            return self.channels * last.size
+        return self.group_channels
+
+    def panel(self, lanes: int) -> tuple[int, int]:
+        """Return the vectors of a panel of features and their lanes: fewer where these are few."""
+        if self.groups > 1 or self.is_depthwise or not MIN_FEATURES <= self.features <= lanes:
+            return VECTORS, lanes
+        while lanes // 2 >= self.features:
+            lanes //= 2
+        return 1, lanes
+
+    def fills(self, columns: int) -> bool:
+        """Whether the features fill panels of so many columns well enough."""
+        if self.is_depthwise:
+            return 2 * self.features >= columns
+        if self.groups == 1 and columns // 2 < self.features <= columns:
+            return True
+        whole = -(-self.group_features // columns) * columns
+        return whole <= MAX_WASTE * self.group_features
+
+    def refusal(self, columns: int, cell: int) -> str:
+        """Return why the driver would be slow; empty if it would not.
+
+        Args:
+            columns: columns of a panel.
+            cell: bytes of an element.
+        """
+        if not self.fills(columns):
+            return f"{self.group_features} features fill panels of {columns} columns badly"
+        parts = tuple(parts_of(self))
+        if not parts or not all(part.is_suited(cell) for part in parts):
+            return "its lines are short, or its channels make too many segments"
+        return ""
+
+    def reach(self, dimension: int, results: int) -> int:
+        """Return the positions that so many neighbouring results take."""
+        one = self.window[dimension]
+        return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a convolution.
+
+    Attributes:
+        sizes: the dense convolution that it is.
+        taps, tap_steps: first row of its taps in the kernel, rows from tap to tap.
+        first: place of its first result in the whole result.
+        image_step, steps: places from image to image, and along each dimension.
+        is_all: whether it is the whole convolution.
+        is_empty: whether no tap meets the image: all sums are zero.
+    """
+
+    sizes: Sizes
+    taps: int
+    tap_steps: tuple[int, ...]
+    first: int
+    image_step: int
+    steps: tuple[int, ...]
+    is_all: bool
+    is_empty: bool
+
+    @property
+    def depth(self) -> int:
+        """Products of a sum."""
+        taps = math.prod(one.size for one in self.sizes.window)
+        return 0 if self.is_empty else taps * self.sizes.group_channels
+
+    def is_suited(self, cell: int) -> bool:
+        """Whether its lines are long enough, and its segments not too short and too many."""
+        sizes = self.sizes
+        segment = sizes.segment(cell)
+        is_short = segment < min(sizes.run_length(cell), MIN_SEGMENT)
+        return (
+            not is_short and self.depth // segment <= MAX_SEGMENTS and sizes.results[-1] >= MIN_LINE
+        )
+
+    @property
+    def outer(self) -> int:
+        """Units, if each had all lines and features of a group."""
+        return self.sizes.batch * self.sizes.results[0] * self.sizes.groups
+
+
+def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
+    """Return the steps along dimensions that lie behind one another, `inner` apart."""
+    return tuple(inner * math.prod(sizes[number + 1 :]) for number in range(len(sizes)))
+
+
+def parts_of(sizes: Sizes) -> Iterator[Part]:
+    """Yield the parts of a convolution; none if its input is spread out and has no phases."""
+    taps = _rows(tuple(one.size for one in sizes.window), sizes.group_channels)
+    steps, image = _rows(sizes.results, 1), math.prod(sizes.results)
+    if all(one.base_dilation == 1 for one in sizes.window):
+        yield Part(sizes, 0, taps, 0, image, steps, is_all=True, is_empty=False)
+        return
+    if not has_phases(sizes.window):
+        return
+    dilations = [one.base_dilation for one in sizes.window]
+    phases = [phases_of(one, size, 0) for one, size in zip(sizes.window, sizes.sizes, strict=True)]
+    for numbers in product(*map(range, dilations)):
+        chosen = [phases[at][number] for at, number in enumerate(numbers)]
+        is_empty = any(phase.window.size == 0 for phase in chosen)
+        results = tuple(
+            -(-(size - number) // step)
+            for size, number, step in zip(sizes.results, numbers, dilations, strict=True)
+        )
+        window = tuple(WindowDimension(1) if is_empty else phase.window for phase in chosen)
+        if 0 in results:
+            continue
+        yield Part(
+            replace(sizes, results=results, window=window),
+            sum(phase.taps[0] * step for phase, step in zip(chosen, taps, strict=True)),
+            tuple(phase.taps[2] * step for phase, step in zip(chosen, taps, strict=True)),
+            sum(number * step for number, step in zip(numbers, steps, strict=True)),
+            image,
+            tuple(by * step for by, step in zip(dilations, steps, strict=True)),
+            is_all=False,
+            is_empty=is_empty,
+        )
+
+
+def runs_whole(convolution: Instruction) -> bool:
+    """Whether the driver runs a convolution with phases as it is.
+
+    It reads operands from memory, so what converts them is a kernel before it.
+    """
+    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    return len(kinds) == 1 and kinds <= {*ELEMENTS} and _is_taken(convolution)
+
+
+def runs_whole_in_f32(convolution: Instruction) -> bool:
+    """Whether it runs one of narrow floats as it is, once that is one of f32."""
+    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    return kinds <= {F32, BF16, F16} and kinds != {F32} and _is_taken(convolution)
+
+
+def _is_taken(convolution: Instruction) -> bool:
+    if not has_phases(convolution.as_(ConvolutionAttributes).window):
+        return False
+    given = _sizes_of(convolution)
+    if given is None or len(given.window) > DIMENSIONS:
+        return False
+    sizes = Sizes.of(given)
+    if sizes.is_depthwise:
+        # The driver takes it only without an epilogue, which is not known yet.
+        return False
+    cell = max(F32.bits, convolution.shape.dtype.bits) // 8
+    panels = (sizes.panel(bits // 8 // cell) for bits in driver_vector_bits())
+    return not any(sizes.refusal(vectors * lanes, cell) for vectors, lanes in panels)
+
+
+def _sizes_of(convolution: Instruction) -> ConvolutionSizes | None:
+    """Return the sizes of a convolution; None if some are no numbers, or one is 0."""
+    given = convolution.as_(ConvolutionAttributes)
+    lhs, rhs = convolution.operands
+    dims = (*lhs.shape.dims, *rhs.shape.dims, *convolution.shape.dims)
+    known = [size for size in dims if isinstance(size, int) and size > 0]
+    if len(known) < len(dims) or given.batch_group_count > 1:
+        return None
+    labels = given.labels
+    image = dict(zip(labels.lhs, known, strict=False))
+    result = dict(zip(labels.output, known[-len(labels.output) :], strict=True))
+    places = [str(number) for number in range(len(given.window))]
+    return ConvolutionSizes(
+        image["b"],
+        tuple(image[place] for place in places),
+        tuple(result[place] for place in places),
+        image["f"],
+        result["f"],
+        given.feature_group_count,
+        given.window,
+    )
