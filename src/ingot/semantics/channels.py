@@ -17,7 +17,8 @@ from ingot.support.diagnostics import UnsupportedError
 
 _PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
 _PAIR = re.compile(r"\{(\d+),(\d+)\}")
-_ENDS = frozenset({"send", "recv"})
+DONE_OF = {"send": "send-done", "recv": "recv-done"}
+"""The ops at the ends of a channel, and those that wait for them."""
 
 
 def channel_pairs(op: Instruction, devices: int) -> tuple[tuple[int, int], ...]:
@@ -47,7 +48,7 @@ def require_done_inside(start: Instruction, called: Computation) -> None:
         UnsupportedError: INGOT0300, so it is.
     """
     for op in called.instructions:
-        if op.opcode in _ENDS and not any(user.opcode == f"{op.opcode}-done" for user in op.users):
+        if op.opcode in DONE_OF and not any(user.opcode == DONE_OF[op.opcode] for user in op.users):
             raise _refused(start, f"{op.opcode} without {op.opcode}-done in what runs beside")
 
 

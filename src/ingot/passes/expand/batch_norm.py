@@ -9,6 +9,7 @@ Source: xla/service/batchnorm_expander.cc; the formulas of the StableHLO specifi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,25 +21,6 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.expander import Expander
-
-
-@dataclass(frozen=True, slots=True)
-class BatchNormExpander(Expander):
-    """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
-
-    name: ClassVar[str] = "batchnorm_expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(
-        {"batch-norm-training", "batch-norm-inference", "batch-norm-grad"}
-    )
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the arithmetic."""
-        parts = _Parts(op, build, module)
-        if op.opcode == "batch-norm-inference":
-            return parts.narrow(parts.normalized(*parts.operands), op.shape)
-        found = parts.training() if op.opcode == "batch-norm-training" else parts.gradients()
-        shapes = op.shape.elements
-        return build.tuple(*(parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)))
 
 
 class _Parts:
@@ -93,6 +75,9 @@ class _Parts:
         unit = build.multiply(centered, self.spread(self.inverse_deviation(variance)))
         return build.add(build.multiply(unit, self.spread(scale)), self.spread(offset))
 
+    def inference(self) -> tuple[Instruction, ...]:
+        return (self.normalized(*self.operands),)
+
     def training(self) -> tuple[Instruction, ...]:
         build = self.build
         value, scale, offset = self.operands
@@ -116,3 +101,26 @@ class _Parts:
         factor = build.multiply(scale, inverse)
         for_operand = build.multiply(inner, self.spread(factor))
         return for_operand, build.multiply(product, inverse), total
+
+
+_RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
+    "batch-norm-training": _Parts.training,
+    "batch-norm-inference": _Parts.inference,
+    "batch-norm-grad": _Parts.gradients,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormExpander(Expander):
+    """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
+
+    name: ClassVar[str] = "batchnorm_expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset(_RESULTS)
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the arithmetic."""
+        parts = _Parts(op, build, module)
+        found = _RESULTS[op.opcode](parts)
+        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+        results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
+        return build.tuple(*results) if op.shape.is_tuple else results[0]

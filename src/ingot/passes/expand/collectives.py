@@ -22,15 +22,13 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, pairs_of
 from ingot.support.diagnostics import UnsupportedError
-
-_DEVICE_IDS = ("replica-id", "partition-id")
 
 SMALLEST_PART = 4096
 """Elements of a part from which an all-reduce exchanges parts."""
@@ -74,9 +72,8 @@ def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchang
     build, grid = exchange.build, exchange.grid
     sizes = {device: len(group) for group in exchange.groups for device in group}
     table = build.constant([sizes[device] for device in range(grid.devices)], S32)
-    replica, partition = (
-        build.convert_to(device_id(name, grid, build), S32) for name in _DEVICE_IDS
-    )
+    replica = build.convert_to(device_id("replica-id", grid, build), S32)
+    partition = build.convert_to(device_id("partition-id", grid, build), S32)
     device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
     own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
     parts = exchange.stacked(value)
@@ -187,7 +184,7 @@ class CollectiveExpander(Expander):
     """Rewrites every collective op, `partition-id` and `replica-id`."""
 
     name: ClassVar[str] = "collective-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({*_RULES, *_DEVICE_IDS})
+    concerns: ClassVar[frozenset[str] | None] = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the calls and arithmetic."""

@@ -19,11 +19,11 @@ from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.semantics.channels import channel_pairs, require_done
+from ingot.semantics.channels import DONE_OF, channel_pairs, require_done
 from ingot.semantics.device_groups import FLATTENED, grid_of
 from ingot.support.diagnostics import UnsupportedError
 
-_OPCODES = frozenset({"send", "recv", "send-done", "recv-done"})
+_OPCODES = frozenset({*DONE_OF, *DONE_OF.values()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,17 @@ def or_not_self(root: Instruction, build: RuleBuilder) -> Instruction:
     return _ones(root, build)
 
 
-@rule(one_of(("and", "or"), m.not_(x, once=True), m.not_(y, once=True)))
+_DUAL = {"and": "or", "or": "and"}
+
+
+@rule(one_of(tuple(_DUAL), m.not_(x, once=True), m.not_(y, once=True)))
 def de_morgan(root: Instruction, x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
     """not x & not y => not (x | y), and with & and | exchanged"""
-    return build.not_(build.or_(x, y) if root.opcode == "and" else build.and_(x, y))
+    return build.not_(build.emit(_DUAL[root.opcode], x, y))
 
 
-_SHIFTS = ("shift-left", "shift-right-logical", "shift-right-arithmetic")
+_ZERO_FILLED = ("shift-left", "shift-right-logical")
+_SHIFTS = (*_ZERO_FILLED, "shift-right-arithmetic")
 
 
 @rule(one_of(_SHIFTS, x, const(0)))
@@ -116,7 +120,7 @@ def _is_out_of_range(amount: Any) -> bool:
 
 
 @rule(
-    one_of(("shift-left", "shift-right-logical"), x, const(where=_is_out_of_range)),
+    one_of(_ZERO_FILLED, x, const(where=_is_out_of_range)),
     example="""
         x = s32[4] parameter(0)
         c = s32[] constant(32)
