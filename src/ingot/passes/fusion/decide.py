@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions: which instructions share a kernel, and the reason for each edge.
 
-Instructions are visited consumers first. A producer is pulled into the kernels of all its consumers
+Instructions are visited consumers first. A producer is fused into the kernels of all its consumers
 when that is legal (`legality`) and recomputing is cheaper than a trip through memory; otherwise it
 is a result, of a consumer's kernel if it is computed there anyway (multi-output fusion), else of
 its own.
@@ -84,15 +84,15 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
     consumers, outside = _consumers(reached, producer)
     if producer.opcode == "constant":
         if consumers:
-            _pull(grouping, producer, list(consumers))
+            _fuse(grouping, producer, list(consumers))
         return
     _note_frames(reached, consumers, producer)
     reasons = {group: why_not(grouping, producer, group) for group in consumers}
     legal = [group for group, reason in reasons.items() if not reason]
-    if _may_pull_everywhere(producer, consumers, legal, outside):
-        _pull(grouping, producer, legal)
+    if _may_fuse_everywhere(producer, consumers, legal, outside):
+        _fuse(grouping, producer, legal)
         for group in legal:
-            _record(grouping, producer, group, True, _pull_reason(legal))
+            _record(grouping, producer, group, True, _fuse_reason(legal))
     elif producer.opcode in RESHAPES and outside and not legal:
         _forget(consumers, producer)
     else:
@@ -123,7 +123,7 @@ def _chain_through(reached: Reached, producer: Instruction) -> Group | None:
 def _continue(grouping: Grouping, producer: Instruction, group: Group) -> None:
     """Compute `producer` in a kernel where the kernel's points are."""
     frame = group.frames.frames[producer] = group.frames.frames[group.main]
-    grouping.pulled_by[producer] = [group]
+    grouping.fused_into[producer] = [group]
     group.places[producer] = frozenset((frame,))
     group.members[producer] = None
     _record(grouping, producer, group, True, ONLY_CONSUMER)
@@ -157,7 +157,7 @@ def _forget(groups: dict[Group, None], producer: Instruction) -> None:
             group.frames.frames.pop(producer, None)
 
 
-def _may_pull_everywhere(
+def _may_fuse_everywhere(
     producer: Instruction, consumers: dict[Group, None], legal: list[Group], outside: bool
 ) -> bool:
     if outside or not consumers or len(legal) < len(consumers):
@@ -171,14 +171,14 @@ def _may_pull_everywhere(
     return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
 
 
-def _pull_reason(groups: list[Group]) -> str:
+def _fuse_reason(groups: list[Group]) -> str:
     if len(groups) == 1:
         return ONLY_CONSUMER
     return f"cheap: recomputed in {len(groups)} kernels instead of a trip through memory"
 
 
-def _pull(grouping: Grouping, producer: Instruction, groups: list[Group]) -> None:
-    grouping.pulled_by.setdefault(producer, []).extend(groups)
+def _fuse(grouping: Grouping, producer: Instruction, groups: list[Group]) -> None:
+    grouping.fused_into.setdefault(producer, []).extend(groups)
     for group in groups:
         group.places[producer] = places_in(group, producer)
         group.members[producer] = None

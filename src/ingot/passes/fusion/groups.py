@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups: kernels in the making, grown from their results towards their inputs.
 
-A group has roots (results that reach memory) and pulls other instructions in; an instruction may be
-pulled by several groups (it is then computed in each) and may be a root of one. Everything that is
-neither a root nor pulled stands for itself: parameters, calls, tuples, free reshapes.
+A group has roots (results that reach memory) and instructions that are fused into it. An
+instruction may be fused into several groups (it is then computed in each) and may be a root of one.
+Everything that is neither a root nor fused stands for itself: parameters, calls, tuples, free
+reshapes.
 
 Invariant: the graph of groups has no cycle; every reduction in a group varies along the same grid.
 """
@@ -36,13 +37,13 @@ class Group:
         roots: results, the main one (which defines the axes) first.
         kind: what it becomes.
         frames: where each member varies.
-        members: roots and pulled instructions.
-        places: where each pulled member is computed, relative to a point (`recompute.places_in`).
-        moves: how much moving lies between a pulled member and a point, of as many as somebody
+        members: roots and instructions fused into them.
+        places: where each fused member is computed, relative to a point (`recompute.places_in`).
+        moves: how much moving lies between a fused member and a point, of as many as somebody
             asked for (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
-        ways_in: pulled members through which the contraction reads its operands.
+        ways_in: fused members through which the contraction reads its operands.
     """
 
     roots: list[Instruction]
@@ -110,12 +111,12 @@ class Grouping:
 
     Attributes:
         group_of: the group whose root an instruction is.
-        pulled_by: the groups that compute an instruction on the way.
+        fused_into: the groups that compute an instruction on the way.
         decisions: every edge that was considered.
     """
 
     group_of: dict[Instruction, Group] = field(default_factory=fresh(dict[Instruction, Group]))
-    pulled_by: dict[Instruction, list[Group]] = field(
+    fused_into: dict[Instruction, list[Group]] = field(
         default_factory=fresh(dict[Instruction, list[Group]])
     )
     decisions: list[Decision] = field(default_factory=fresh(list[Decision]))
@@ -123,8 +124,8 @@ class Grouping:
     def groups_with(self, instruction: Instruction) -> list[Group]:
         """Return the groups that compute `instruction`."""
         own = self.group_of.get(instruction)
-        pulled = self.pulled_by.get(instruction, [])
-        return [own, *(g for g in pulled if g is not own)] if own is not None else pulled
+        fused = self.fused_into.get(instruction, [])
+        return [own, *(g for g in fused if g is not own)] if own is not None else fused
 
     def would_cycle(self, root: Instruction, group: Group) -> bool:
         """Whether `group` would feed itself if it also gave out `root`."""

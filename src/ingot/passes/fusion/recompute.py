@@ -3,7 +3,7 @@
 
 A producer with several consumers may be computed in each of them, so that it never reaches memory.
 That pays while little stands behind it; random bits, say, are a hundred operations an element and
-one byte as a mask. The count walks up through what fusion would pull, and stops counting early.
+one byte as a mask. The count walks up through what would be fused, and stops counting early.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _operations(item: Instruction) -> int:
 
 
 def _is_computed(operand: Instruction, producer: Instruction) -> bool:
-    """Whether a kernel that pulls `producer` would compute `operand` for each element too.
+    """Whether a kernel that `producer` is fused into would compute `operand` for each element too.
 
     What is smaller is computed once and spread; what others need from memory is read from there.
     """
@@ -117,7 +117,7 @@ def moves_to(group: Group, producer: Instruction) -> int:
 
     A reshape counts as many: its index holds that of its result once for each dimension.
     """
-    # In the order in which they were pulled: users first.
+    # In the order in which they were fused: users first.
     for member in islice(group.places, len(group.moves), None):
         group.moves[member] = _farthest(group, member)
     return _farthest(group, producer)
