@@ -256,9 +256,9 @@ class AccessEmitter(IndexEmitter):
             f.scatter(value, pointers, combined)
             return
         if runs(offsets[::-1], 1) is not None:
-            # Backwards: turned around, as they lie in memory.
+            # Backwards: in the order in which they lie in memory.
             offsets = offsets[::-1]
-            value, combined = self._turned(value), combined and self._turned(combined)
+            value, combined = self._reversed(value), combined and self._reversed(combined)
         count = runs(offsets, MOST_RUNS)
         pointer = self._pointer(base, where, values, memory, combined)
         if count is None:
@@ -273,7 +273,7 @@ class AccessEmitter(IndexEmitter):
                 held = f.slice_lanes(combined, start, length)
                 f.masked_store(part, at, held, align=memory.alignment)
 
-    def _turned(self, value: Value) -> Value:
+    def _reversed(self, value: Value) -> Value:
         """Return lanes in the opposite order."""
         return self.f.shuffle(value, value, range(value.type.lanes - 1, -1, -1))
 

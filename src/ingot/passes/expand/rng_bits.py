@@ -211,8 +211,8 @@ def _threefry_block(
     for group in range(5):
         for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = add(x, y)
-            turned = on.build.or_(on.shifted_left(y, rotation), on.shifted_right(y, 32 - rotation))
-            y = xor(turned, x)
+            rotated = on.build.or_(on.shifted_left(y, rotation), on.shifted_right(y, 32 - rotation))
+            y = xor(rotated, x)
         x = add(x, on.spread(keys[(group + 1) % 3]))
         y = add(y, on.spread(scalar.plus(keys[(group + 2) % 3], group + 1)))
     return x, y

@@ -5,7 +5,7 @@ In Ingot a value is dense row-major whatever its layout says. A custom call with
 gives other orders: this pass transposes its operands before and its results after, gives the call
 the permuted shapes, and notes in it how the dimensions that its target knows lie in them
 (`semantics.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
-Calls that can do with the transposed problem are given that (`turned_problems`).
+Calls that can do with the transposed problem are given that (`transposed_problems`).
 
 Invariant: afterwards the buffers of every custom call are dense row-major arrays of its shapes.
 """
@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.layout.turned_problems import turned_config
+from ingot.passes.layout.transposed_problems import transposed_config
 from ingot.semantics.call_layouts import (
     Order,
     layout_orders,
@@ -48,7 +48,7 @@ class CustomCallLayouts(Pass):
         for computation in module.post_order():
             for item in computation.instructions:
                 if is_foreign_call(item) and _moves(item):
-                    config = turned_config(item)
+                    config = transposed_config(item)
                     if config is None:
                         _make_explicit(item)
                     else:

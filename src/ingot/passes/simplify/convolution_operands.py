@@ -81,7 +81,7 @@ def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     )
     attributes = replace(
         given,
-        window=tuple(map(_turned, given.window, _extents(convolution))),
+        window=tuple(map(_exchanged, given.window, _extents(convolution))),
         dim_labels=str(exchanged),
         operand_precision=given.operand_precision[::-1],
     )
@@ -95,7 +95,7 @@ def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     )
 
 
-def _turned(one: WindowDimension, extent: int) -> WindowDimension:
+def _exchanged(one: WindowDimension, extent: int) -> WindowDimension:
     """Return a dimension of the window that slides the input over the kernel, read backwards."""
     more = (extent - 1) * one.base_dilation - (one.size - 1) * one.window_dilation
     return replace(

@@ -107,9 +107,9 @@ def butterfly(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
 def _four(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
     a, b, c, d = values
     even, odd = [m.add(a, c), m.sub(a, c)], [m.add(b, d), m.sub(b, d)]
-    turned = m.times_i(odd[1], negative=True)
-    first = m.add(even[0], odd[0]), m.add(even[1], turned)
-    return [*first, m.sub(even[0], odd[0]), m.sub(even[1], turned)]
+    rotated = m.times_i(odd[1], negative=True)
+    first = m.add(even[0], odd[0]), m.add(even[1], rotated)
+    return [*first, m.sub(even[0], odd[0]), m.sub(even[1], rotated)]
 
 
 def _eight(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
@@ -123,12 +123,12 @@ def _eight(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
         total, difference = f.add(a.re, a.im), f.sub(a.re, a.im)
         return Complex(f.mul(total, root), f.mul(f.neg(difference), root))
 
-    turned = m.times_i(odd[3], negative=True)
+    rotated = m.times_i(odd[3], negative=True)
     odd = [
         odd[0],
         eighth(odd[1]),
         m.times_i(odd[2], negative=True),
-        eighth(turned),
+        eighth(rotated),
     ]
     pairs = list(zip(even, odd, strict=True))
     return [*(m.add(a, b) for a, b in pairs), *(m.sub(a, b) for a, b in pairs)]
@@ -152,8 +152,8 @@ def _odd(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
             a, b = sums[k - 1], differences[k - 1]
             even = Complex(m.madd(a.re, cosine, even.re), m.madd(a.im, cosine, even.im))
             odd = Complex(m.madd(b.re, sine, odd.re), m.madd(b.im, sine, odd.im))
-        turned = m.times_i(odd, negative=True)
-        results[j], results[count - j] = m.add(even, turned), m.sub(even, turned)
+        rotated = m.times_i(odd, negative=True)
+        results[j], results[count - j] = m.add(even, rotated), m.sub(even, rotated)
     return results
 
 

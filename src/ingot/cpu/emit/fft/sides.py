@@ -131,8 +131,8 @@ class Grid:
         one = f.const(number.type, 1)
         above = f.lshr(number, self.shift)
         below = f.and_(number, f.sub(f.shl(one, self.shift), one))
-        turned = m.mul(m.mul(value, self.high.load(above)), self.low.load(below))
-        self.columns.store(index, turned)
+        rotated = m.mul(m.mul(value, self.high.load(above)), self.low.load(below))
+        self.columns.store(index, rotated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ class _Step:
         def group(p: Value, _: list[Value]) -> None:
             results = self._butterfly(load, p, count)
             start = f.imul(p, radix)
-            for j, result in enumerate(self._turned(results, self._twiddles(p))):
+            for j, result in enumerate(self._twiddled(results, self._twiddles(p))):
                 store(f.iadd(start, j), result)
 
         f.loop(0, count, 1, [], group, at_least_once=True)
@@ -191,7 +191,7 @@ class _Step:
             def one(q: Value, _: list[Value]) -> None:
                 results = self._butterfly(load, f.iadd(inside, q), step)
                 start = f.iadd(f.imul(inside, radix), q)
-                for j, result in enumerate(self._turned(results, twiddles)):
+                for j, result in enumerate(self._twiddled(results, twiddles)):
                     store(f.iadd(start, f.imul(stride, j)), result)
 
             f.loop(0, stride, 1, [], one, at_least_once=True)
@@ -220,7 +220,7 @@ class _Step:
         table = self.given["table"]
         return [self.m.constant(table, f.iadd(first, number)) for number in range(radix - 1)]
 
-    def _turned(self, results: list[Complex], twiddles: list[Complex]) -> list[Complex]:
+    def _twiddled(self, results: list[Complex], twiddles: list[Complex]) -> list[Complex]:
         return [results[0], *map(self.m.mul, results[1:], twiddles)]
 
     def _butterfly(self, load: Loader, start: IndexValue, step: IndexValue) -> list[Complex]:

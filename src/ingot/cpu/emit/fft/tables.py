@@ -94,20 +94,20 @@ def grid(rows: int, step: int, length: int, columns: int, lanes: int) -> Numbers
 
 def fold_twiddles(half: int, inverse: int) -> Numbers:
     """Return exp(-2 pi i k / (2 half)) for k <= half; conjugated for an inverse."""
-    return _turned(roots(2 * half, np.arange(half + 1)), inverse)
+    return _conjugated(roots(2 * half, np.arange(half + 1)), inverse)
 
 
 def fold_low(half: int, inverse: int, lanes: int) -> Numbers:
     """Return the first `FINE` of `fold_twiddles`, and what a vector reads behind them."""
-    return _turned(roots(2 * half, np.arange(FINE + lanes)), inverse)
+    return _conjugated(roots(2 * half, np.arange(FINE + lanes)), inverse)
 
 
 def fold_high(half: int, inverse: int) -> Numbers:
     """Return every `FINE`-th of `fold_twiddles`."""
-    return _turned(roots(2 * half, np.arange(0, half + 1, FINE)), inverse)
+    return _conjugated(roots(2 * half, np.arange(0, half + 1, FINE)), inverse)
 
 
-def _turned(numbers: Numbers, inverse: int) -> Numbers:
+def _conjugated(numbers: Numbers, inverse: int) -> Numbers:
     return numbers.conj() if inverse else numbers
 
 

@@ -170,11 +170,11 @@ class Complex:
         return divide(self, other)
 
     def times_i(self) -> Complex:
-        """Return the value turned by a right angle."""
+        """Return the value rotated by a right angle."""
         return Complex(-self.im, self.re)
 
     def times_minus_i(self) -> Complex:
-        """Return the value turned back by a right angle."""
+        """Return the value rotated back by a right angle."""
         return Complex(self.im, -self.re)
 
     def plus(self, number: float) -> Complex:

@@ -275,5 +275,5 @@ def reverse_of_broadcast(
     """reverse(broadcast(x)) => broadcast(reverse(x))"""
     places = dimensions_of(inner)
     real = tuple(n for n, place in enumerate(places) if place in dimensions_of(root))
-    turned = build.reverse(x, dimensions=real) if real else x
-    return build.broadcast(turned, shape=root.shape, dimensions=places)
+    flipped = build.reverse(x, dimensions=real) if real else x
+    return build.broadcast(flipped, shape=root.shape, dimensions=places)

@@ -5,7 +5,7 @@ Part of `custom-call-layouts`. LAPACK's matrices are column-major, so what lies 
 the transpose. A triangular system `op(A) X = B` is `X^T op(A)^T = B^T`: the other side and the
 other triangle, and no element moves.
 
-Cholesky factors could be turned as well, but OpenBLAS takes a sixth to a third longer for upper
+Cholesky factors could be transposed as well, but OpenBLAS takes a sixth to a third longer for upper
 triangles than for lower ones, which is more than the transposes take.
 
 Invariant: the same elements are read, and each result lies where the call's user takes it from.
@@ -35,7 +35,7 @@ DEPTH = 4
 """Elementwise ops at most through which a value is traced to a transpose."""
 
 
-def turned_config(call: Instruction) -> str | None:
+def transposed_config(call: Instruction) -> str | None:
     """Return the configuration of the call's transposed problem if that moves less, else None."""
     is_known = _TARGET.fullmatch(call.attributes.custom_call_target) is not None
     if not is_known or not _is_by_columns(call) or not _moves_less(call):
