@@ -52,9 +52,10 @@ Measured on {dates} by `make conformance-torch-tests TORCH_TESTS=path`
 `test/inductor` and `test/functorch`, in which Ingot takes the place of inductor, `eager` and
 `aot_eager`. What failed ran again with `aot_eager` in all of these places. A test that fails there
 too asks for inductor's text, for the nodes of another backend, for a GPU, or for another version of
-PyTorch, and says nothing of Ingot. `at` is the commit of a file's last run:
-what was mended after it stands here until it runs again. The files of 2026-11-26 are copies that other public repositories hold, of several
-versions of PyTorch; those named `_xpu` and `test_torchinductor` are the newer ones.
+PyTorch, and says nothing of Ingot. `at` is the commit of a file's last run: what was mended after
+it stands here until it runs again. The files of 2026-11-26 are copies that other public
+repositories hold, of several versions of PyTorch; those named `_xpu` and `test_torchinductor` are
+the newer ones.
 """
 
 
