@@ -20,7 +20,7 @@ from tests.support.random_modules import Maker
 
 import ingot
 from ingot.client.executable import Executable
-from ingot.cpu.sizes import result_sizes
+from ingot.cpu.sizes import computed_sizes
 from ingot.hlo.dim import Dim, divisors, evaluate
 from ingot.hlo.dtype import F32
 from ingot.hlo.module import Module
@@ -63,7 +63,8 @@ def check_sizes(program: Executable, values: Sequence[int]) -> str:
         number = FIRST_CONSTRAINT - status
         assert number < len(info.constraints) + len(info.limits), status
         return "constraint" if number < len(info.constraints) else "limit"
-    wanted = [program.artifact.arena_bytes, *map(Dim.symbol, NAMES), *result_sizes(program.module)]
+    arena, *results = computed_sizes(program.module, program.assignment)
+    wanted = [arena, *map(Dim.symbol, NAMES), *results]
     assert all(evaluate(d, known) >= 1 for size in wanted for d in divisors(size))
     assert sorted(found) == sorted(evaluate(size, known) for size in wanted), known
     return "sizes"

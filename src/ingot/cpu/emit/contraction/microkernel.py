@@ -13,7 +13,7 @@ the block's shape, so that results do not depend on tiling.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 
 from ingot.cpu.emit.contraction.pairs import add_pairs
 from ingot.emit.values.indices import IndexValue
@@ -25,6 +25,9 @@ from ingot.llvm.values import Value
 from ingot.support.records import record, replace
 
 STRIDES = ("a_row", "a_step", "b_step", "c_row")
+
+MOST_SHARED = 256
+"""Micro-kernels of the library that a process remembers."""
 
 
 @record
@@ -156,7 +159,7 @@ class MicroKernel:
         return f.reference
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def shared(
     element: Type,
     lanes: int,
@@ -188,7 +191,7 @@ def shared(
     )
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def shared_along(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:
@@ -196,7 +199,7 @@ def shared_along(
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_step=1)
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def shared_across(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:

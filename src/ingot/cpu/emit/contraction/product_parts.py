@@ -8,10 +8,10 @@ form of its products and the shape of its register block alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.llvm.values import Value
@@ -21,7 +21,7 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 """Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
     if form.rhs == "dots":

@@ -11,9 +11,9 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_along
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared_along
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
@@ -32,7 +32,7 @@ MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def micro_kernel(
     element: DType,
     panel: tuple[int, int],

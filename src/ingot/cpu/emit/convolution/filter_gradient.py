@@ -11,10 +11,10 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ingot.analysis.library import VECTORS
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_across
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared_across
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
@@ -33,7 +33,7 @@ MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
-@cache
+@lru_cache(maxsize=MOST_SHARED)
 def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
     """Return the micro-kernel of a block of channels."""
     common = shared_across(cell_type(element), lanes, rows, VECTORS, masked=masked)
