@@ -24,15 +24,13 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.records import ChunkFunction, Pool
-from ingot.runtime.sync import futex_wait, futex_wake, pause, try_lock, unlock, wait_step
+from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, pause, try_lock, unlock, wait_step
 from ingot.runtime.threads import start_detached
 
 MAX_TICKETS = 65535
 """Tickets of one epoch: the state word has 16 bits. More chunks share tickets."""
 TICKET_BITS = 0xFFFFFFFF
 """The bits of the state word that are not its epoch; an epoch without any has no work."""
-
-_WAKE_ALL = 0x7FFFFFFF
 
 
 def emit_pool(module: ModuleBuilder) -> FunctionRef:
@@ -136,7 +134,7 @@ def wake(pool: Pool, tickets: i64, has_surplus: bool) -> None:
     """Wake as many workers as can help; all of them if some would not take part."""
     if pool.sleepers.load("seq_cst") != 0:
         helpers = i32(tickets - 1)
-        futex_wake(Atomic[i32].at(pool.state + 4), i32(_WAKE_ALL) if has_surplus else helpers)
+        futex_wake(Atomic[i32].at(pool.state + 4), i32(EVERYBODY) if has_surplus else helpers)
 
 
 @exported("ingot_parallel")

@@ -27,6 +27,9 @@ _FUTEX_NUMBERS = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "riscv64": 98}
 _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
 
+EVERYBODY = 0x7FFFFFFF
+"""As many threads to wake as there may be."""
+
 YIELD_EVERY = 1024
 """Pauses of a waiting loop after which the thread lets others run."""
 

@@ -12,7 +12,8 @@ import pytest
 from tests.native.support import C_TYPES
 
 from ingot.client.pjrt import hot_buffers, hot_events
-from ingot.client.pjrt.emit import RESOURCE_EXHAUSTED, arguments
+from ingot.client.pjrt.c_api import RESOURCE_EXHAUSTED
+from ingot.client.pjrt.emit import arguments
 from ingot.client.pjrt.records import GONE, Buffer, Device, Error, Event, Storage
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object

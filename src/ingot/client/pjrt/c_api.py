@@ -25,6 +25,15 @@ API_MINOR = 93
 93 for layouts of parameters: before, it had every optimized program written and read for them."""
 
 
+CANCELLED = 1
+INVALID_ARGUMENT = 3
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+UNIMPLEMENTED = 12
+INTERNAL = 13
+"""The codes of errors that we give (PJRT_Error_Code, which are absl's)."""
+
+
 def _words(text: str) -> list[str]:
     return text.split()
 

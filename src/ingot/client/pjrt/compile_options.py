@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.debug_options import DEBUG_OPTIONS
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.errors import PjrtError
 from ingot.formats.hlo_proto.wire import Message, decode, encode
 from ingot.support.text import did_you_mean
 

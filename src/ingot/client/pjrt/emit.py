@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.c_api import RESOURCE_EXHAUSTED, record
 from ingot.client.pjrt.records import Buffer, Counted, Device, Error, Event, Executable, Memory
 from ingot.client.pjrt.records import Layout as LayoutRecord
 from ingot.native.functions import exported, external, inlined
@@ -23,9 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOREVER = 1 << 62
 """References of what is never freed."""
-
-INVALID_ARGUMENT = 3
-RESOURCE_EXHAUSTED = 8
 
 HANDLES = {
     **{

@@ -10,7 +10,13 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.c_api import (
+    INTERNAL,
+    INVALID_ARGUMENT,
+    RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
+    record,
+)
 from ingot.client.pjrt.trampolines import Target
 from ingot.runtime.foreign.ffi.api import ERROR_CODES
 from ingot.support.diagnostics import (
@@ -22,12 +28,6 @@ from ingot.support.diagnostics import (
     UnsupportedError,
     VerifyError,
 )
-
-INVALID_ARGUMENT = 3
-RESOURCE_EXHAUSTED = 8
-FAILED_PRECONDITION = 9
-UNIMPLEMENTED = 12
-INTERNAL = 13
 
 _CODES: tuple[tuple[type[IngotError], int], ...] = (
     (UnsupportedError, UNIMPLEMENTED),

@@ -16,9 +16,9 @@ from functools import cache, cached_property
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
-from ingot.client.pjrt.c_api import TYPE_CODES
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.objects import MEMORY_KINDS, Client, Device

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ingot.client.pjrt.errors import UNIMPLEMENTED, PjrtError
+from ingot.client.pjrt.c_api import UNIMPLEMENTED
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.hot_layouts import RANK_TEXT

@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ingot.client.pjrt.c_api import record
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
+from ingot.client.pjrt.errors import PjrtError
 from ingot.native.layout import Record
 
 Attribute = str | bool | int | float | Sequence[int]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT
 from ingot.client.pjrt.emit import (
-    INVALID_ARGUMENT,
     add_reference,
     drop_reference,
     ingot_allocate,
@@ -43,7 +43,6 @@ from ingot.native.operations import address_of, memset, unlikely
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i32, i64
 
-FAILED_PRECONDITION = 9
 DELETED_TEXT = "Buffer has been deleted or donated."
 UNFULFILLED_TEXT = "The buffer is an alias that has no memory so far."
 

@@ -7,8 +7,8 @@ execution that set it, so nothing has to be cleared.
 
 from __future__ import annotations
 
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.emit import arguments, static_error, static_reference
-from ingot.client.pjrt.errors import INVALID_ARGUMENT
 from ingot.client.pjrt.records import Buffer, Error, Executable, Storage
 from ingot.native.functions import native
 from ingot.native.operations import unlikely

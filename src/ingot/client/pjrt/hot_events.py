@@ -29,9 +29,7 @@ from ingot.native.operations import likely, memcpy, memset, unlikely
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.statics import static
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.sync import futex_wait, futex_wake, lock, unlock
-
-_EVERYBODY = 0x7FFFFFFF
+from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, lock, unlock
 
 
 def static_event(name: str, error: Error | None = None) -> Event:
@@ -131,7 +129,7 @@ def set_event(event: Event, error: Error | None) -> i32:
     waiter = event.waiters
     event.waiters = None
     unlock(event.lock)
-    futex_wake(event.done, _EVERYBODY)
+    futex_wake(event.done, EVERYBODY)
     first: Waiter | None = None
     while waiter is not None:  # The list has the last one first.
         following = waiter.next

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
-from ingot.client.pjrt.errors import INVALID_ARGUMENT
 from ingot.client.pjrt.hot_buffers import pending_event, unuse, use
 from ingot.client.pjrt.hot_events import release_event, wait_for
 from ingot.client.pjrt.hot_launch import launch

@@ -15,6 +15,7 @@ memory that is used in place is copied.
 
 from __future__ import annotations
 
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import (
     add_reference,
     ingot_allocate,
@@ -23,7 +24,6 @@ from ingot.client.pjrt.emit import (
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.hot_buffers import (
     DELETED,
     destroy,

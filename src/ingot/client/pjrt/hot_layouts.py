@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.client.pjrt.c_api import UNIMPLEMENTED
 from ingot.client.pjrt.emit import slot, static_error, static_reference
-from ingot.client.pjrt.errors import UNIMPLEMENTED
 from ingot.client.pjrt.records import Error, Layout
 from ingot.native.functions import exported
 from ingot.native.pointers import Pointer

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ingot.client.pjrt.records import Device
 from ingot.native.functions import inlined
 from ingot.native.operations import unlikely
-from ingot.runtime.sync import futex_wait, futex_wake
+from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake
 
 MOST_AHEAD = 8
 """Programs in a device's queue: enough for the worker to have something to do whatever the host
@@ -21,8 +21,6 @@ does in between."""
 
 _FEW_AHEAD = MOST_AHEAD // 2
 """So many are left when the host goes on: it is not woken for each."""
-
-_EVERYBODY = 0x7FFFFFFF
 
 
 @inlined
@@ -43,4 +41,4 @@ def note_end(device: Device) -> None:
     before = device.unfinished.fetch_sub(1, "seq_cst")
     device.finished.fetch_add(1, "seq_cst")
     if device.waiting.load("seq_cst") != 0 and before <= _FEW_AHEAD + 1:
-        futex_wake(device.finished, _EVERYBODY)
+        futex_wake(device.finished, EVERYBODY)

@@ -10,6 +10,7 @@ whatever happens, its event is set.
 from __future__ import annotations
 
 from ingot.artifact.abi import CANCELLED
+from ingot.client.pjrt import c_api
 from ingot.client.pjrt.emit import (
     drop_reference,
     ingot_execute,
@@ -31,10 +32,7 @@ from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.runtime.sync import futex_wait, lock, unlock
 from ingot.runtime.threads import start_detached
 
-_CANCELLED = 1
-"""absl's code."""
-
-CANCELLED_ERROR = static_error("cancelled_error", _CANCELLED, f"The program {CANCELLED_TEXT}.")
+CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program {CANCELLED_TEXT}.")
 
 Runtime = struct_of(RUNTIME, {})
 Program = struct_of(PROGRAM, {"runtime": Runtime})

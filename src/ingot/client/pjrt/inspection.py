@@ -13,7 +13,8 @@ import ctypes
 import struct
 from typing import Any
 
-from ingot.client.pjrt.errors import INTERNAL, PjrtError
+from ingot.client.pjrt.c_api import INTERNAL
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.extensions import write_sharding
 from ingot.passes.spmd.sharding import Sharding
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import NO_MEMORY_TEXT
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PjrtError
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.hot import exported_functions
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT

@@ -15,7 +15,8 @@ import ctypes
 from collections import defaultdict
 from typing import Any
 
-from ingot.client.pjrt.errors import FAILED_PRECONDITION, PjrtError
+from ingot.client.pjrt.c_api import FAILED_PRECONDITION
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.profile import Profile, Profiler, Site

@@ -13,8 +13,9 @@ docs/security.md.
 from __future__ import annotations
 
 from ingot.client.container import pack, unpack
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.compile_options import read_compile_options
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.executables import Source
 
 _MAGIC = b"INGOTPJRT2"

@@ -17,13 +17,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.client.pjrt.c_api import record
-from ingot.client.pjrt.errors import (
-    FAILED_PRECONDITION,
-    INVALID_ARGUMENT,
-    ErrorFactory,
-    PjrtError,
-)
+from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT, record
+from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT
 from ingot.client.pjrt.native import Native

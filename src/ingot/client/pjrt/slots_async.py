@@ -15,8 +15,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.client.pjrt.c_api import record
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
+from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.objects import Memory

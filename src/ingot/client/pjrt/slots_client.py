@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import (
     Attribute,
     Handle,

@@ -7,13 +7,13 @@ import ctypes
 from typing import Any
 
 from ingot.client.compile import compile
-from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
 from ingot.client.pjrt.compile_options import (
     CompileOptions,
     read_compile_options,
     write_device_assignment,
 )
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
+from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source
 from ingot.client.pjrt.handed import take_over
 from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ingot.client.pjrt.c_api import TYPE_NAMES, record
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, ErrorFactory, PjrtError
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_NAMES, UNIMPLEMENTED, record
+from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import lookup, read_text, read_words
 from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.native import Native, place
