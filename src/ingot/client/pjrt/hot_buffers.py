@@ -116,7 +116,7 @@ def pending_event(storage: Storage) -> Event | None:
     An event that failed stays pending in this sense: readers must see its error.
     """
     event = storage.event
-    if event is None or (is_done(event) and event.error is None):
+    if event is None or is_ready(storage):
         return None
     add_reference(event)
     return event

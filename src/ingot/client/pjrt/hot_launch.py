@@ -18,9 +18,7 @@ from __future__ import annotations
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import (
     add_reference,
-    ingot_allocate,
     ingot_execute,
-    ingot_free,
     static_error,
     static_reference,
 )
@@ -31,13 +29,13 @@ from ingot.client.pjrt.hot_buffers import (
     is_ready,
     new_buffer,
     new_storage,
-    pending_event,
     release_storage,
     unuse,
     use,
 )
 from ingot.client.pjrt.hot_donation import ExecuteOptions, check_donations
-from ingot.client.pjrt.hot_events import READY, new_event, release_event
+from ingot.client.pjrt.hot_events import READY, release_event
+from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.hot_queue import submit
 from ingot.client.pjrt.hot_turns import wait_turn
 from ingot.client.pjrt.hot_waits import cycles, note_launch, note_return
@@ -51,12 +49,11 @@ from ingot.client.pjrt.records import (
     Error,
     Event,
     Executable,
-    Job,
     Storage,
 )
 from ingot.native.functions import exported, inlined, native
-from ingot.native.operations import likely, memset, unlikely
-from ingot.native.pointers import Array, Pointer, Struct, sizeof
+from ingot.native.operations import likely, unlikely
+from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.execute import OUT_OF_MEMORY
 
@@ -185,51 +182,21 @@ def run_now(call: Launch) -> Error | None:
 
 
 @native
-def new_job(call: Launch) -> Job | None:
-    """Return a job of this execution with its event; null without memory."""
-    slots = call.num_inputs + call.num_inputs + call.num_outputs
-    job = Job.at(ingot_allocate(sizeof(Job) + 8 * slots))
-    if job is None:
-        return None
-    event = new_event()
-    if event is None:
-        ingot_free(job)
-        return None
-    memset(job, 0, sizeof(Job))
-    job.executable = call.executable
-    job.program = call.program
-    job.event = event
-    job.num_inputs = call.num_inputs
-    job.inputs = Array[Storage].at(job + sizeof(Job))
-    job.input_events = Array[Event | None].at(job.inputs + 8 * call.num_inputs)
-    job.num_outputs = call.num_outputs
-    job.outputs = Array[Storage].at(job.input_events + 8 * call.num_inputs)
-    job.together = i32(call.mode == MANY)
-    if call.options is not None:
-        job.launch_id = ExecuteOptions.at(call.options).launch_id
-    return job
-
-
-@native
 def queue(call: Launch) -> Event | None:
     """Let the device's worker run the program; return the job's event, null without memory."""
-    job = new_job(call)
+    job = new_job(call.num_inputs, call.num_outputs)
     if job is None:
         return None
     event = job.event
+    job.executable = call.executable
+    job.program = call.program
+    job.together = i32(call.mode == MANY)
+    if call.options is not None:
+        job.launch_id = ExecuteOptions.at(call.options).launch_id
     for index in range(call.num_inputs):
-        storage = call.inputs[index]
-        add_reference(storage)
-        job.inputs[index] = storage
-        job.input_events[index] = pending_event(storage)
+        hold_input(job, index, call.inputs[index])
     for index in range(call.num_outputs):
-        storage = call.outputs[index]
-        add_reference(storage)
-        add_reference(event)
-        before = storage.event
-        storage.event = event
-        release_event(before)
-        job.outputs[index] = storage
+        promise_output(job, index, call.outputs[index])
     add_reference(call.executable)
     add_reference(event)
     submit(call.device, job)

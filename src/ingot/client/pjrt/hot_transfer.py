@@ -18,8 +18,6 @@ from ingot.client.pjrt.emit import (
     NO_MEMORY,
     add_reference,
     arguments,
-    ingot_allocate,
-    ingot_free,
     slot,
     static_reference,
 )
@@ -30,19 +28,19 @@ from ingot.client.pjrt.hot_buffers import (
     new_buffer,
     new_storage,
     new_view,
-    pending_event,
     release_storage,
     unuse,
     use,
 )
 from ingot.client.pjrt.hot_events import READY, new_event, release_event, set_event
+from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.hot_queue import submit
 from ingot.client.pjrt.hot_waits import note_wait
-from ingot.client.pjrt.records import Buffer, Device, Error, Event, Job, Memory, Storage
+from ingot.client.pjrt.records import Buffer, Device, Error, Event, Memory, Storage
 from ingot.hlo.dtype import DTYPES
 from ingot.native.functions import exported, external, inlined, native
-from ingot.native.operations import address_of, likely, memcpy, memset, unlikely
-from ingot.native.pointers import Array, Pointer, sizeof
+from ingot.native.operations import address_of, likely, memcpy, unlikely
+from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static_array
 from ingot.native.types import i32, i64
 
@@ -178,31 +176,16 @@ def copy(
         memcpy(target, source.data + offset, bytes)
         add_reference(READY)
         return READY
-    job = Job.at(ingot_allocate(sizeof(Job) + 3 * 8))
+    job = new_job(1, i64(target_storage is not None))
     if job is None:
         return None
-    memset(job, 0, sizeof(Job))
-    event = new_event()
-    if event is None:
-        ingot_free(job)
-        return None
-    job.event = event
-    job.num_inputs = 1
-    job.inputs = Array[Storage].at(job + sizeof(Job))
-    job.input_events = Array[Event | None].at(job + (sizeof(Job) + 8))
-    job.outputs = Array[Storage].at(job + (sizeof(Job) + 16))
+    event = job.event
     job.target = target
     job.offset = offset
     job.bytes = bytes
-    add_reference(source)
-    job.inputs[0] = source
-    job.input_events[0] = pending_event(source)
+    hold_input(job, 0, source)
     if target_storage is not None:
-        job.num_outputs = 1
-        job.outputs[0] = target_storage
-        add_reference(target_storage)
-        add_reference(event)
-        target_storage.event = event
+        promise_output(job, 0, target_storage)
     add_reference(event)
     submit(device, job)
     return event
