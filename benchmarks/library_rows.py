@@ -72,8 +72,7 @@ def _definite(batch: int, size: int) -> Callable[[Samples], Arrays]:
 
 def _matmul(*sizes: int) -> Row:
     m, k, n = sizes if len(sizes) == 3 else sizes * 3
-    name = "x".join(map(str, dict.fromkeys(sizes) if len(set(sizes)) == 1 else sizes))
-    return Row(f"product {name}", "product", _normal((m, k), (k, n)))
+    return Row(f"product {'x'.join(map(str, sizes))}", "product", _normal((m, k), (k, n)))
 
 
 def _convolution(

@@ -18,6 +18,7 @@ from functools import reduce
 
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
+from ingot.cpu.emit.sort.selection_keys import in_signed_order
 from ingot.cpu.emit.sort.sort_phases import Numbers, RowSorter, emit_parts_of_rows, emit_whole_rows
 from ingot.cpu.emit.sort.vector_sort import ROWS, VectorSorter
 from ingot.emit.values.indices import IndexValue
@@ -86,8 +87,11 @@ class _KeyedRows(RowSorter):
         (value,) = combine(self.emitter, Combiner((key,)), (wide,))
         bits = _ordered(f, value, key.dtype)
         word = vector(self.types[0], bits.type.lanes)
-        key_bits = bits if bits.type is word else f.sext(bits, word)
-        return f.not_(key_bits) if self.form.descending else key_bits
+        return self.directed(bits if bits.type is word else f.sext(bits, word))
+
+    def directed(self, keys: Value) -> Value:
+        """Return keys in the direction of the sort, or the reverse: it is its own inverse."""
+        return self.f.not_(keys) if self.form.descending else keys
 
     def copy(self, operand: int, source: IndexValue, where: IndexValue) -> None:
         """Copy an element of an operand to `where` in its result."""
@@ -103,26 +107,13 @@ class _KeyedRows(RowSorter):
 
 
 def _ordered(f: FunctionBuilder, value: Value, element: DType) -> Value:
-    """Return register values as integers in their order; of integers so made, such integers."""
+    """Return register values as integers in their order."""
     if element is PRED:
         return f.zext(value, vector(lt.I8, value.type.lanes))
     if element.is_float:
-        return _total_order(f, _bits(f, value))
-    if element.is_signed:
-        return value
-    return f.xor(value, f.const(value.type, -(1 << (value.type.element.bits - 1))))
-
-
-def _bits(f: FunctionBuilder, value: Value) -> Value:
-    """Return the bits of floats in registers."""
-    whole = lt.I64 if value.type.element is lt.F64 else lt.I32
-    return f.bitcast(value, vector(whole, value.type.lanes))
-
-
-def _total_order(f: FunctionBuilder, bits: Value) -> Value:
-    """Return the bits of floats as integers in total order, or the reverse: it is its own."""
-    sign = f.ashr(bits, f.const(bits.type, bits.type.element.bits - 1))
-    return f.xor(bits, f.lshr(sign, f.const(bits.type, 1)))
+        whole = lt.I64 if value.type.element is lt.F64 else lt.I32
+        value = f.bitcast(value, vector(whole, value.type.lanes))
+    return in_signed_order(f, value, element)
 
 
 class _Pairs(_KeyedRows):
@@ -183,17 +174,15 @@ class _VectorRows(_KeyedRows):
 
     def memory_of(self, keys: Value) -> Value:
         """Return the elements of keys as they lie in memory."""
-        f, element = self.f, self.form.elements[0]
-        keys = f.not_(keys) if self.form.descending else keys
+        f, element, lanes = self.f, self.form.elements[0], keys.type.lanes
+        keys, memory = self.directed(keys), vector(memory_type(element), lanes)
         if element.is_float:
-            bits = _total_order(f, keys)
+            bits = in_signed_order(f, keys, element)
             if element is not BF16:
-                return f.bitcast(bits, vector(memory_type(element), bits.type.lanes))
-            upper = f.lshr(bits, f.const(bits.type, 16))
-            return f.trunc(upper, vector(lt.I16, bits.type.lanes))
-        memory = vector(memory_type(element), keys.type.lanes)
+                return f.bitcast(bits, memory)
+            return f.trunc(f.lshr(bits, f.const(bits.type, 16)), memory)
         bits = keys if keys.type is memory else f.trunc(keys, memory)
-        return bits if element is PRED else _ordered(f, bits, element)
+        return bits if element is PRED else in_signed_order(f, bits, element)
 
     def in_vectors(
         self,
@@ -302,8 +291,7 @@ class _Keys(_VectorRows):
 
     def own_key(self, wide: Value) -> Value:
         """Return the keys that elements would have if no two of them shared one."""
-        bits = _total_order(self.f, _bits(self.f, wide))
-        return self.f.not_(bits) if self.form.descending else bits
+        return self.directed(_ordered(self.f, wide, self.form.elements[0]))
 
     def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
         """Write the elements of keys, then those that share a key, if one of these is lost."""

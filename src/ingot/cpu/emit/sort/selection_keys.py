@@ -48,11 +48,23 @@ class Keys:
         return lt.I32 if self.element.bits == 32 else memory_type(self.element)
 
     def _ordered(self, bits: Value) -> Value:
-        """Return bits in signed order, or such numbers as bits: it is its own inverse."""
-        f, width = self.f, self.element.bits
-        if self.element.is_signed:
-            return bits
-        if not self.element.is_float:
-            return f.xor(bits, f.const(bits.type, -(1 << (width - 1))))
-        sign = f.ashr(bits, f.const(bits.type, width - 1))
-        return f.xor(bits, f.and_(sign, f.const(bits.type, (1 << (width - 1)) - 1)))
+        return in_signed_order(self.f, bits, self.element)
+
+
+def in_signed_order(f: FunctionBuilder, bits: Value, element: DType) -> Value:
+    """Return the bits of numbers as integers in signed order, or such integers as bits.
+
+    It is its own inverse. Floats are in total order.
+
+    Args:
+        f: the function.
+        bits: integers, as wide as the numbers are there: those of a bf16 may be those of an f32.
+        element: the type of the numbers.
+    """
+    if element.is_signed:
+        return bits
+    width = bits.type.element.bits
+    if not element.is_float:
+        return f.xor(bits, f.const(bits.type, -(1 << (width - 1))))
+    sign = f.ashr(bits, f.const(bits.type, width - 1))
+    return f.xor(bits, f.and_(sign, f.const(bits.type, (1 << (width - 1)) - 1)))
