@@ -51,7 +51,7 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
             code="INGOT0510",
             hint="the module's header says replica_count and num_partitions",
         )
-    rendezvous = new_rendezvous(grid.replicas, grid.partitions)
+    rendezvous = new_rendezvous(grid)
     errors: list[BaseException] = []
 
     def run(device: int) -> Any:

@@ -292,12 +292,19 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
+BOOTSTRAP_TIMEOUT = Flag(
+    "bootstrap_timeout",
+    300,
+    _integer(1, 86400),
+    "a whole number of seconds",
+    "How long a process waits at its start for the others of its program.",
+)
 COLLECTIVE_TIMEOUT = Flag(
     "collective_timeout",
     60,
     _integer(1, 86400),
     "a whole number of seconds",
-    "How long a virtual device waits for others at a collective before it fails.",
+    "How long a device waits for others at a collective before it fails.",
 )
 FEED_TIMEOUT = Flag(
     "feed_timeout",
@@ -349,6 +356,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
+    BOOTSTRAP_TIMEOUT,
     COLLECTIVE_TIMEOUT,
     FEED_TIMEOUT,
     EXIT_TIMEOUT,

@@ -36,6 +36,7 @@ from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.execution import largest_note
+from ingot.runtime.foreign.collectives.rendezvous import Network
 from ingot.runtime.native import native_runtime
 from ingot.semantics import custom_calls
 from ingot.semantics.buffer_donation import taken_donors
@@ -91,6 +92,8 @@ class LoadedExecutable(Handle):
         self.executable = executable
         self.division = division
         self.devices = _devices(client, source.options)
+        """All that run the program, whichever process has them."""
+        local = [device for device in self.devices if device.is_addressable]
         info = executable.artifact.info
         self.set(
             references=1,
@@ -100,23 +103,44 @@ class LoadedExecutable(Handle):
             num_partitions=source.options.num_partitions,
             code_bytes=self.code_bytes,
             mode=self._mode(),
-            default_device=self.devices[0].address,
+            default_device=(local or client.local_devices)[0].address,
         )
         self._set_arguments(info, donated_parameters(module, info))
         self._set_outputs(info, read_memory_kinds(module))
-        self.set_list("devices", [device.address for device in self.devices])
+        self.set_list("devices", [device.address for device in local])
         self.set_text("name", module.name)
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
 
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""
-        wanted = (self.source.options.count, len(self.executable.artifact.info.params))
+        wanted = (self.structure.num_devices, len(self.executable.artifact.info.params))
         if (num_devices, num_arguments) != wanted:
             raise PjrtError(
                 INVALID_ARGUMENT,
                 f"the program runs on {wanted[0]} devices with {wanted[1]} arguments, not on "
                 f"{num_devices} with {num_arguments}",
             )
+
+    @cached_property
+    def network(self) -> Network:
+        """How the devices reach each other.
+
+        Raises:
+            ExecutionError: INGOT0518, another process cannot be reached.
+        """
+        numbers = [device.number for device in self.devices]
+        return self.client.platform.processes.network(numbers)
+
+    @cached_property
+    def collectives(self) -> int:
+        """A digest of what devices meet for: processes with different ones are told so."""
+        calls = [
+            (call.target, call.config, tuple(map(str, call.operands)))
+            for call in self.executable.artifact.calls
+            if call.target.startswith("ingot.")
+        ]
+        digest = hashlib.sha256(repr(calls).encode()).digest()
+        return int.from_bytes(digest[:8], "little", signed=True)
 
     @cached_property
     def optimized_program(self) -> bytes:

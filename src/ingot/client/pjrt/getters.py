@@ -52,7 +52,7 @@ GETTERS: dict[str, str] = {
     "PJRT_Client_TopologyDescription": "topology",
     "PJRT_Client_Devices": "devices num_devices",
     "PJRT_Client_AddressableDevices": (
-        "addressable_devices=devices num_addressable_devices=num_devices"
+        "addressable_devices=local_devices num_addressable_devices=num_local_devices"
     ),
     "PJRT_Client_AddressableMemories": (
         "addressable_memories=memories num_addressable_memories=num_memories"
@@ -69,7 +69,7 @@ GETTERS: dict[str, str] = {
     "PJRT_DeviceDescription_ToString": "to_string to_string_size",
     "PJRT_Device_GetDescription": "device_description=description",
     "PJRT_Device_IsAddressable": "is_addressable",
-    "PJRT_Device_LocalHardwareId": "local_hardware_id=id",
+    "PJRT_Device_LocalHardwareId": "local_hardware_id",
     "PJRT_Device_AddressableMemories": "memories num_memories",
     "PJRT_Device_DefaultMemory": "memory=default_memory",
     "PJRT_Memory_Id": "id",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executions on several devices: each worker gets its part, and they meet in a rendezvous.
 
-Every part has its own copies of the program's and the runtime's records, with its replica, its
+Devices of other processes run theirs there. Every part has its own copies of the program's and the runtime's records, with its replica, its
 partition and the rendezvous of this execution. Invariant: the copies live until the last part is
 done; when a part cannot even be queued, those that wait for it are told to give up, and the results
 of those that were queued go.
@@ -17,8 +17,9 @@ from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.records import EVENT, MANY
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
-from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
+from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
+from ingot.semantics.device_groups import Grid
 
 
 class _Part:
@@ -44,7 +45,7 @@ def give_up(program: int) -> None:
     """Let the devices that wait for a failed part fail too; `program` is that part's record."""
     rendezvous = RUNTIME.read(PROGRAM.read(program, "runtime"), "rendezvous")
     if rendezvous:
-        RENDEZVOUS.write(rendezvous, "failed", 1)
+        meeting.give_up(rendezvous)
 
 
 class Execution:
@@ -55,18 +56,22 @@ class Execution:
         options = executable.source.options
         self._native = native
         self._executable = executable
-        self._rendezvous = new_rendezvous(options.num_replicas, options.num_partitions)
-        self._parts = [_Part(executable, index, self._rendezvous) for index in range(options.count)]
-        self._events = (ctypes.c_void_p * options.count)()
+        network = executable.network
+        self._rendezvous = new_rendezvous(
+            Grid(options.num_replicas, options.num_partitions),
+            network=network,
+            program=executable.collectives,
+        )
+        self._parts = [_Part(executable, index, self._rendezvous) for index in network.here]
+        self._devices = [executable.devices[index] for index in network.here]
+        self._events = (ctypes.c_void_p * len(self._parts))()
 
     def queue(self, args: Any) -> int:
         """Queue all parts; return null or an error. `args`: PJRT_LoadedExecutable_Execute's."""
         count = len(self._parts)
         arguments = read_words(args.argument_lists, count)
         results = read_words(args.output_lists, count)
-        for index, (part, device) in enumerate(
-            zip(self._parts, self._executable.devices, strict=True)
-        ):
+        for index, (part, device) in enumerate(zip(self._parts, self._devices, strict=True)):
             error = self._native.call(
                 "launch",
                 *(self._executable.address, part.program_address),

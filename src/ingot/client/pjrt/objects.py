@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.client.pjrt.handles import Handle
+from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOLOGY
 
 PLATFORM = "cpu"
@@ -21,11 +22,16 @@ MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How a client calls itself, how many devices it has, and whether long programs are queued."""
+    """How a client calls itself, which devices it has, and whether long programs are queued."""
 
     version: str
-    num_devices: int = 1
+    processes: Processes = Processes()
     asynchronous: bool = True
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of all processes."""
+        return sum(self.processes.num_devices)
 
 
 class Memory(Handle):
@@ -46,10 +52,11 @@ class Memory(Handle):
 class Description(Handle):
     """What a device is, also without a client."""
 
-    def __init__(self, number: int) -> None:
-        """Describe device `number`."""
+    def __init__(self, number: int, process: int) -> None:
+        """Describe device `number`, which a process has."""
         super().__init__(DESCRIPTION)
-        self.set(id=number, process_index=0)
+        self.process = process
+        self.set(id=number, process_index=process)
         self.set_text("device_kind", DEVICE_KIND)
         self.set_text("to_string", f"IngotDevice(id={number})")
         self.set_text("debug_string", f"IngotDevice(id={number})")
@@ -59,14 +66,17 @@ class Description(Handle):
 class Device(Handle):
     """One device: a queue of executions, and memories."""
 
-    def __init__(self, number: int, description: Description) -> None:
+    def __init__(self, number: int, description: Description, processes: Processes) -> None:
         """Describe device `number`; the client adds itself."""
         super().__init__(DEVICE)
         self.number = number
         self.description = description
         first = number * len(MEMORY_KINDS)
         self.memories = [Memory(first + kind, kind, self) for kind in range(len(MEMORY_KINDS))]
-        self.set(id=number, is_addressable=1, description=description.address)
+        self.is_addressable = description.process == processes.index
+        first_there = sum(processes.num_devices[: description.process])
+        self.set(id=number, is_addressable=self.is_addressable, description=description.address)
+        self.set(local_hardware_id=number - first_there)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])
 
@@ -83,7 +93,11 @@ class Topology(Handle):
         """Describe `platform.num_devices` devices."""
         super().__init__(TOPOLOGY)
         self.platform = platform
-        self.descriptions = [Description(number) for number in range(platform.num_devices)]
+        processes = platform.processes
+        self.descriptions = [
+            Description(number, processes.process_of(number))
+            for number in range(platform.num_devices)
+        ]
         self.set_text("platform_name", PLATFORM)
         self.set_text("platform_version", platform.version)
         self.set_list("descriptions", [item.address for item in self.descriptions])
@@ -99,14 +113,16 @@ class Client(Handle):
         self.platform = platform
         self.topology = Topology(platform)
         self.devices = [
-            Device(number, description)
+            Device(number, description, platform.processes)
             for number, description in enumerate(self.topology.descriptions)
         ]
-        memories = [memory for device in self.devices for memory in device.memories]
-        self.set(process_index=0, topology=self.topology.address)
+        self.local_devices = [device for device in self.devices if device.is_addressable]
+        memories = [memory for device in self.local_devices for memory in device.memories]
+        self.set(process_index=platform.processes.index, topology=self.topology.address)
         self.set_text("platform_name", PLATFORM)
         self.set_text("platform_version", platform.version)
         self.set_list("devices", [device.address for device in self.devices])
+        self.set_list("local_devices", [device.address for device in self.local_devices])
         self.set_list("memories", [memory.address for memory in memories])
         for device in self.devices:
             device.set(client=self.address)

@@ -109,7 +109,9 @@ class Client(Struct, name="IngotPjrtClient"):
     topology: Topology
     devices: Array[Device]
     num_devices: i64
-    memories: Array[Memory]
+    local_devices: Array[Device]  # those of this process
+    num_local_devices: i64
+    memories: Array[Memory]  # of these
     num_memories: i64
 
 
@@ -145,7 +147,8 @@ class Device(Struct, name="IngotPjrtDevice", own_line=("lock", "launches")):
     """PJRT_Device, with the queue of its worker."""
 
     id: i32
-    is_addressable: i8
+    is_addressable: i8  # whether this process has it
+    local_hardware_id: i32  # its number in its process
     description: Description
     client: Client
     default_memory: Memory
@@ -221,7 +224,7 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     name_size: i64
     fingerprint: Pointer
     fingerprint_size: i64
-    devices: Array[Device]
+    devices: Array[Device]  # those of this process that run it
     num_devices: i64
     output_types: Array[i32]
     output_dims: Array[i64]  # of all outputs one after the other

@@ -18,6 +18,7 @@ from ingot.client.pjrt.handles import (
 )
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.objects import Client, Device, Platform, Topology
+from ingot.client.pjrt.processes import Processes, find_processes
 from ingot.client.pjrt.records import EVENT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.runtime.native import allocator_statistics
@@ -60,15 +61,12 @@ class ClientSlots(Slots):
     @slot("PJRT_Client_Create")
     def create(self, args: Any) -> None:
         """Make one."""
-        client = Client(self._platform(read_named_values(args.create_options, args.num_options)))
+        options = read_named_values(args.create_options, args.num_options)
+        count, is_asynchronous = _own_devices(options)
+        processes = find_processes(options, count, args)
+        client = Client(Platform(self.version, processes, is_asynchronous))
         self.clients.append(client)
         args.client = client.address
-
-    def _platform(self, options: dict[str, Attribute]) -> Platform:
-        count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
-        if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
-            raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
-        return Platform(self.version, count, bool(options.get("asynchronous", True)))
 
     @slot(
         "PJRT_Client_Destroy",
@@ -83,18 +81,13 @@ class ClientSlots(Slots):
     @slot("PJRT_Client_LookupDevice")
     def lookup_device(self, args: Any) -> None:
         """Give the device with an id."""
-        args.device = self._device(args.client, args.id)
+        args.device = _device(lookup(args.client, Client).devices, args.id)
 
     @slot("PJRT_Client_LookupAddressableDevice")
     def lookup_addressable_device(self, args: Any) -> None:
-        """Give the device with a hardware id, which is its id."""
-        args.addressable_device = self._device(args.client, args.local_hardware_id)
-
-    def _device(self, address: int, number: int) -> int:
-        devices = lookup(address, Client).devices
-        if not 0 <= number < len(devices):
-            raise PjrtError(INVALID_ARGUMENT, f"there is no device {number}, only {len(devices)}")
-        return devices[number].address
+        """Give the device of this process with a hardware id, its number there."""
+        devices = lookup(args.client, Client).local_devices
+        args.addressable_device = _device(devices, args.local_hardware_id)
 
     @slot("PJRT_Client_DefaultDeviceAssignment")
     def default_assignment(self, args: Any) -> None:
@@ -131,14 +124,16 @@ class ClientSlots(Slots):
     def topology_create(self, args: Any) -> None:
         """Describe devices, of which a client need not exist."""
         options = read_named_values(args.create_options, args.num_options)
-        args.topology = Topology(self._platform(options)).address
+        count, is_asynchronous = _own_devices(options)
+        processes = Processes(num_devices=(count,))
+        args.topology = Topology(Platform(self.version, processes, is_asynchronous)).address
 
     @slot("PJRT_TopologyDescription_Serialize")
     def topology_serialize(self, args: Any) -> None:
-        """Give a topology as bytes: how many devices there are."""
+        """Give a topology as bytes: how many devices each process has."""
         topology = lookup(args.topology, Topology)
-        count = topology.platform.num_devices
-        data = topology.keep_once("serialized", lambda: str(count).encode())
+        counts = " ".join(map(str, topology.platform.processes.num_devices))
+        data = topology.keep_once("serialized", counts.encode)
         args.serialized_bytes, args.serialized_bytes_size = data
         args.serialized_topology = topology.address
         args.serialized_topology_deleter = self.native.address("ingot_pjrt_nothing")
@@ -147,7 +142,8 @@ class ClientSlots(Slots):
     def topology_deserialize(self, args: Any) -> None:
         """Make a topology of bytes."""
         data = read_bytes(args.serialized_topology, args.serialized_topology_size)
-        args.topology = Topology(Platform(self.version, int(data))).address
+        processes = Processes(num_devices=tuple(map(int, data.split())))
+        args.topology = Topology(Platform(self.version, processes)).address
 
     @slot("PJRT_ExecuteContext_Create")
     def context_create(self, args: Any) -> None:
@@ -158,3 +154,17 @@ class ClientSlots(Slots):
     def context_destroy(self, args: Any) -> None:
         """Forget a context."""
         lookup(args.context, Handle).forget()
+
+
+def _own_devices(options: dict[str, Attribute]) -> tuple[int, bool]:
+    """Return how many devices a process has, and whether long programs are queued."""
+    count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
+    if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
+        raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
+    return count, bool(options.get("asynchronous", True))
+
+
+def _device(devices: list[Device], number: int) -> int:
+    if not 0 <= number < len(devices):
+        raise PjrtError(INVALID_ARGUMENT, f"there is no device {number}, only {len(devices)}")
+    return devices[number].address

@@ -50,12 +50,14 @@ def is_wanted() -> bool:
     return NAME in _platforms()
 
 
-def device_options() -> dict[str, int | bool]:
+def device_options() -> dict[str, int | bool | str]:
     """Return the options of the client, which are those of JAX's own CPU."""
     bridge = _bridge()
     wanted = int(bridge.num_cpu_devices.value)
     default = xla_flags.current().force_host_platform_device_count
+    coordinator = importlib.import_module("jax._src.distributed").global_state.coordinator_address
     return {
+        **({"coordinator_address": coordinator} if coordinator else {}),
         "num_devices": wanted if wanted >= 0 else default,
         "asynchronous": bool(bridge._CPU_ENABLE_ASYNC_DISPATCH.value),
     }

@@ -19,10 +19,12 @@ from ingot.client.replicated import device_record
 from ingot.evaluator import evaluate_replicated
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.collectives import new_rendezvous
-from ingot.runtime.foreign.collectives.rendezvous import BOX, RENDEZVOUS
+from ingot.runtime.foreign.collectives.records import Box
+from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
 from ingot.runtime.records import CALL_FRAME
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError, VerifyError
 from ingot.support.flags import COLLECTIVE_TIMEOUT, override
 
@@ -341,14 +343,14 @@ def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
     assert target is not None
     assert target.link is not None
     linked = target.link(site)
-    rendezvous = new_rendezvous(2)
+    rendezvous = new_rendezvous(Grid(2))
     record = device_record(rendezvous, 0, 0)
     data, result = np.zeros(4, np.float32), np.zeros(8, np.float32)
     dims = [np.array([size], np.int64) for size in (4, 8)]
     tables = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (data, result, *dims)]
     frame = CALL_FRAME.structure(ctypes.addressof(record), *map(ctypes.addressof, tables))
-    box = rendezvous.address + RENDEZVOUS.offset("boxes") + BOX.size  # From 0 to 1.
-    BOX.write(box, "reading", 1)
+    box = RENDEZVOUS.read(rendezvous.address, "boxes") + Box.c_layout.size  # From 0 to 1.
+    Box.c_layout.write(box, "reading", 1)
     rendezvous.fail()
     statuses: list[int] = []
     call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked.address)
@@ -356,6 +358,6 @@ def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
     thread.start()
     thread.join(0.2)
     assert thread.is_alive()
-    BOX.write(box, "reading", 0)
+    Box.c_layout.write(box, "reading", 0)
     thread.join()
     assert statuses == [1]

@@ -1,86 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rendezvous: a mailbox for every ordered pair of devices.
+"""The rendezvous: where the devices of one execution meet, and how they reach other processes.
 
-Who gives something to another device writes the address of its data into their box and counts
-`published` up; who takes it copies what it needs and counts `taken` up to the same number. The
-giver waits for that before it goes on, so its data stays as it is while others read. Both counters
-only ever move by one, each is written by one thread, and waiting is a futex: no lock, any number of
-threads, and devices that are at different ops are told apart by the key in the box.
-
-A giver that gives up says so first (`failed`) and then waits until nobody reads its data any more:
-a taker marks the box (`reading`) before it looks whether somebody failed.
-
-Invariant: between two exchanges of a device, `published == taken` in all its boxes.
+Invariant: the record and all that it points to live as long as the execution.
 """
 
 from __future__ import annotations
 
 import ctypes
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from ingot.llvm.machine_model import LINE_BYTES
-from ingot.native.layout import Field, Record
+from ingot.runtime.foreign.collectives import records
+from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
 from ingot.runtime.records import RUNTIME
+from ingot.semantics.device_groups import Grid
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 
-RENDEZVOUS = Record(
-    "IngotRendezvous",
-    Field("devices", "i64", note="replicas times partitions"),
-    Field("partitions", "i64"),
-    Field("patience", "i64", note="slices of waiting after which a device gives up"),
-    Field("failed", "i32", own_line=True, note="1: every device that waits gives up"),
-    Field("boxes", "i64", own_line=True, note="IngotBox[devices * devices], giver first"),
-)
+RENDEZVOUS = records.Rendezvous.c_layout
+_ELSEWHERE = -1
 
-BOX = Record(
-    "IngotBox",
-    Field("published", "i32", own_line=True, note="how often the giver has given"),
-    Field("taken", "i32", note="how often the taker has taken"),
-    Field("reading", "i32", note="1 while the taker reads the data"),
-    Field("data", "ptr", note="what is given now"),
-    Field("key", "i64", note="the op at which it is given"),
-)
 
-SLICE_NANOSECONDS = 20_000_000
-"""A device that waits looks around this often: whether others failed, whether it waited enough."""
+class Network:
+    """Which process has which device of an execution, and the links between them.
+
+    Attributes:
+        here: the devices of this process, in order.
+    """
+
+    def __init__(
+        self, process: int, processes: Sequence[int], links: Sequence[Sequence[int]], transport: int
+    ) -> None:
+        """Make the tables.
+
+        Args:
+            process: the number of this process.
+            processes: for each device, the process that has it.
+            links: for each device of this process, in their order, its link to each device; -1 to
+                devices of this process.
+            transport: the address of an `IngotTransport`; 0 if all devices are of this process.
+        """
+        self.here = tuple(n for n, owner in enumerate(processes) if owner == process)
+        slots = [_ELSEWHERE] * len(processes)
+        for slot, device in enumerate(self.here):
+            slots[device] = slot
+        self.transport = transport
+        self._slots = array("q", slots)
+        self._processes = array("q", processes)
+        self._links = array("q", [link for row in links for link in row] or [0])
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """What a rendezvous says of it; valid while this object lives."""
+        tables = {"slots": self._slots, "processes": self._processes, "links": self._links}
+        addresses = {name: table.buffer_info()[0] for name, table in tables.items()}
+        return {**addresses, "local_devices": len(self.here), "transport": self.transport}
+
+
+def one_process(devices: int) -> Network:
+    """Return the network of devices that are all of this process."""
+    return Network(0, [0] * devices, [], 0)
 
 
 class Rendezvous:
     """Where the devices of one execution meet; lives as long as the execution."""
 
-    def __init__(self, num_replicas: int, num_partitions: int, timeout_seconds: float) -> None:
-        """Make empty boxes for every pair of devices."""
-        devices = num_replicas * num_partitions
-        boxes = RENDEZVOUS.offset("boxes")
+    def __init__(
+        self, grid: Grid, network: Network, timeout_seconds: float, program: int = 0
+    ) -> None:
+        """Make empty boxes for every pair of devices of this process."""
+        count = len(network.here)
+        boxes = RENDEZVOUS.size
         self._memory: Any = ctypes.create_string_buffer(
-            boxes + devices * devices * BOX.size + LINE_BYTES
+            boxes + count * count * Box.c_layout.size + LINE_BYTES
         )
         start = ctypes.addressof(self._memory)
         self.address = start + -start % LINE_BYTES
-        self.num_replicas = num_replicas
-        self.num_partitions = num_partitions
-        RENDEZVOUS.write(self.address, "devices", devices)
-        RENDEZVOUS.write(self.address, "partitions", num_partitions)
-        slices = max(1, int(timeout_seconds * 1e9 / SLICE_NANOSECONDS))
-        RENDEZVOUS.write(self.address, "patience", slices)
+        self._network = network
+        fields = {
+            **network.fields,
+            "devices": grid.devices,
+            "partitions": grid.partitions,
+            "patience": max(1, int(timeout_seconds * 1e9 / SLICE_NANOSECONDS)),
+            "program": program,
+            "boxes": self.address + boxes,
+        }
+        for name, value in fields.items():
+            RENDEZVOUS.write(self.address, name, value)
 
     def fail(self) -> None:
         """Let every device that waits, now or later, give up with an error."""
-        RENDEZVOUS.write(self.address, "failed", 1)
+        give_up(self.address)
+
+
+def give_up(address: int) -> None:
+    """Let every device that waits at a rendezvous, now or later, give up with an error."""
+    RENDEZVOUS.write(address, "failed", 1)
+    transport = RENDEZVOUS.read(address, "transport")
+    if transport:
+        cut: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
+            Transport.c_layout.read(transport, "cut")
+        )
+        count = RENDEZVOUS.read(address, "local_devices") * RENDEZVOUS.read(address, "devices")
+        links = (ctypes.c_int64 * count).from_address(RENDEZVOUS.read(address, "links"))
+        for link in links:
+            if link != _ELSEWHERE:
+                cut(address, link)
 
 
 def new_rendezvous(
-    num_replicas: int, num_partitions: int = 1, *, timeout_seconds: float | None = None
+    grid: Grid,
+    *,
+    network: Network | None = None,
+    program: int = 0,
+    timeout_seconds: float | None = None,
 ) -> Rendezvous:
     """Return a rendezvous for one execution; `.address` goes into the runtime records.
 
     Args:
-        num_replicas: replicas of the execution.
-        num_partitions: partitions of each replica.
+        grid: replicas and partitions of the execution.
+        network: who has which device; default: all are of this process.
+        program: a digest of what all processes must agree on.
         timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`.
     """
     patience = COLLECTIVE_TIMEOUT.value() if timeout_seconds is None else timeout_seconds
-    return Rendezvous(num_replicas, num_partitions, patience)
+    return Rendezvous(grid, network or one_process(grid.devices), patience, program)
 
 
 def device_number(runtime: int) -> int:

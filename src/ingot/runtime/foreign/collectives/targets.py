@@ -19,8 +19,11 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
+from ingot.native.functions import symbol_of
 from ingot.native.layout import Field, Record
-from ingot.runtime.foreign.collectives.exchange import SITE, STATUS, exchange_module
+from ingot.runtime.foreign.collectives import sockets
+from ingot.runtime.foreign.collectives.exchange import emit_exchange
+from ingot.runtime.foreign.collectives.records import Site, Transport, explain
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
@@ -32,9 +35,17 @@ _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
 
 @cache
 def _library() -> Library:
-    module = exchange_module()
+    module = ModuleBuilder("ingot_collectives")
+    emit_exchange(module)
     _emit_device_id(module)
-    return link_object([compile_object(module.text(), TargetSpec.host())], library_imports())
+    return link_object([compile_object(module.text(), TargetSpec.host())], _imports())
+
+
+def _imports() -> dict[str, int]:
+    """Return the addresses of the C library's functions that the module needs."""
+    process = ctypes.CDLL(None)
+    found = {name: ctypes.cast(getattr(process, name), ctypes.c_void_p) for name in sockets.IMPORTS}
+    return library_imports() | {name: each.value or 0 for name, each in found.items()}
 
 
 def _emit_device_id(module: ModuleBuilder) -> None:
@@ -58,17 +69,17 @@ def _link_exchange(call: CallSite) -> LinkedCall:
     devices: int = config["devices"]
     if "sources" in config:
         sources = [[one] if one >= 0 else [] for one in config["sources"]]
-        places = [0] * devices
+        parts = [0] * devices
     else:
         group_of = {device: group for group in config["groups"] for device in group}
         sources = [group_of[device] for device in range(devices)]
-        places = [group_of[device].index(device) for device in range(devices)]
+        parts = [group_of[device].index(device) for device in range(devices)]
     targets: list[list[int]] = [
         [taker for taker in range(devices) if giver != taker and giver in sources[taker]]
         for giver in range(devices)
     ]
     operand = call.operands[0]
-    site = SITE.structure()
+    site = Site.c_layout.structure()
     site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
     site.devices, site.rank, site.along = devices, operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
@@ -78,7 +89,7 @@ def _link_exchange(call: CallSite) -> LinkedCall:
         "given": [device for row in targets for device in row],
         "sources": _starts(sources),
         "taken": [device for row in sources for device in row],
-        "places": places,
+        "parts": parts,
     }
     blocks: list[Any] = []
     for name, values in tables.items():
@@ -86,7 +97,7 @@ def _link_exchange(call: CallSite) -> LinkedCall:
         blocks.append(block)
         setattr(site, name, ctypes.addressof(block))
     site.kept = blocks
-    return linked_site(_library().address("ingot_exchange"), site, _explain)
+    return linked_site(_library().address("ingot_exchange"), site, explain)
 
 
 def _starts(rows: list[list[int]]) -> list[int]:
@@ -97,9 +108,17 @@ def _starts(rows: list[list[int]]) -> list[int]:
     return starts
 
 
-def _explain(status: int) -> str:
-    return STATUS.get(status, f"status {status}")
+@cache
+def socket_transport() -> int:
+    """Return the address of the transport through sockets, which lives as long as the process."""
+    record = Transport.c_layout.structure()
+    record.swap = _library().address(symbol_of(sockets.swap))
+    record.cut = _library().address(symbol_of(sockets.cut))
+    _transports.append(record)
+    return ctypes.addressof(record)
 
+
+_transports: list[Any] = []
 
 _EXCHANGES = (
     "ingot.all_gather", "ingot.all_to_all", "ingot.collective_broadcast",

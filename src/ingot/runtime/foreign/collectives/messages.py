@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages: what an exchange sends to devices of other processes and gets from them.
+
+All messages of a call move at once, so that two processes that send to each other both get on. A
+part that does not lie in one piece goes through a buffer. Invariant: messages between two devices
+are sent and received in the order of the program, and each says which call of which program it is
+from.
+"""
+
+from __future__ import annotations
+
+from ingot.native.functions import inlined, native
+from ingot.native.operations import memcpy, unlikely
+from ingot.native.pointers import Array, Pointer, Structs, sizeof
+from ingot.native.types import i32, i64
+from ingot.runtime.foreign.collectives.records import (
+    DONE,
+    HEADER_WORDS,
+    NO_MEMORY,
+    Message,
+)
+from ingot.runtime.foreign.collectives.visit import Visit, copy_part, is_here, start_of
+
+_WORDS = sizeof(Message) // 8
+_HEADERS = 2 * HEADER_WORDS
+
+
+@native
+def swap_messages(visit: Visit) -> i32:
+    """Send to and receive from the devices of other processes; return a status."""
+    count = remote_partners(visit)
+    if count == 0:
+        return DONE
+    size = visit.outer * visit.part
+    packed: Pointer | None = None
+    if visit.outer > 1:
+        packed = visit.allocate(count * size)
+        if unlikely(packed is None):
+            return NO_MEMORY
+    messages = Structs[Message].at(Array[i64].on_stack(count * _WORDS))
+    headers = Array[i64].on_stack(count * _HEADERS)
+    for index in range(count):
+        messages[index].header = Array[i64].at(headers + index * _HEADERS * 8)
+        messages[index].data = visit.target if packed is None else packed + index * size
+    sent = add_sent(visit, messages)
+    add_received(visit, messages, sent)
+    status = visit.meeting.transport.swap(visit.meeting, messages, count)
+    if status == DONE and visit.outer > 1:
+        unpack(visit, messages, sent)
+    if packed is not None:
+        visit.free(packed)
+    return status
+
+
+@native
+def remote_partners(visit: Visit) -> i64:
+    """Return how many messages there will be."""
+    site = visit.site
+    meeting = visit.meeting
+    count: i64 = 0
+    for index in range(visit.first_target, visit.end_target):
+        count += i64(not is_here(meeting, site.given[index]))
+    for index in range(visit.first_source, visit.end_source):
+        count += i64(not is_here(meeting, site.taken[index]))
+    return count
+
+
+@inlined
+def address_message(visit: Visit, message: Message, other: i64) -> None:
+    """Fill in what messages of both directions have."""
+    meeting = visit.meeting
+    row = meeting.slots[visit.device] * meeting.devices
+    message.link = meeting.links[row + other]
+    message.process = meeting.processes[other]
+    message.bytes = visit.outer * visit.part
+    message.moved = 0
+    message.request = 0
+    message.expected = Array[i64].at(message.header + 8 * HEADER_WORDS)
+    fill_header(visit, message.expected)
+    fill_header(visit, message.header)
+
+
+@inlined
+def fill_header(visit: Visit, words: Array[i64]) -> None:
+    """Say what this device is at."""
+    words[0] = visit.meeting.program
+    words[1] = visit.site.key
+    words[2] = visit.outer * visit.part
+
+
+@native
+def add_sent(visit: Visit, messages: Structs[Message]) -> i64:
+    """Make the messages that are sent; return how many."""
+    site = visit.site
+    count: i64 = 0
+    for index in range(visit.first_target, visit.end_target):
+        taker = site.given[index]
+        if not is_here(visit.meeting, taker):
+            message = messages[count]
+            address_message(visit, message, taker)
+            message.is_sent = 1
+            part = visit.source + start_of(visit, taker)
+            if visit.outer == 1:
+                message.data = part
+            else:
+                pack(visit, message.data, part)
+            count += 1
+    return count
+
+
+@native
+def pack(visit: Visit, target: Pointer, source: Pointer) -> None:
+    """Bring a taker's parts of all steps together."""
+    for index in range(0, visit.outer):
+        memcpy(target + index * visit.part, source + index * visit.source_step, visit.part)
+
+
+@native
+def add_received(visit: Visit, messages: Structs[Message], first: i64) -> None:
+    """Make the messages that are received, the first of which has number `first`."""
+    site = visit.site
+    count = first
+    for index in range(visit.first_source, visit.end_source):
+        giver = site.taken[index]
+        if not is_here(visit.meeting, giver):
+            message = messages[count]
+            address_message(visit, message, giver)
+            message.is_sent = 0
+            if visit.outer == 1:
+                message.data = visit.target + (index - visit.first_source) * visit.part
+            count += 1
+
+
+@native
+def unpack(visit: Visit, messages: Structs[Message], first: i64) -> None:
+    """Bring what came in to its place in the result."""
+    site = visit.site
+    count = first
+    for index in range(visit.first_source, visit.end_source):
+        if not is_here(visit.meeting, site.taken[index]):
+            start = (index - visit.first_source) * visit.part
+            copy_part(visit, messages[count].data, visit.part, start)
+            count += 1
+
+
+@inlined
+def same_header(header: Array[i64], expected: Array[i64]) -> bool:
+    """Whether a message is from the call that this device is at."""
+    same = True
+    for index in range(HEADER_WORDS):
+        if header[index] != expected[index]:
+            same = False
+    return same

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The records of collectives: where devices meet, what a call exchanges, what goes to a process.
+
+Python fills them (`rendezvous`, `targets`, `links`); native functions (`exchange`, `messages`,
+`sockets`, `mpi`) work on them. Invariant: a device of an execution is known by its number there
+(replica times partitions, plus partition), whatever its number on the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs, struct_of
+from ingot.native.types import i32, i64
+from ingot.runtime.records import CALL_FRAME, RUNTIME
+
+
+class Box(
+    Struct,
+    name="IngotBox",
+    own_line=("published",),
+    notes={
+        "published": "how often the giver has given",
+        "taken": "how often the taker has taken",
+        "reading": "1 while the taker reads the data",
+        "data": "what is given now",
+        "key": "the call at which it is given",
+    },
+):
+    """The mailbox of an ordered pair of devices of this process."""
+
+    published: Atomic[i32]
+    taken: Atomic[i32]
+    reading: Atomic[i32]
+    data: Pointer
+    key: i64
+
+
+class Message(Struct, name="IngotMessage"):
+    """Bytes on their way to or from a device of another process."""
+
+    link: i64  # what the transport knows the pair of devices by
+    process: i64  # of the other device
+    is_sent: i64
+    data: Pointer
+    bytes: i64
+    moved: i64  # bytes of header and data that are through
+    header: Array[i64]  # HEADER_WORDS: what the sender says of itself
+    expected: Array[i64]  # the same words as this device would send
+    request: i64  # the transport's own
+
+
+HEADER_WORDS = 3
+"""Program, call, bytes: two devices that are at different ones must not take each other's data."""
+HEADER_BYTES = 8 * HEADER_WORDS
+
+
+class Transport(
+    Struct,
+    name="IngotTransport",
+    notes={
+        "swap": "i32(ptr rendezvous, ptr messages, i64 count): move all, or give up",
+        "cut": "void(ptr rendezvous, i64 link): let the other side give up",
+        "state": "the transport's own",
+    },
+):
+    """How data comes to devices of other processes."""
+
+    swap: Callable[[Rendezvous, Structs[Message], i64], i32]
+    cut: Callable[[Rendezvous, i64], None]
+    state: Pointer | None
+
+
+class Rendezvous(
+    Struct,
+    name="IngotRendezvous",
+    own_line=("failed",),
+    notes={
+        "devices": "replicas times partitions",
+        "patience": "slices of waiting after which a device gives up",
+        "program": "what all processes must agree on: a digest of the program's collectives",
+        "local_devices": "devices of this process",
+        "slots": "int64_t[devices]: its number among those of this process, or -1",
+        "processes": "int64_t[devices]: the process of each",
+        "links": "int64_t[local_devices * devices]: the links to devices of other processes",
+        "boxes": "IngotBox[local_devices * local_devices], giver first",
+        "transport": "null: all devices are of this process",
+        "failed": "1: every device that waits gives up",
+    },
+):
+    """Where the devices of one execution meet."""
+
+    devices: i64
+    partitions: i64
+    patience: i64
+    program: i64
+    local_devices: i64
+    slots: Array[i64]
+    processes: Array[i64]
+    links: Array[i64]
+    boxes: Structs[Box]
+    transport: Transport | None
+    failed: Atomic[i32]
+
+
+class Site(
+    Struct,
+    name="IngotExchange",
+    notes={
+        "key": "which call of the program this is",
+        "devices": "devices that the tables are for",
+        "rank": "dimensions of the operand",
+        "along": "the dimension that is divided or grows",
+        "is_split": "1: each device takes its part of the operand",
+        "targets": "int64_t[devices + 1]: where each device's begin in `given`",
+        "given": "int64_t[]: devices to give to",
+        "sources": "int64_t[devices + 1]: where each device's begin in `taken`",
+        "taken": "int64_t[]: devices to take from, in the order of the result",
+        "parts": "int64_t[devices]: which part of the others' operands is whose",
+    },
+):
+    """A call of the program: the tables of all devices."""
+
+    key: i64
+    devices: i64
+    rank: i64
+    along: i64
+    element_bytes: i64
+    is_split: i64
+    targets: Array[i64]
+    given: Array[i64]
+    sources: Array[i64]
+    taken: Array[i64]
+    parts: Array[i64]
+
+
+Runtime = struct_of(
+    RUNTIME,
+    {
+        "rendezvous": Rendezvous,
+        "allocate": Callable[[i64], Pointer | None],
+        "free": Callable[[Pointer | None], None],
+    },
+)
+Frame = struct_of(
+    CALL_FRAME,
+    {
+        "runtime": Runtime,
+        "operands": Array[Pointer],
+        "results": Array[Pointer],
+        "operand_dims": Array[Array[i64]],
+    },
+)
+
+SLICE_NANOSECONDS = 20_000_000
+"""A device that waits looks around this often: whether others failed, whether it waited enough."""
+
+DONE, OTHER_FAILED, TIMEOUT, MISMATCH, ALONE, OTHER_GRID, NO_MEMORY, GONE, NETWORK = range(9)
+STATUS = {
+    OTHER_FAILED: "another device failed",
+    TIMEOUT: "waited for another device in vain: every device of a group must run the same "
+    "collectives in the same order (INGOT_COLLECTIVE_TIMEOUT is how long to wait)",
+    MISMATCH: "another device of the group is at another collective",
+    ALONE: "the program is for several devices: run it with Executable.execute_replicated",
+    OTHER_GRID: "the program was compiled for another number of devices: its module's header says "
+    "replica_count and num_partitions",
+    NO_MEMORY: "out of memory",
+    GONE: "the connection to it is closed: it ended, or an execution failed there or here. What "
+    "processes computed together since then is lost: start them again",
+    NETWORK: "the network failed",
+}
+PROCESS_SHIFT = 8
+"""A status of another process has that process's number from this bit on, plus one."""
+
+
+def explain(status: int) -> str:
+    """Return the text of a status that is not `DONE`."""
+    process = status >> PROCESS_SHIFT
+    text = STATUS.get(status & (1 << PROCESS_SHIFT) - 1, f"status {status}")
+    return f"process {process - 1}: {text}" if process else text

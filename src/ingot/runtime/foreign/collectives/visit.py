@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device knows during an exchange, and the copies that it makes, as native functions.
+
+An operand is `outer` steps; of each step a taker gets `part` bytes, which begin `source_start`
+bytes after the step does. In the result parts lie side by side: a step there is as long as all the
+parts that come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.native.functions import inlined, native
+from ingot.native.operations import memcpy
+from ingot.native.pointers import Array, Pointer, Struct
+from ingot.native.types import i64
+from ingot.runtime.foreign.collectives.records import Box, Rendezvous, Site
+
+
+class Visit(Struct):
+    """One call on one device."""
+
+    meeting: Rendezvous
+    site: Site
+    allocate: Callable[[i64], Pointer | None]
+    free: Callable[[Pointer | None], None]
+    device: i64
+    source: Pointer  # the operand
+    target: Pointer  # the result
+    first_target: i64
+    end_target: i64
+    first_source: i64
+    end_source: i64
+    outer: i64
+    part: i64  # bytes
+    source_step: i64  # bytes
+    source_start: i64  # bytes: where this device's part of a step begins
+    target_step: i64  # bytes
+
+
+@inlined
+def is_here(meeting: Rendezvous, device: i64) -> bool:
+    """Whether a device is one of this process."""
+    return meeting.slots[device] >= 0
+
+
+@inlined
+def box_of(meeting: Rendezvous, giver: i64, taker: i64) -> Box:
+    """Return the box of two devices of this process."""
+    return meeting.boxes[meeting.slots[giver] * meeting.local_devices + meeting.slots[taker]]
+
+
+@native
+def product(dims: Array[i64], first: i64, end: i64) -> i64:
+    """Return the product of some dimensions."""
+    size: i64 = 1
+    for index in range(first, end):
+        size *= dims[index]
+    return size
+
+
+@native
+def measure(visit: Visit, dims: Array[i64]) -> None:
+    """Fill in partners and sizes of a visit whose site and device are known.
+
+    Args:
+        visit: the call.
+        dims: dimensions of the operand.
+    """
+    site = visit.site
+    device = visit.device
+    visit.first_target = site.targets[device]
+    visit.end_target = site.targets[device + 1]
+    visit.first_source = site.sources[device]
+    visit.end_source = site.sources[device + 1]
+    whole = product(dims, site.along, site.rank) * site.element_bytes
+    count = visit.end_source - visit.first_source
+    # A device that takes nothing has no parts to divide by.
+    parts: i64 = count if count > 1 else 1
+    visit.outer = product(dims, 0, site.along)
+    visit.part = whole // parts if site.is_split != 0 else whole
+    visit.source_step = whole
+    visit.source_start = start_of(visit, device)
+    visit.target_step = visit.part * parts
+
+
+@inlined
+def start_of(visit: Visit, taker: i64) -> i64:
+    """Return where the part of a step begins that a device takes of others' operands."""
+    return visit.site.parts[taker] * visit.part if visit.site.is_split != 0 else 0
+
+
+@native
+def copy_part(visit: Visit, source: Pointer, step: i64, start: i64) -> None:
+    """Copy parts that lie `step` bytes apart to byte `start` of each step of the result."""
+    target = visit.target + start
+    for index in range(0, visit.outer):
+        memcpy(target + index * visit.target_step, source + index * step, visit.part)
