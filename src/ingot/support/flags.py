@@ -292,12 +292,12 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
-BOOTSTRAP_TIMEOUT = Flag(
-    "bootstrap_timeout",
+PROCESS_TIMEOUT = Flag(
+    "process_timeout",
     300,
     _integer(1, 86400),
     "a whole number of seconds",
-    "How long a process waits at its start for the others of its program.",
+    "How long a process waits for another one, at the start or at a collective, before it fails.",
 )
 COLLECTIVE_TIMEOUT = Flag(
     "collective_timeout",
@@ -356,8 +356,8 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
-    BOOTSTRAP_TIMEOUT,
     COLLECTIVE_TIMEOUT,
+    PROCESS_TIMEOUT,
     FEED_TIMEOUT,
     EXIT_TIMEOUT,
     RANDOM_SEED,

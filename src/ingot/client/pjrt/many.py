@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executions on several devices: each worker gets its part, and they meet in a rendezvous.
 
-Devices of other processes run theirs there. Every part has its own copies of the program's and the runtime's records, with its replica, its
-partition and the rendezvous of this execution. Invariant: the copies live until the last part is
-done; when a part cannot even be queued, those that wait for it are told to give up, and the results
-of those that were queued go.
+Devices of other processes run theirs there. Every part here has its own copies of the program's and
+the runtime's records, with its replica, its partition and the rendezvous of this execution.
+Invariant: the copies live until the last part is done; when a part cannot even be queued, those
+that wait for it are told to give up, and the results of those that were queued go.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.processes import Processes
@@ -25,7 +25,7 @@ class Platform:
     """How a client calls itself, which devices it has, and whether long programs are queued."""
 
     version: str
-    processes: Processes = Processes()
+    processes: Processes = field(default_factory=Processes)
     asynchronous: bool = True
 
     @property

@@ -22,7 +22,7 @@ from ingot.client.pjrt.key_values import KeyValues
 from ingot.runtime.foreign.collectives.links import Host, Links, read_host
 from ingot.runtime.foreign.collectives.rendezvous import Network, one_process
 from ingot.runtime.foreign.collectives.targets import socket_transport
-from ingot.support.flags import BOOTSTRAP_TIMEOUT, COLLECTIVE_TIMEOUT
+from ingot.support.flags import PROCESS_TIMEOUT
 
 _clients = itertools.count()
 
@@ -66,6 +66,12 @@ class Processes:
         links = [[self._link(device, other) for other in devices] for device in here]
         return Network(self.index, owners, links, socket_transport())
 
+    def lose(self, process: int) -> None:
+        """Let nobody wait for a process any more."""
+        if self.links is not None and not self._has(process):
+            first = sum(self.num_devices[:process])
+            self.links.cut(range(first, first + self.num_devices[process]))
+
     def _has(self, process: int) -> bool:
         return process == self.index
 
@@ -73,7 +79,7 @@ class Processes:
         process = self.process_of(there)
         if self.links is None or self._has(process):
             return -1
-        seconds = COLLECTIVE_TIMEOUT.value()
+        seconds = PROCESS_TIMEOUT.value()
         return self.links.link(here, there, self.hosts[process], process, seconds)
 
 
@@ -121,4 +127,4 @@ def _key(client: int, process: int) -> str:
 
 
 def _read(store: KeyValues, client: int, process: int) -> dict[str, Any]:
-    return json.loads(store.get(_key(client, process), BOOTSTRAP_TIMEOUT.value()))
+    return json.loads(store.get(_key(client, process), PROCESS_TIMEOUT.value()))

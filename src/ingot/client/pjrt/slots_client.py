@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import (
     Attribute,
@@ -28,6 +28,8 @@ STABLEHLO_VERSION = (1, 13, 0)
 """The newest StableHLO that programs may come in; jaxlib reads them for us."""
 _OLDEST_STABLEHLO = (0, 9, 0)
 _MAX_DEVICES = 1024
+_FAILED_PROCESS = 4
+"""PJRT_ProcessState_kError."""
 _MEMORY_STATISTICS = {
     "peak_bytes_in_use": "peak_bytes",
     "num_allocs": "allocations",
@@ -70,13 +72,22 @@ class ClientSlots(Slots):
 
     @slot(
         "PJRT_Client_Destroy",
-        "PJRT_Client_UpdateGlobalProcessInfo",
         "PJRT_Client_DmaMap",
         "PJRT_Client_DmaUnmap",
         "PJRT_TopologyDescription_Destroy",
     )
     def nothing(self, args: Any) -> None:
         """Slots with nothing to do: clients and topologies live as long as the process."""
+
+    @slot("PJRT_Client_UpdateGlobalProcessInfo")
+    def process_info(self, args: Any) -> None:
+        """Let nobody wait for a process that the host says has failed."""
+        info = record("PJRT_ProcessInfo")
+        processes = lookup(args.client, Client).platform.processes
+        for index in range(args.num_process_infos):
+            row = info.structure.from_address(args.process_infos + index * info.size)
+            if row.state == _FAILED_PROCESS:
+                processes.lose(row.task_id)
 
     @slot("PJRT_Client_LookupDevice")
     def lookup_device(self, args: Any) -> None:

@@ -179,8 +179,9 @@ def exchange_of(visit: Visit) -> i32:
             give(visit, site.given[index])
     if visit.first_source == visit.end_source:
         memset(visit.target, 0, visit.outer * visit.source_step)
-    if meeting.transport is not None:
-        status = swap_messages(visit)
+    transport = meeting.transport
+    if transport is not None:
+        status = swap_messages(visit, transport)
         if unlikely(status != DONE):
             return status
     status = take_all(visit)
@@ -192,7 +193,7 @@ def exchange(frame: Any, site: Site) -> i32:
     """Run one call on one device."""
     runtime = frame.runtime
     meeting: Rendezvous | None = runtime.rendezvous
-    if unlikely(meeting is None):
+    if meeting is None:
         return ALONE
     if unlikely(meeting.devices != site.devices):
         return OTHER_GRID

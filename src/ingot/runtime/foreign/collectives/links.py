@@ -22,6 +22,8 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 
@@ -88,9 +90,7 @@ class Links:
         for listener in self._listeners:
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
-    def link(
-        self, here: int, there: int, host: Host, process: int, seconds: float
-    ) -> int:
+    def link(self, here: int, there: int, host: Host, process: int, seconds: float) -> int:
         """Return the file descriptor of the link between two devices.
 
         Args:
@@ -110,6 +110,14 @@ class Links:
         if found is None:
             found = self._wait(here, there, process, seconds)
         return found.fileno()
+
+    def cut(self, devices: Collection[int]) -> None:
+        """Let nobody wait for devices of another process any more."""
+        with self._changed:
+            for (_, there), link in self._arrived.items():
+                if there in devices:
+                    with suppress(OSError):
+                        link.shutdown(socket.SHUT_RDWR)
 
     def _connect(self, here: int, there: int, host: Host, process: int) -> socket.socket:
         try:
@@ -176,7 +184,7 @@ def _unreachable(process: int, why: str) -> ExecutionError:
         f"there is no connection to process {process}: {why}",
         code="INGOT0518",
         hint="every process must run the same programs in the same order; a firewall must let the "
-        "machines connect to each other's ports (INGOT_COLLECTIVE_TIMEOUT is how long to wait)",
+        "machines connect to each other's ports (INGOT_PROCESS_TIMEOUT is how long to wait)",
     )
 
 
@@ -204,9 +212,7 @@ def _tune(made: socket.socket) -> None:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 5)):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        made.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MILLISECONDS
-        )
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MILLISECONDS)
 
 
 def own_address(towards: str) -> str:

@@ -18,6 +18,7 @@ from ingot.runtime.foreign.collectives.records import (
     HEADER_WORDS,
     NO_MEMORY,
     Message,
+    Transport,
 )
 from ingot.runtime.foreign.collectives.visit import Visit, copy_part, is_here, start_of
 
@@ -26,7 +27,7 @@ _HEADERS = 2 * HEADER_WORDS
 
 
 @native
-def swap_messages(visit: Visit) -> i32:
+def swap_messages(visit: Visit, transport: Transport) -> i32:
     """Send to and receive from the devices of other processes; return a status."""
     count = remote_partners(visit)
     if count == 0:
@@ -44,7 +45,7 @@ def swap_messages(visit: Visit) -> i32:
         messages[index].data = visit.target if packed is None else packed + index * size
     sent = add_sent(visit, messages)
     add_received(visit, messages, sent)
-    status = visit.meeting.transport.swap(visit.meeting, messages, count)
+    status = transport.swap(visit.meeting, messages, count)
     if status == DONE and visit.outer > 1:
         unpack(visit, messages, sent)
     if packed is not None:

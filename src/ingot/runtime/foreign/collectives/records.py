@@ -159,7 +159,8 @@ DONE, OTHER_FAILED, TIMEOUT, MISMATCH, ALONE, OTHER_GRID, NO_MEMORY, GONE, NETWO
 STATUS = {
     OTHER_FAILED: "another device failed",
     TIMEOUT: "waited for another device in vain: every device of a group must run the same "
-    "collectives in the same order (INGOT_COLLECTIVE_TIMEOUT is how long to wait)",
+    "collectives in the same order (INGOT_COLLECTIVE_TIMEOUT and, between processes, "
+    "INGOT_PROCESS_TIMEOUT are how long to wait)",
     MISMATCH: "another device of the group is at another collective",
     ALONE: "the program is for several devices: run it with Executable.execute_replicated",
     OTHER_GRID: "the program was compiled for another number of devices: its module's header says "

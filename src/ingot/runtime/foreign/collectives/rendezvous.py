@@ -16,7 +16,7 @@ from ingot.runtime.foreign.collectives import records
 from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
-from ingot.support.flags import COLLECTIVE_TIMEOUT
+from ingot.support.flags import COLLECTIVE_TIMEOUT, PROCESS_TIMEOUT
 
 RENDEZVOUS = records.Rendezvous.c_layout
 _ELSEWHERE = -1
@@ -122,10 +122,14 @@ def new_rendezvous(
         grid: replicas and partitions of the execution.
         network: who has which device; default: all are of this process.
         program: a digest of what all processes must agree on.
-        timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`.
+        timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`,
+            or `INGOT_PROCESS_TIMEOUT` if some are of other processes.
     """
-    patience = COLLECTIVE_TIMEOUT.value() if timeout_seconds is None else timeout_seconds
-    return Rendezvous(grid, network or one_process(grid.devices), patience, program)
+    network = network or one_process(grid.devices)
+    if timeout_seconds is None:
+        flag = PROCESS_TIMEOUT if network.transport else COLLECTIVE_TIMEOUT
+        timeout_seconds = flag.value()
+    return Rendezvous(grid, network, timeout_seconds, program)
 
 
 def device_number(runtime: int) -> int:

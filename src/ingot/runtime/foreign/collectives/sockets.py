@@ -11,7 +11,7 @@ Source: sendmsg(2), recvmsg(2), poll(2).
 
 from __future__ import annotations
 
-from ingot.native.functions import exported, external, native
+from ingot.native.functions import exported, external, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
@@ -28,7 +28,7 @@ from ingot.runtime.foreign.collectives.records import (
     Message,
     Rendezvous,
 )
-from ingot.runtime.sync import wait_step
+from ingot.runtime.sync import pause
 
 _SPINS = 2000
 """Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
@@ -97,6 +97,14 @@ def errno_location() -> Array[i32]:
     ...
 
 
+@inlined
+def is_temporary(reason: i32) -> bool:
+    """Whether a call failed only because nothing can be moved now."""
+    if reason == _AGAIN:
+        return True
+    return reason == _INTERRUPTED
+
+
 @native
 def move(message: Message) -> i64:
     """Send or receive what can be without waiting; return the bytes, or minus a status."""
@@ -127,13 +135,13 @@ def move(message: Message) -> i64:
         result = recvmsg(descriptor, parcel, _DONT_WAIT)
     if result < 0:
         reason = errno_location()[0]
-        return i64(0) if reason == _AGAIN or reason == _INTERRUPTED else -GONE
+        return i64(0) if is_temporary(reason) else -GONE
     if unlikely(result == 0):
         return -GONE
     message.moved = before + result
-    if message.is_sent == 0 and before < HEADER_BYTES and message.moved >= HEADER_BYTES:
-        if not same_header(message.header, message.expected):
-            return -MISMATCH
+    is_known = message.is_sent == 0 and before < HEADER_BYTES and message.moved >= HEADER_BYTES
+    if is_known and not same_header(message.header, message.expected):
+        return -MISMATCH
     return result
 
 
@@ -141,6 +149,29 @@ def move(message: Message) -> i64:
 def is_open(message: Message) -> bool:
     """Whether some of a message is still to be moved."""
     return message.moved < message.bytes + HEADER_BYTES
+
+
+@native
+def move_all(messages: Structs[Message], count: i64) -> i64:
+    """Move what can be moved of each message; return the bytes, or minus a status."""
+    moved: i64 = 0
+    for index in range(count):
+        message = messages[index]
+        if is_open(message):
+            step = move(message)
+            if unlikely(step < 0):
+                return step - ((message.process + 1) << PROCESS_SHIFT)
+            moved += step
+    return moved
+
+
+@native
+def first_open(messages: Structs[Message], count: i64) -> i64:
+    """Return the first message that is not through; `count` if all are."""
+    for index in range(count):
+        if is_open(messages[index]):
+            return index
+    return count
 
 
 @native
@@ -158,37 +189,25 @@ def sleep(messages: Structs[Message], count: i64, ready: Structs[Ready]) -> None
 
 @exported("ingot_swap_by_sockets")
 def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
-    """Move all messages; return a status, of which process if one is to blame."""
+    """Move all messages; return a status, with the process that is to blame if one is."""
     ready = Structs[Ready].at(Array[i64].on_stack(count))
-    still_open = count
     idle: i64 = 0
-    while still_open > 0:
-        moved: i64 = 0
-        still_open = 0
-        stuck: i64 = 0
-        for index in range(count):
-            message = messages[index]
-            if is_open(message):
-                step = move(message)
-                if unlikely(step < 0):
-                    return i32(-step | (message.process + 1) << PROCESS_SHIFT)
-                moved += step
-                if is_open(message):
-                    still_open += 1
-                    stuck = message.process + 1
-        if moved > 0:
-            idle = 0
-        elif still_open > 0:
-            if unlikely(meeting.failed.load() != 0):
-                return OTHER_FAILED
-            if unlikely(idle > meeting.patience + _SPINS):
-                return i32(TIMEOUT | stuck << PROCESS_SHIFT)
-            if idle < _SPINS:
-                wait_step(idle)
-            else:
-                sleep(messages, count, ready)
-            idle += 1
-    return DONE
+    while True:
+        moved = move_all(messages, count)
+        if unlikely(moved < 0):
+            return i32(-moved)
+        waiting = first_open(messages, count)
+        if waiting == count:
+            return DONE
+        idle = i64(0) if moved > 0 else idle + 1
+        if unlikely(meeting.failed.load() != 0):
+            return OTHER_FAILED
+        if unlikely(idle > meeting.patience + _SPINS):
+            return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
+        if idle < _SPINS:
+            pause()
+        else:
+            sleep(messages, count, ready)
 
 
 @exported("ingot_cut_socket")
