@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.runtime.foreign.collectives.networks import run_as_processes
 from tests.runtime.foreign.collectives.programs import one_each, program, values
 from tests.support.against_evaluator import assert_same
 
@@ -38,13 +39,19 @@ def flat(value: Any) -> list[Any]:
 
 
 def check(text: str, inputs: list[Any]) -> None:
-    """Compare every device's results with the evaluator's, bit for bit."""
+    """Compare every device's results with the evaluator's, bit for bit.
+
+    Once all devices are of this process, once they are of two processes in turn.
+    """
     module = ingot.parse_hlo(text)
     wanted = evaluate_replicated(module, inputs)
-    given = ingot.compile(module).execute_replicated(inputs)
-    assert len(given) == len(wanted)
-    for got, want in zip(given, wanted, strict=True):
-        assert_same(got, want)
+    executable = ingot.compile(module)
+    for given in (
+        executable.execute_replicated(inputs),
+        run_as_processes(executable, inputs, [n % 2 for n in range(len(inputs))]),
+    ):
+        for got, want in zip(given, wanted, strict=True):
+            assert_same(got, want)
 
 
 def check_body(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of several processes: what goes wrong between them is told, and nobody waits forever."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.runtime.foreign.collectives.networks import run_as_processes
+from tests.runtime.foreign.collectives.programs import one_each
+
+import ingot
+from ingot.client.executable import Executable
+from ingot.runtime.foreign.collectives import links
+from ingot.runtime.foreign.collectives.links import Host, Links, own_address, read_host
+from ingot.support.diagnostics import ExecutionError
+from ingot.support.flags import PROCESS_TIMEOUT, override
+
+
+def sum_of_two(dims: tuple[int, ...] = (3,)) -> tuple[Executable, list[list[np.ndarray]]]:
+    size = ",".join(map(str, dims))
+    body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, inputs = one_each(body, "f32", dims, (2, 1))
+    return ingot.compile(ingot.parse_hlo(text)), inputs
+
+
+def test_more_bytes_than_a_socket_holds() -> None:
+    executable, inputs = sum_of_two((3000, 1001))
+    for got in run_as_processes(executable, inputs, [0, 1]):
+        np.testing.assert_array_equal(got, inputs[0][0] + inputs[1][0])
+
+
+def test_another_program_is_found_before_its_data_is_taken() -> None:
+    executable, inputs = sum_of_two()
+    for process, problem in enumerate(run_as_processes(executable, inputs, [0, 1], [5, 6])):
+        assert re.search(f"process {1 - process}: another device .* collective", str(problem))
+
+
+def test_a_process_that_fails_ends_the_waiting_of_others() -> None:
+    executable, inputs = sum_of_two()
+    inputs[1] = [np.zeros(4, np.float32)]
+    start = time.monotonic()
+    waited, failed = run_as_processes(executable, inputs, [0, 1])
+    assert "process 1: the connection to it is closed" in str(waited)
+    assert isinstance(failed, ExecutionError)
+    assert time.monotonic() - start < PROCESS_TIMEOUT.value() / 2
+
+
+def test_a_process_that_never_comes_is_named() -> None:
+    text = """HloModule apart, replica_count=2
+    meet { a = f32[3] parameter(0)
+      ROOT b = f32[3] collective-permute(a), source_target_pairs={{0,1},{1,0}} }
+    stay { c = f32[3] parameter(0) ROOT d = f32[3] negate(c) }
+    ENTRY main { x = f32[3] parameter(0) i = u32[] replica-id() z = u32[] constant(0)
+      p = pred[] compare(i, z), direction=EQ
+      ROOT r = f32[3] conditional(p, x, x), true_computation=meet, false_computation=stay }"""
+    inputs = [[np.zeros(3, np.float32)]] * 2
+    with override(PROCESS_TIMEOUT, 1):
+        waited, _ = run_as_processes(ingot.compile(ingot.parse_hlo(text)), inputs, [0, 1])
+    assert "process 1: waited for another device in vain" in str(waited)
+
+
+def both_ends(first: Links, second: Links, host: Host) -> list[int]:
+    found = [0, 0]
+
+    def wait() -> None:
+        found[1] = second.link(1, 0, first.host, 0, 10)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    found[0] = first.link(0, 1, host, 1, 10)
+    thread.join()
+    return found
+
+
+@pytest.mark.parametrize("machine", ["this", "another"])
+def test_links_by_unix_socket_and_by_tcp(machine: str) -> None:
+    first, second = Links(), Links("127.0.0.1:1234")
+    host = read_host(second.host.text())
+    assert host == second.host
+    ends = both_ends(first, second, host if machine == "this" else replace(host, machine="x"))
+    here, there = [socket.socket(fileno=end) for end in ends]
+    family = socket.AF_UNIX if machine == "this" else socket.AF_INET
+    assert here.family == there.family == family
+    here.sendall(b"data")
+    assert there.recv(4) == b"data"
+    second.cut([0])
+    assert here.recv(1) == b""
+    for each in (here, there):
+        each.detach()
+    assert first.link(0, 1, host, 1, 10) == ends[0]
+
+
+def test_a_stranger_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Links(), Links()
+    monkeypatch.setattr(links, "_GREETING_SECONDS", 1)
+    first.link(0, 1, replace(second.host, secret="0" * 32), 1, 10)
+    with pytest.raises(ExecutionError, match=r"INGOT0518.*process 0.*not connected"):
+        second.link(1, 0, first.host, 0, 0.2)
+    with socket.create_connection(("127.0.0.1", second.host.port)) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_a_process_that_is_gone_cannot_be_linked() -> None:
+    host = replace(Links().host, path="ingot-nobody")
+    with pytest.raises(ExecutionError, match=r"INGOT0518.*process 1.*does not answer"):
+        Links().link(0, 1, host, 1, 10)
+
+
+def test_the_address_that_others_are_told() -> None:
+    assert own_address("127.0.0.1:80") == "127.0.0.1"
+    assert own_address("no.such.host.invalid:80") == "127.0.0.1"
