@@ -46,7 +46,7 @@ def reproducible(module: Module) -> Generator[None]:
         yield
     except InternalError as error:
         notes = (*error.diagnostic.notes, _kept(module))
-        raise type(error)(replace(error.diagnostic, notes=notes)) from error
+        raise InternalError(replace(error.diagnostic, notes=notes)) from error
     except IngotError:
         raise
     except MemoryError as error:

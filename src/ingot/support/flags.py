@@ -292,6 +292,21 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
+COLLECTIVES = Flag(
+    "collectives",
+    "auto",
+    _choice("auto", "sockets", "mpi"),
+    "auto, sockets or mpi",
+    "How devices of different processes exchange data. auto: what the front end asks for "
+    "(jax_cpu_collectives_implementation), else sockets.",
+)
+MPI_LIBRARY = Flag(
+    "mpi_library",
+    "",
+    str,
+    "the path of a shared library",
+    "The MPI library; empty: the one that is loaded, else the first that is found.",
+)
 PROCESS_TIMEOUT = Flag(
     "process_timeout",
     300,
@@ -358,6 +373,8 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PROGRESS,
     COLLECTIVE_TIMEOUT,
     PROCESS_TIMEOUT,
+    COLLECTIVES,
+    MPI_LIBRARY,
     FEED_TIMEOUT,
     EXIT_TIMEOUT,
     RANDOM_SEED,

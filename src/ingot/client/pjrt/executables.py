@@ -167,7 +167,7 @@ class LoadedExecutable(Handle):
         return self.executable.cost_analysis()
 
     def _mode(self) -> int:
-        if self.source.options.count > 1:
+        if len(self.devices) > 1 or not self.devices[0].is_addressable:
             return MANY
         calls = self.executable.artifact.calls
         if any(_calls_host(call.target) for call in calls):

@@ -20,9 +20,10 @@ from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Attribute
 from ingot.client.pjrt.key_values import KeyValues
 from ingot.runtime.foreign.collectives.links import Host, Links, read_host
+from ingot.runtime.foreign.collectives.mpi_library import link_to, mpi_library
 from ingot.runtime.foreign.collectives.rendezvous import Network, one_process
-from ingot.runtime.foreign.collectives.targets import socket_transport
-from ingot.support.flags import PROCESS_TIMEOUT
+from ingot.runtime.foreign.collectives.targets import mpi_transport, socket_transport
+from ingot.support.flags import COLLECTIVES, PROCESS_TIMEOUT
 
 _clients = itertools.count()
 
@@ -34,19 +35,12 @@ class Processes:
     Attributes:
         index: the number of this one.
         num_devices: how many devices each has.
-        hosts: where each listens; empty for a single process.
-        links: this process's links; None for a single process.
+        reach: how they reach each other; None for a single process.
     """
 
     index: int = 0
     num_devices: tuple[int, ...] = (1,)
-    hosts: tuple[Host, ...] = ()
-    links: Links | None = None
-
-    @property
-    def first_device(self) -> int:
-        """The number of this process's first device."""
-        return sum(self.num_devices[: self.index])
+    reach: Sockets | Ranks | None = None
 
     def process_of(self, device: int) -> int:
         """Return the process that has a device."""
@@ -60,27 +54,57 @@ class Processes:
             ExecutionError: INGOT0518, another process cannot be reached.
         """
         owners = [self.process_of(device) for device in devices]
-        if self.links is None or set(owners) == {self.index}:
+        reach = self.reach
+        if reach is None or set(owners) == {self.index}:
             return one_process(len(devices))
-        here = [device for device, owner in zip(devices, owners, strict=True) if self._has(owner)]
-        links = [[self._link(device, other) for other in devices] for device in here]
-        return Network(self.index, owners, links, socket_transport())
+
+        def link(here: int, there: int) -> int:
+            process = self.process_of(there)
+            return -1 if process == self.index else reach.link(here, there, process)
+
+        local = [n for n, owner in zip(devices, owners, strict=True) if owner == self.index]
+        links = [[link(here, there) for there in devices] for here in local]
+        return Network(self.index, owners, links, reach.transport)
 
     def lose(self, process: int) -> None:
         """Let nobody wait for a process any more."""
-        if self.links is not None and not self._has(process):
+        if isinstance(self.reach, Sockets) and process != self.index:
             first = sum(self.num_devices[:process])
-            self.links.cut(range(first, first + self.num_devices[process]))
+            self.reach.links.cut(range(first, first + self.num_devices[process]))
 
-    def _has(self, process: int) -> bool:
-        return process == self.index
 
-    def _link(self, here: int, there: int) -> int:
-        process = self.process_of(there)
-        if self.links is None or self._has(process):
-            return -1
-        seconds = PROCESS_TIMEOUT.value()
-        return self.links.link(here, there, self.hosts[process], process, seconds)
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Processes that talk through sockets: where each listens, and this one's links."""
+
+    hosts: tuple[Host, ...]
+    links: Links
+
+    @property
+    def transport(self) -> int:
+        """The address of the transport's record."""
+        return socket_transport()
+
+    def link(self, here: int, there: int, process: int) -> int:
+        """Return the link between two devices; see `Links.link`."""
+        return self.links.link(here, there, self.hosts[process], process, PROCESS_TIMEOUT.value())
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Processes that talk through MPI: the rank of each, and how many devices there are."""
+
+    ranks: tuple[int, ...]
+    num_devices: int
+
+    @property
+    def transport(self) -> int:
+        """The address of the transport's record."""
+        return mpi_transport(self.num_devices)
+
+    def link(self, here: int, there: int, process: int) -> int:
+        """Return the link between two devices."""
+        return link_to(self.ranks[process], here, there)
 
 
 def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -> Processes:
@@ -92,8 +116,8 @@ def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -
         args: PJRT_Client_Create's arguments.
 
     Raises:
-        PjrtError: the options are not numbers of processes, or the processes differ in Ingot's
-            version.
+        PjrtError: the options are not numbers of processes, or the processes do not fit together.
+        UnsupportedError: INGOT0519, there is no MPI that can be used.
         ExecutionError: INGOT0518, another process did not come in time.
     """
     index, count = options.get("node_id", 0), options.get("num_nodes", 1)
@@ -104,22 +128,41 @@ def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -
     if not args.kv_get_callback or not args.kv_put_callback:
         raise PjrtError(INVALID_ARGUMENT, f"{count} processes need the host's key-value store")
     store, client = KeyValues(args), next(_clients)
-    links = Links(str(options.get("coordinator_address", "")))
-    own = {"version": __version__, "devices": num_devices, "host": links.host.text()}
+    own: dict[str, Any] = {"version": __version__, "devices": num_devices}
+    links = None
+    if _wants_mpi(options):
+        own["rank"] = mpi_library().rank
+    else:
+        links = Links(str(options.get("coordinator_address", "")))
+        own["host"] = links.host.text()
     store.put(_key(client, index), json.dumps(own))
     found = [_read(store, client, process) for process in range(count)]
+    _check_alike(found)
+    devices = tuple(row["devices"] for row in found)
+    if links is None:
+        return Processes(index, devices, Ranks(tuple(row["rank"] for row in found), sum(devices)))
+    return Processes(index, devices, Sockets(tuple(read_host(row["host"]) for row in found), links))
+
+
+def _wants_mpi(options: dict[str, Attribute]) -> bool:
+    wanted = COLLECTIVES.value()
+    return (options.get("collectives") if wanted == "auto" else wanted) == "mpi"
+
+
+def _check_alike(found: Sequence[dict[str, Any]]) -> None:
+    """Raise PjrtError unless all processes are of one version and talk in one way."""
     for process, row in enumerate(found):
-        if row["version"] != __version__:
+        if row["version"] != found[0]["version"]:
             raise PjrtError(
                 INVALID_ARGUMENT,
-                f"process {process} runs Ingot {row['version']}, process {index} {__version__}",
+                f"process {process} runs Ingot {row['version']}, process 0 {found[0]['version']}",
             )
-    return Processes(
-        index,
-        tuple(row["devices"] for row in found),
-        tuple(read_host(row["host"]) for row in found),
-        links,
-    )
+        if row.keys() != found[0].keys():
+            raise PjrtError(
+                INVALID_ARGUMENT,
+                f"of process {process} and process 0 one talks through MPI, one through sockets: "
+                "set INGOT_COLLECTIVES alike",
+            )
 
 
 def _key(client: int, process: int) -> str:

@@ -56,8 +56,10 @@ def device_options() -> dict[str, int | bool | str]:
     wanted = int(bridge.num_cpu_devices.value)
     default = xla_flags.current().force_host_platform_device_count
     coordinator = importlib.import_module("jax._src.distributed").global_state.coordinator_address
+    collectives = importlib.import_module("jax").config.jax_cpu_collectives_implementation
     return {
         **({"coordinator_address": coordinator} if coordinator else {}),
+        **({"collectives": collectives} if collectives else {}),
         "num_devices": wanted if wanted >= 0 else default,
         "asynchronous": bool(bridge._CPU_ENABLE_ASYNC_DISPATCH.value),
     }

@@ -30,7 +30,7 @@ from ingot.native.module import Translation
 from ingot.native.operations import memset, unlikely
 from ingot.native.pointers import Array, Atomic
 from ingot.native.types import i32, i64
-from ingot.runtime.foreign.collectives import sockets
+from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.messages import swap_messages
 from ingot.runtime.foreign.collectives.records import (
     ALONE,
@@ -52,7 +52,7 @@ _SPINS = 200
 
 def emit_exchange(module: ModuleBuilder) -> None:
     """Add `ingot_exchange` to a module, and what transports begin with."""
-    Translation(module).add(exchange, sockets.swap, sockets.cut)
+    Translation(module).add(exchange, sockets.swap, sockets.cut, mpi.swap, mpi.cut)
 
 
 @native

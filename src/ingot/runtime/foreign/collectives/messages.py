@@ -75,7 +75,7 @@ def address_message(visit: Visit, message: Message, other: i64) -> None:
     message.process = meeting.processes[other]
     message.bytes = visit.outer * visit.part
     message.moved = 0
-    message.request = 0
+    message.pending = 0
     message.expected = Array[i64].at(message.header + 8 * HEADER_WORDS)
     fill_header(visit, message.expected)
     fill_header(visit, message.header)
@@ -142,13 +142,3 @@ def unpack(visit: Visit, messages: Structs[Message], first: i64) -> None:
             start = (index - visit.first_source) * visit.part
             copy_part(visit, messages[count].data, visit.part, start)
             count += 1
-
-
-@inlined
-def same_header(header: Array[i64], expected: Array[i64]) -> bool:
-    """Whether a message is from the call that this device is at."""
-    same = True
-    for index in range(HEADER_WORDS):
-        if header[index] != expected[index]:
-            same = False
-    return same

@@ -47,7 +47,8 @@ class Message(Struct, name="IngotMessage"):
     moved: i64  # bytes of header and data that are through
     header: Array[i64]  # HEADER_WORDS: what the sender says of itself
     expected: Array[i64]  # the same words as this device would send
-    request: i64  # the transport's own
+    pending: i64  # bytes that the transport is at
+    request: Atomic[i64]  # the transport's name of them
 
 
 HEADER_WORDS = 3

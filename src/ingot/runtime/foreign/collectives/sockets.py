@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages through stream sockets, as native functions: one socket for each pair of devices.
 
-The thread of the device moves the bytes itself, of all its messages in turn, and sleeps in poll(2)
-when none can move: no thread in between, and no order of messages that two processes could wait for
-each other in. Invariant: what is on a socket is whole messages; after a failure it is shut down,
-which ends the waiting of the other side.
+Invariant: what is on a socket is whole messages; after a failure it is shut down, which ends the
+waiting of the other side.
 
 Source: sendmsg(2), recvmsg(2), poll(2).
 """
@@ -15,23 +13,16 @@ from ingot.native.functions import exported, external, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
-from ingot.runtime.foreign.collectives.messages import same_header
+from ingot.runtime.foreign.collectives.progress import is_open, status_of_header, swapping
 from ingot.runtime.foreign.collectives.records import (
     DONE,
     GONE,
     HEADER_BYTES,
-    MISMATCH,
-    OTHER_FAILED,
-    PROCESS_SHIFT,
     SLICE_NANOSECONDS,
-    TIMEOUT,
     Message,
     Rendezvous,
 )
-from ingot.runtime.sync import pause
 
-_SPINS = 2000
-"""Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
 _DONT_WAIT, _NO_SIGNAL = 0x40, 0x4000
 _SHUT_BOTH = 2
 _INTERRUPTED, _AGAIN = 4, 11
@@ -106,7 +97,7 @@ def is_temporary(reason: i32) -> bool:
 
 
 @native
-def move(message: Message) -> i64:
+def move(meeting: Rendezvous, message: Message) -> i64:
     """Send or receive what can be without waiting; return the bytes, or minus a status."""
     pieces = Structs[Slice].at(Array[i64].on_stack(2 * sizeof(Slice) // 8))
     parcel = Parcel.on_stack()
@@ -139,44 +130,16 @@ def move(message: Message) -> i64:
     if unlikely(result == 0):
         return -GONE
     message.moved = before + result
-    is_known = message.is_sent == 0 and before < HEADER_BYTES and message.moved >= HEADER_BYTES
-    if is_known and not same_header(message.header, message.expected):
-        return -MISMATCH
+    if message.is_sent == 0 and before < HEADER_BYTES and message.moved >= HEADER_BYTES:
+        status = status_of_header(message.header, message.expected)
+        return result if status == DONE else -status
     return result
 
 
 @native
-def is_open(message: Message) -> bool:
-    """Whether some of a message is still to be moved."""
-    return message.moved < message.bytes + HEADER_BYTES
-
-
-@native
-def move_all(messages: Structs[Message], count: i64) -> i64:
-    """Move what can be moved of each message; return the bytes, or minus a status."""
-    moved: i64 = 0
-    for index in range(count):
-        message = messages[index]
-        if is_open(message):
-            step = move(message)
-            if unlikely(step < 0):
-                return step - ((message.process + 1) << PROCESS_SHIFT)
-            moved += step
-    return moved
-
-
-@native
-def first_open(messages: Structs[Message], count: i64) -> i64:
-    """Return the first message that is not through; `count` if all are."""
-    for index in range(count):
-        if is_open(messages[index]):
-            return index
-    return count
-
-
-@native
-def sleep(messages: Structs[Message], count: i64, ready: Structs[Ready]) -> None:
+def sleep(messages: Structs[Message], count: i64) -> None:
     """Sleep until a message can move, or for a slice of time."""
+    ready = Structs[Ready].at(Array[i64].on_stack(count))
     waiting: i64 = 0
     for index in range(count):
         message = messages[index]
@@ -187,27 +150,7 @@ def sleep(messages: Structs[Message], count: i64, ready: Structs[Ready]) -> None
     poll(ready, waiting, SLICE_NANOSECONDS // 1_000_000)
 
 
-@exported("ingot_swap_by_sockets")
-def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
-    """Move all messages; return a status, with the process that is to blame if one is."""
-    ready = Structs[Ready].at(Array[i64].on_stack(count))
-    idle: i64 = 0
-    while True:
-        moved = move_all(messages, count)
-        if unlikely(moved < 0):
-            return i32(-moved)
-        waiting = first_open(messages, count)
-        if waiting == count:
-            return DONE
-        idle = i64(0) if moved > 0 else idle + 1
-        if unlikely(meeting.failed.load() != 0):
-            return OTHER_FAILED
-        if unlikely(idle > meeting.patience + _SPINS):
-            return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
-        if idle < _SPINS:
-            pause()
-        else:
-            sleep(messages, count, ready)
+swap = swapping("ingot_swap_by_sockets", move, sleep)
 
 
 @exported("ingot_cut_socket")

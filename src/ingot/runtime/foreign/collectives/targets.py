@@ -21,8 +21,9 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
 from ingot.native.functions import symbol_of
 from ingot.native.layout import Field, Record
-from ingot.runtime.foreign.collectives import sockets
+from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.exchange import emit_exchange
+from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 from ingot.runtime.foreign.collectives.records import Site, Transport, explain
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
@@ -43,8 +44,8 @@ def _library() -> Library:
 
 def _imports() -> dict[str, int]:
     """Return the addresses of the C library's functions that the module needs."""
-    process = ctypes.CDLL(None)
-    found = {name: ctypes.cast(getattr(process, name), ctypes.c_void_p) for name in sockets.IMPORTS}
+    process, names = ctypes.CDLL(None), (*sockets.IMPORTS, *mpi.IMPORTS)
+    found = {name: ctypes.cast(getattr(process, name), ctypes.c_void_p) for name in names}
     return library_imports() | {name: each.value or 0 for name, each in found.items()}
 
 
@@ -111,10 +112,26 @@ def _starts(rows: list[list[int]]) -> list[int]:
 @cache
 def socket_transport() -> int:
     """Return the address of the transport through sockets, which lives as long as the process."""
+    return _transport(sockets.swap, sockets.cut, None)
+
+
+@cache
+def mpi_transport(num_devices: int) -> int:
+    """Return the same through MPI, for processes that have so many devices together.
+
+    Raises:
+        UnsupportedError: INGOT0519, there is no MPI that can be used.
+    """
+    return _transport(mpi.swap, mpi.cut, mpi_library().record(num_devices))
+
+
+def _transport(swap: Any, cut: Any, state: Any) -> int:
     record = Transport.c_layout.structure()
-    record.swap = _library().address(symbol_of(sockets.swap))
-    record.cut = _library().address(symbol_of(sockets.cut))
-    _transports.append(record)
+    record.swap = _library().address(symbol_of(swap))
+    record.cut = _library().address(symbol_of(cut))
+    if state is not None:
+        record.state = ctypes.addressof(state)
+    _transports.append((record, state))
     return ctypes.addressof(record)
 
 

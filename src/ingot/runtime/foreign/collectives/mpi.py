@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages through MPI, as native functions.
+
+A message is its header, then its data in pieces of at most a gigabyte, one after the other; MPI
+keeps the order of what has the same two ranks and tag. Invariant: when a call is over, MPI does not
+write into memory of ours any more.
+
+Source: MPI 4.1, sections 3.7 (nonblocking communication) and 3.8 (cancellation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.native.functions import exported, external, inlined, native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
+from ingot.native.types import i32, i64
+from ingot.runtime.foreign.collectives.progress import (
+    is_open,
+    status_of_header,
+    swapping,
+)
+from ingot.runtime.foreign.collectives.records import (
+    DONE,
+    HEADER_BYTES,
+    NETWORK,
+    Message,
+    Rendezvous,
+)
+
+DEVICE_BITS = 20
+"""A link is the other process's rank, this process's device and the other's, in so many bits."""
+_DEVICE_MASK = (1 << DEVICE_BITS) - 1
+_PIECE_BYTES = 1 << 30
+_SLEEP_MICROSECONDS = 100
+_SLEEPS = 200
+"""Sleeps that take as long as a slice of waiting does."""
+
+IMPORTS = ("usleep",)
+"""What these functions take from the C library."""
+
+
+class Mpi(
+    Struct,
+    name="IngotMpi",
+    notes={
+        "send": "MPI_Isend",
+        "receive": "MPI_Irecv",
+        "test": "MPI_Test",
+        "cancel": "MPI_Cancel",
+        "wait": "MPI_Wait",
+        "forget": "MPI_Request_free",
+        "byte": "MPI_BYTE",
+        "communicator": "MPI_COMM_WORLD",
+        "no_status": "MPI_STATUS_IGNORE",
+        "num_devices": "devices of all processes: tags are made of two of them",
+        "farewell": "the header of a process that gives up",
+    },
+):
+    """The library, as this process found it: handles are numbers or addresses."""
+
+    send: Callable[[Pointer, i32, i64, i32, i32, i64, Atomic[i64]], i32]
+    receive: Callable[[Pointer, i32, i64, i32, i32, i64, Atomic[i64]], i32]
+    test: Callable[[Atomic[i64], Array[i32], Pointer | None], i32]
+    cancel: Callable[[Atomic[i64]], i32]
+    wait: Callable[[Atomic[i64], Pointer | None], i32]
+    forget: Callable[[Atomic[i64]], i32]
+    byte: i64
+    communicator: i64
+    no_status: Pointer | None
+    num_devices: i64
+    farewell: Array[i64]
+
+
+@external("usleep")
+def usleep(microseconds: i32) -> i32:
+    """Sleep."""
+    ...
+
+
+@inlined
+def rank_of(link: i64) -> i32:
+    """Return the rank of the process at the other end of a link."""
+    return i32(link >> 2 * DEVICE_BITS)
+
+
+@inlined
+def tag_of(mpi: Mpi, link: i64, is_sent: bool) -> i32:
+    """Return the tag of what goes from one device of a link to the other."""
+    here = link >> DEVICE_BITS & _DEVICE_MASK
+    there = link & _DEVICE_MASK
+    if is_sent:
+        return i32(here * mpi.num_devices + there)
+    return i32(there * mpi.num_devices + here)
+
+
+@inlined
+def library_of(meeting: Rendezvous) -> Mpi:
+    """Return the library of an execution whose transport is MPI."""
+    transport = meeting.transport
+    assert transport is not None
+    state = transport.state
+    assert state is not None
+    return Mpi.at(state)
+
+
+@native
+def start(mpi: Mpi, message: Message) -> i32:
+    """Begin to move the next piece of a message."""
+    data: Pointer = message.header + message.moved
+    size = HEADER_BYTES - message.moved
+    if size <= 0:
+        data = message.data + (message.moved - HEADER_BYTES)
+        size = message.bytes + HEADER_BYTES - message.moved
+        if size > _PIECE_BYTES:
+            size = _PIECE_BYTES
+    message.pending = size
+    request = message.request
+    rank = rank_of(message.link)
+    if message.is_sent != 0:
+        tag = tag_of(mpi, message.link, True)
+        return mpi.send(data, i32(size), mpi.byte, rank, tag, mpi.communicator, request)
+    tag = tag_of(mpi, message.link, False)
+    return mpi.receive(data, i32(size), mpi.byte, rank, tag, mpi.communicator, request)
+
+
+@native
+def move(meeting: Rendezvous, message: Message) -> i64:
+    """Send or receive what can be without waiting; return the bytes, or minus a status."""
+    mpi = library_of(meeting)
+    if message.pending == 0 and start(mpi, message) != 0:
+        message.pending = 0
+        return -NETWORK
+    found = Array[i32].on_stack(2)
+    if unlikely(mpi.test(message.request, found, mpi.no_status) != 0):
+        return -NETWORK
+    if found[0] == 0:
+        return 0
+    before = message.moved
+    size = message.pending
+    message.moved = before + size
+    message.pending = 0
+    if message.is_sent == 0 and before == 0:
+        status = status_of_header(message.header, message.expected)
+        return size if status == DONE else -status
+    return size
+
+
+@native
+def sleep(messages: Structs[Message], count: i64) -> None:
+    """Sleep a little: MPI cannot say when something comes."""
+    usleep(_SLEEP_MICROSECONDS)
+
+
+@native
+def abandon(meeting: Rendezvous, messages: Structs[Message], count: i64) -> None:
+    """Take back what is under way, of a call that failed."""
+    mpi = library_of(meeting)
+    for index in range(count):
+        message = messages[index]
+        if message.pending != 0 and is_open(message):
+            if message.is_sent != 0:
+                mpi.forget(message.request)
+            else:
+                mpi.cancel(message.request)
+                mpi.wait(message.request, mpi.no_status)
+
+
+swap_all = swapping("ingot_swap_all_by_mpi", move, sleep, _SLEEPS)
+
+
+@exported("ingot_swap_by_mpi")
+def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
+    """Move all messages; return a status."""
+    status = swap_all(meeting, messages, count)
+    if unlikely(status != DONE):
+        abandon(meeting, messages, count)
+    return status
+
+
+@exported("ingot_cut_by_mpi")
+def cut(meeting: Rendezvous, link: i64) -> None:
+    """Let the other side see that this one gives up: the next header that it gets says so."""
+    mpi = library_of(meeting)
+    message = Message.on_stack()
+    tag = tag_of(mpi, link, True)
+    request = message.request
+    rank = rank_of(link)
+    if mpi.send(mpi.farewell, HEADER_BYTES, mpi.byte, rank, tag, mpi.communicator, request) == 0:
+        mpi.forget(request)

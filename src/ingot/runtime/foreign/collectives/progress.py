@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving all messages of a call until they are through, whatever the transport.
+
+The thread of the device moves bytes itself, of all its messages in turn: no thread in between, and
+no order of messages in which two processes could wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.native.functions import exported, inlined, native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Structs
+from ingot.native.types import i32, i64
+from ingot.runtime.foreign.collectives.records import (
+    DONE,
+    GONE,
+    HEADER_BYTES,
+    HEADER_WORDS,
+    MISMATCH,
+    OTHER_FAILED,
+    PROCESS_SHIFT,
+    TIMEOUT,
+    Message,
+    Rendezvous,
+)
+from ingot.runtime.sync import pause
+
+_SPINS = 2000
+"""Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
+FAREWELL = -1
+"""The number of bytes in the header of a process that gives up."""
+
+
+@inlined
+def is_open(message: Message) -> bool:
+    """Whether some of a message is still to be moved."""
+    return message.moved < message.bytes + HEADER_BYTES
+
+
+@native
+def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
+    """Return whether a message is from the call that this device is at, as a status."""
+    for index in range(HEADER_WORDS):
+        if header[index] != expected[index]:
+            return i64(GONE) if header[HEADER_WORDS - 1] == FAREWELL else MISMATCH
+    return DONE
+
+
+@native
+def first_open(messages: Structs[Message], count: i64) -> i64:
+    """Return the first message that is not through; `count` if all are."""
+    for index in range(count):
+        if is_open(messages[index]):
+            return index
+    return count
+
+
+def moving(
+    move: Callable[[Rendezvous, Message], i64],
+) -> Callable[[Rendezvous, Structs[Message], i64], i64]:
+    """Return the native function that moves what can be moved of all messages."""
+
+    @native
+    def move_all(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i64:
+        """Return the bytes that moved, or minus a status, with the process that is to blame."""
+        moved: i64 = 0
+        for index in range(count):
+            message = messages[index]
+            if is_open(message):
+                step = move(meeting, message)
+                if unlikely(step < 0):
+                    return step - ((message.process + 1) << PROCESS_SHIFT)
+                moved += step
+        return moved
+
+    return move_all
+
+
+def swapping(
+    symbol: str,
+    move: Callable[[Rendezvous, Message], i64],
+    sleep: Callable[[Structs[Message], i64], None],
+    sleeps: int = 1,
+) -> Callable[[Rendezvous, Structs[Message], i64], i32]:
+    """Return the native function that moves all messages of a call.
+
+    Args:
+        symbol: its name.
+        move: moves what can be of a message without waiting; returns the bytes, or minus a status.
+        sleep: waits until one of some messages can move, or for a slice of time.
+        sleeps: how many of these are a slice.
+    """
+    move_all = moving(move)
+
+    @exported(symbol)
+    def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
+        """Return a status, with the process that is to blame if one is."""
+        idle: i64 = 0
+        while True:
+            moved = move_all(meeting, messages, count)
+            if unlikely(moved < 0):
+                return i32(-moved)
+            waiting = first_open(messages, count)
+            if waiting == count:
+                return DONE
+            idle = i64(0) if moved > 0 else idle + 1
+            if unlikely(meeting.failed.load() != 0):
+                return OTHER_FAILED
+            if unlikely(idle > meeting.patience * sleeps + _SPINS):
+                return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
+            if idle < _SPINS:
+                pause()
+            else:
+                sleep(messages, count)
+
+    return swap
