@@ -114,7 +114,8 @@ class LoadedExecutable(Handle):
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""
         wanted = (self.structure.num_devices, len(self.executable.artifact.info.params))
-        if (num_devices, num_arguments) != wanted:
+        # A host whose process runs nothing of the program has no arguments for it.
+        if (num_devices, num_arguments if num_devices else wanted[1]) != wanted:
             raise PjrtError(
                 INVALID_ARGUMENT,
                 f"the program runs on {wanted[0]} devices with {wanted[1]} arguments, not on "

@@ -15,7 +15,7 @@ from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOL
 
 PLATFORM = "cpu"
 """What the devices are; hosts choose lowerings, DLPack and caches by it."""
-DEVICE_KIND = "ingot cpu"
+DEVICE_KIND = "cpu"
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 """The kinds of every device, the default one first; as JAX's own CPU backend has them."""
 

@@ -20,8 +20,13 @@ from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Attribute
 from ingot.client.pjrt.key_values import KeyValues
 from ingot.runtime.foreign.collectives.links import Host, Links, read_host
-from ingot.runtime.foreign.collectives.mpi_library import link_to, mpi_library
-from ingot.runtime.foreign.collectives.rendezvous import Network, one_process
+from ingot.runtime.foreign.collectives.mpi_library import mpi_library, rank_link
+from ingot.runtime.foreign.collectives.rendezvous import (
+    NO_LINK,
+    LinkRow,
+    Network,
+    one_process,
+)
 from ingot.runtime.foreign.collectives.targets import mpi_transport, socket_transport
 from ingot.support.flags import COLLECTIVES, PROCESS_TIMEOUT
 
@@ -58,9 +63,9 @@ class Processes:
         if reach is None or set(owners) == {self.index}:
             return one_process(len(devices))
 
-        def link(here: int, there: int) -> int:
+        def link(here: int, there: int) -> LinkRow:
             process = self.process_of(there)
-            return -1 if process == self.index else reach.link(here, there, process)
+            return NO_LINK if process == self.index else reach.link(here, there, process)
 
         local = [n for n, owner in zip(devices, owners, strict=True) if owner == self.index]
         links = [[link(here, there) for there in devices] for here in local]
@@ -85,7 +90,7 @@ class Sockets:
         """The address of the transport's record."""
         return socket_transport()
 
-    def link(self, here: int, there: int, process: int) -> int:
+    def link(self, here: int, there: int, process: int) -> LinkRow:
         """Return the link between two devices; see `Links.link`."""
         return self.links.link(here, there, self.hosts[process], process, PROCESS_TIMEOUT.value())
 
@@ -100,11 +105,11 @@ class Ranks:
     @property
     def transport(self) -> int:
         """The address of the transport's record."""
-        return mpi_transport(self.num_devices)
+        return mpi_transport()
 
-    def link(self, here: int, there: int, process: int) -> int:
+    def link(self, here: int, there: int, process: int) -> LinkRow:
         """Return the link between two devices."""
-        return link_to(self.ranks[process], here, there)
+        return rank_link(self.ranks[process], here, there, self.num_devices)
 
 
 def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -> Processes:

@@ -4,38 +4,39 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ingot.client.executable import Executable
 from ingot.client.replicated import device_record
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
-from ingot.runtime.foreign.collectives.rendezvous import Network
+from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow, Network
 from ingot.runtime.foreign.collectives.targets import socket_transport
 from ingot.semantics.device_groups import Grid, grid_of
 
 
 @contextmanager
-def networks(processes: Sequence[int]) -> Generator[list[Network]]:
+def networks(processes: Sequence[int], can_read: bool = True) -> Generator[list[Network]]:
     """Connect devices of several processes.
 
     Args:
         processes: for each device, the process that has it.
+        can_read: whether they read each other's memory.
     """
     devices = range(len(processes))
-    links = [[-1] * len(processes) for _ in devices]
+    links = [[NO_LINK] * len(processes) for _ in devices]
+    reader = os.getpid() if can_read else 0
     with ExitStack() as stack:
         for one in devices:
             for other in range(one):
                 if processes[one] != processes[other]:
-                    for made, (here, there) in zip(
-                        socket.socketpair(), ((one, other), (other, one)), strict=True
-                    ):
-                        stack.enter_context(made)
-                        links[here][there] = made.fileno()
+                    pairs = [each for _ in range(2) for each in socket.socketpair()]
+                    there, here, back, forth = [stack.enter_context(e).fileno() for e in pairs]
+                    links[one][other] = LinkRow(there, forth, reader)
+                    links[other][one] = LinkRow(back, here, reader)
         yield [
             Network(
                 process,
@@ -48,21 +49,23 @@ def networks(processes: Sequence[int]) -> Generator[list[Network]]:
 
 
 def run_as_processes(
-    executable: Executable,
+    executable: Any,
     inputs: Sequence[Sequence[Any]],
     processes: Sequence[int],
     programs: Sequence[int] | None = None,
+    can_read: bool = True,
 ) -> list[Any]:
     """Return what each device gives, or what it raises.
 
     Args:
-        executable: a program for several devices.
+        executable: a program for several devices, compiled.
         inputs: the arguments of each device.
         processes: for each device, the process that has it.
         programs: for each process, the digest of its program.
+        can_read: whether processes read each other's memory.
     """
     grid = grid_of(executable.module)
-    with networks(processes) as found, ThreadPoolExecutor(grid.devices) as threads:
+    with networks(processes, can_read) as found, ThreadPoolExecutor(grid.devices) as threads:
         meetings = [
             new_rendezvous(grid, network=network, program=programs[n] if programs else 0)
             for n, network in enumerate(found)
@@ -80,7 +83,7 @@ def run_as_processes(
 
 
 def _run(
-    executable: Executable, grid: Grid, meeting: Rendezvous, device: int, inputs: Sequence[Any]
+    executable: Any, grid: Grid, meeting: Rendezvous, device: int, inputs: Sequence[Any]
 ) -> Any:
     record = device_record(meeting, grid.replica(device), grid.partition(device))
     return executable.program.run_on(ctypes.addressof(record), *inputs)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,23 +17,24 @@ from tests.runtime.foreign.collectives.networks import run_as_processes
 from tests.runtime.foreign.collectives.programs import one_each
 
 import ingot
-from ingot.client.executable import Executable
 from ingot.runtime.foreign.collectives import links
 from ingot.runtime.foreign.collectives.links import Host, Links, own_address, read_host
+from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import PROCESS_TIMEOUT, override
 
 
-def sum_of_two(dims: tuple[int, ...] = (3,)) -> tuple[Executable, list[list[np.ndarray]]]:
+def sum_of_two(dims: tuple[int, ...] = (3,)) -> tuple[Any, list[list[Any]]]:
     size = ",".join(map(str, dims))
     body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
     text, inputs = one_each(body, "f32", dims, (2, 1))
     return ingot.compile(ingot.parse_hlo(text)), inputs
 
 
-def test_more_bytes_than_a_socket_holds() -> None:
+@pytest.mark.parametrize("can_read", [True, False])
+def test_more_bytes_than_a_socket_holds(can_read: bool) -> None:
     executable, inputs = sum_of_two((3000, 1001))
-    for got in run_as_processes(executable, inputs, [0, 1]):
+    for got in run_as_processes(executable, inputs, [0, 1], can_read=can_read):
         np.testing.assert_array_equal(got, inputs[0][0] + inputs[1][0])
 
 
@@ -65,8 +68,8 @@ def test_a_process_that_never_comes_is_named() -> None:
     assert "process 1: waited for another device in vain" in str(waited)
 
 
-def both_ends(first: Links, second: Links, host: Host) -> list[int]:
-    found = [0, 0]
+def both_ends(first: Links, second: Links, host: Host) -> list[LinkRow]:
+    found = [NO_LINK, NO_LINK]
 
     def wait() -> None:
         found[1] = second.link(1, 0, first.host, 0, 10)
@@ -84,14 +87,18 @@ def test_links_by_unix_socket_and_by_tcp(machine: str) -> None:
     host = read_host(second.host.text())
     assert host == second.host
     ends = both_ends(first, second, host if machine == "this" else replace(host, machine="x"))
-    here, there = [socket.socket(fileno=end) for end in ends]
+    assert [end.reader for end in ends] == [os.getpid()] * 2
+    here, there = socket.socket(fileno=ends[0].outgoing), socket.socket(fileno=ends[1].incoming)
+    back, forth = socket.socket(fileno=ends[1].outgoing), socket.socket(fileno=ends[0].incoming)
     family = socket.AF_UNIX if machine == "this" else socket.AF_INET
     assert here.family == there.family == family
     here.sendall(b"data")
     assert there.recv(4) == b"data"
+    back.sendall(b"more")
+    assert forth.recv(4) == b"more"
     second.cut([0])
-    assert here.recv(1) == b""
-    for each in (here, there):
+    assert here.recv(1) == forth.recv(1) == b""
+    for each in (here, there, back, forth):
         each.detach()
     assert first.link(0, 1, host, 1, 10) == ends[0]
 
@@ -99,7 +106,8 @@ def test_links_by_unix_socket_and_by_tcp(machine: str) -> None:
 def test_a_stranger_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Links(), Links()
     monkeypatch.setattr(links, "_GREETING_SECONDS", 1)
-    first.link(0, 1, replace(second.host, secret="0" * 32), 1, 10)
+    with pytest.raises(ExecutionError, match=r"INGOT0518.*process 1.*does not answer"):
+        first.link(0, 1, replace(second.host, secret="0" * 32), 1, 10)
     with pytest.raises(ExecutionError, match=r"INGOT0518.*process 0.*not connected"):
         second.link(1, 0, first.host, 0, 0.2)
     with socket.create_connection(("127.0.0.1", second.host.port)) as silent:

@@ -165,7 +165,7 @@ def cut_links(meeting: Rendezvous) -> None:
     transport = meeting.transport
     if transport is not None:
         for index in range(0, meeting.local_devices * meeting.devices):
-            if meeting.links[index] >= 0:
+            if meeting.links[index].outgoing >= 0:
                 transport.cut(meeting, meeting.links[index])
 
 

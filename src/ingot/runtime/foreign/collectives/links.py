@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links: a stream socket for each pair of devices of two processes, made when it is first needed.
+"""Links: two stream sockets for each pair of devices of two processes, made when first needed.
 
 A process listens at two places from the start: a Unix socket for processes of this machine (in this
 network namespace), a TCP port for others. What it publishes of itself (`Host`) has a secret, which
@@ -27,10 +27,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 
+from ingot.runtime.foreign.collectives.memory_readers import allow_readers, greet_reader
+from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.forking import ForkLock
 
-_HELLO = struct.Struct("<qq32s")
+_HELLO = struct.Struct("<qqq32s")
+OUTGOING, INCOMING = 0, 1
+_OTHER_WAY = (INCOMING, OUTGOING)
 _GREETING_SECONDS = 10
 _BUFFER_BYTES = 4 << 20
 _BACKLOG = 512
@@ -66,6 +70,25 @@ def read_host(text: str) -> Host:
     return Host(**json.loads(text))
 
 
+class _Pair:
+    """The link between two devices while it is made: its sockets, and who can read whose memory."""
+
+    def __init__(self) -> None:
+        self.sockets: dict[int, socket.socket] = {}
+        self.reader = 0
+
+    @property
+    def is_made(self) -> bool:
+        """Whether both ways are there."""
+        return len(self.sockets) == len(_OTHER_WAY)
+
+    @property
+    def row(self) -> LinkRow:
+        """The link as exchanges know it."""
+        ways = self.sockets
+        return LinkRow(ways[OUTGOING].fileno(), ways[INCOMING].fileno(), self.reader)
+
+
 class Links:
     """The links of one process.
 
@@ -80,7 +103,8 @@ class Links:
             towards: the address of a machine that others can be reached by; it decides which of
                 this machine's addresses they are told.
         """
-        self._arrived: dict[tuple[int, int], socket.socket] = {}
+        allow_readers()
+        self._pairs: dict[tuple[int, int], _Pair] = {}
         self._changed = threading.Condition(ForkLock())
         self._listeners = [_unix_listener(), _tcp_listener()]
         path = self._listeners[0].getsockname()[1:].decode()
@@ -90,8 +114,8 @@ class Links:
         for listener in self._listeners:
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
-    def link(self, here: int, there: int, host: Host, process: int, seconds: float) -> int:
-        """Return the file descriptor of the link between two devices.
+    def link(self, here: int, there: int, host: Host, process: int, seconds: float) -> LinkRow:
+        """Return the link between two devices.
 
         Args:
             here: number of a device of this process.
@@ -104,49 +128,60 @@ class Links:
             ExecutionError: INGOT0518, it cannot be reached, or does not connect.
         """
         with self._changed:
-            found = self._arrived.get((here, there))
+            found = self._pairs.get((here, there))
         if found is None and here < there:
             found = self._connect(here, there, host, process)
-        if found is None:
+        if found is None or not found.is_made:
             found = self._wait(here, there, process, seconds)
-        return found.fileno()
+        return found.row
 
     def cut(self, devices: Collection[int]) -> None:
         """Let nobody wait for devices of another process any more."""
         with self._changed:
-            for (_, there), link in self._arrived.items():
-                if there in devices:
-                    with suppress(OSError):
-                        link.shutdown(socket.SHUT_RDWR)
+            found = [pair for (_, there), pair in self._pairs.items() if there in devices]
+        for each in (each for pair in found for each in pair.sockets.values()):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
-    def _connect(self, here: int, there: int, host: Host, process: int) -> socket.socket:
+    def _connect(self, here: int, there: int, host: Host, process: int) -> _Pair:
+        pair = _Pair()
         try:
-            if host.machine == self.host.machine:
-                made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                made.connect("\0" + host.path)
-            else:
-                made = socket.create_connection((host.address, host.port), _GREETING_SECONDS)
-            _tune(made)
-            made.sendall(_HELLO.pack(there, here, host.secret.encode()))
+            for way in (OUTGOING, INCOMING):
+                made = self._socket_to(host)
+                made.sendall(_HELLO.pack(there, here, _OTHER_WAY[way], host.secret.encode()))
+                pair.sockets[way] = made
+            pair.reader = greet_reader(pair.sockets[OUTGOING], is_first=True)
+            for made in pair.sockets.values():
+                _tune(made)
         except OSError as problem:
             raise _unreachable(
                 process, f"it does not answer at {host.address}:{host.port}: {problem}"
             ) from problem
         with self._changed:
-            self._arrived[here, there] = made
+            self._pairs[here, there] = pair
+        return pair
+
+    def _socket_to(self, host: Host) -> socket.socket:
+        if host.machine != self.host.machine:
+            return socket.create_connection((host.address, host.port), _GREETING_SECONDS)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(_GREETING_SECONDS)
+        made.connect("\0" + host.path)
         return made
 
-    def _wait(self, here: int, there: int, process: int, seconds: float) -> socket.socket:
+    def _wait(self, here: int, there: int, process: int, seconds: float) -> _Pair:
         end = time.monotonic() + seconds
         with self._changed:
-            while (here, there) not in self._arrived:
+            while True:
+                pair = self._pairs.get((here, there))
+                if pair is not None and pair.is_made:
+                    return pair
                 left = end - time.monotonic()
                 if left <= 0:
                     raise _unreachable(
                         process, f"it has not connected device {there} in {seconds:g} seconds"
                     )
                 self._changed.wait(left)
-            return self._arrived[here, there]
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -161,22 +196,27 @@ class Links:
         try:
             made.settimeout(_GREETING_SECONDS)
             hello = made.recv(_HELLO.size, socket.MSG_WAITALL)
-            here, there, secret = _HELLO.unpack(hello)
+            here, there, way, secret = _HELLO.unpack(hello)
+            if not hmac.compare_digest(secret, self.host.secret.encode()):
+                raise ConnectionRefusedError("a stranger")
+            reader = greet_reader(made, is_first=False) if way == INCOMING else 0
+            _tune(made)
         except (OSError, struct.error):
             made.close()
             return
-        if not hmac.compare_digest(secret, self.host.secret.encode()):
-            made.close()
-            return
-        _tune(made)
         with self._changed:
-            self._arrived[here, there] = made
+            pair = self._pairs.setdefault((here, there), _Pair())
+            pair.sockets[way] = made
+            pair.reader |= reader
             self._changed.notify_all()
 
     def _close(self) -> None:
         """Close all sockets, in a forked child."""
-        for each in (*self._listeners, *self._arrived.values()):
+        for each in self._listeners:
             each.close()
+        for pair in self._pairs.values():
+            for each in pair.sockets.values():
+                each.close()
 
 
 def _unreachable(process: int, why: str) -> ExecutionError:

@@ -10,13 +10,17 @@ from.
 from __future__ import annotations
 
 from ingot.native.functions import inlined, native
-from ingot.native.operations import memcpy, unlikely
+from ingot.native.operations import address_of, memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.records import (
+    ADDRESS,
     DONE,
+    HEADER_BYTES,
     HEADER_WORDS,
     NO_MEMORY,
+    SENDER,
+    SMALLEST_READ,
     Message,
     Transport,
 )
@@ -76,9 +80,8 @@ def address_message(visit: Visit, message: Message, other: i64) -> None:
     message.bytes = visit.outer * visit.part
     message.moved = 0
     message.pending = 0
-    message.expected = Array[i64].at(message.header + 8 * HEADER_WORDS)
+    message.expected = Array[i64].at(message.header + HEADER_BYTES)
     fill_header(visit, message.expected)
-    fill_header(visit, message.header)
 
 
 @inlined
@@ -87,6 +90,15 @@ def fill_header(visit: Visit, words: Array[i64]) -> None:
     words[0] = visit.meeting.program
     words[1] = visit.site.key
     words[2] = visit.outer * visit.part
+    words[SENDER] = 0
+
+
+@inlined
+def offer_memory(message: Message) -> None:
+    """Let the other process read large data where it lies, if it can."""
+    if message.bytes >= SMALLEST_READ:
+        message.header[SENDER] = message.link.reader
+        message.header[ADDRESS] = address_of(message.data)
 
 
 @native
@@ -105,6 +117,8 @@ def add_sent(visit: Visit, messages: Structs[Message]) -> i64:
                 message.data = part
             else:
                 pack(visit, message.data, part)
+            fill_header(visit, message.header)
+            offer_memory(message)
             count += 1
     return count
 

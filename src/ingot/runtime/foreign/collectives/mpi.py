@@ -25,13 +25,14 @@ from ingot.runtime.foreign.collectives.records import (
     DONE,
     HEADER_BYTES,
     NETWORK,
+    Link,
     Message,
     Rendezvous,
 )
 
-DEVICE_BITS = 20
-"""A link is the other process's rank, this process's device and the other's, in so many bits."""
-_DEVICE_MASK = (1 << DEVICE_BITS) - 1
+RANK_BITS = 31
+"""A link's `outgoing` and `incoming` are a tag, then the other process's rank in so many bits."""
+_RANK_MASK = (1 << RANK_BITS) - 1
 _PIECE_BYTES = 1 << 30
 _SLEEP_MICROSECONDS = 100
 _SLEEPS = 200
@@ -54,7 +55,6 @@ class Mpi(
         "byte": "MPI_BYTE",
         "communicator": "MPI_COMM_WORLD",
         "no_status": "MPI_STATUS_IGNORE",
-        "num_devices": "devices of all processes: tags are made of two of them",
         "farewell": "the header of a process that gives up",
     },
 ):
@@ -69,7 +69,6 @@ class Mpi(
     byte: i64
     communicator: i64
     no_status: Pointer | None
-    num_devices: i64
     farewell: Array[i64]
 
 
@@ -80,19 +79,15 @@ def usleep(microseconds: i32) -> i32:
 
 
 @inlined
-def rank_of(link: i64) -> i32:
+def rank_of(name: i64) -> i32:
     """Return the rank of the process at the other end of a link."""
-    return i32(link >> 2 * DEVICE_BITS)
+    return i32(name & _RANK_MASK)
 
 
 @inlined
-def tag_of(mpi: Mpi, link: i64, is_sent: bool) -> i32:
-    """Return the tag of what goes from one device of a link to the other."""
-    here = link >> DEVICE_BITS & _DEVICE_MASK
-    there = link & _DEVICE_MASK
-    if is_sent:
-        return i32(here * mpi.num_devices + there)
-    return i32(there * mpi.num_devices + here)
+def tag_of(name: i64) -> i32:
+    """Return the tag of what goes one way over a link."""
+    return i32(name >> RANK_BITS)
 
 
 @inlined
@@ -117,12 +112,12 @@ def start(mpi: Mpi, message: Message) -> i32:
             size = _PIECE_BYTES
     message.pending = size
     request = message.request
-    rank = rank_of(message.link)
+    world = mpi.communicator
     if message.is_sent != 0:
-        tag = tag_of(mpi, message.link, True)
-        return mpi.send(data, i32(size), mpi.byte, rank, tag, mpi.communicator, request)
-    tag = tag_of(mpi, message.link, False)
-    return mpi.receive(data, i32(size), mpi.byte, rank, tag, mpi.communicator, request)
+        name = message.link.outgoing
+        return mpi.send(data, i32(size), mpi.byte, rank_of(name), tag_of(name), world, request)
+    name = message.link.incoming
+    return mpi.receive(data, i32(size), mpi.byte, rank_of(name), tag_of(name), world, request)
 
 
 @native
@@ -180,12 +175,12 @@ def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
 
 
 @exported("ingot_cut_by_mpi")
-def cut(meeting: Rendezvous, link: i64) -> None:
+def cut(meeting: Rendezvous, link: Link) -> None:
     """Let the other side see that this one gives up: the next header that it gets says so."""
     mpi = library_of(meeting)
     message = Message.on_stack()
-    tag = tag_of(mpi, link, True)
     request = message.request
-    rank = rank_of(link)
+    rank = rank_of(link.outgoing)
+    tag = tag_of(link.outgoing)
     if mpi.send(mpi.farewell, HEADER_BYTES, mpi.byte, rank, tag, mpi.communicator, request) == 0:
         mpi.forget(request)

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ingot.runtime.foreign.collectives.mpi import DEVICE_BITS, Mpi
+from ingot.runtime.foreign.collectives.mpi import RANK_BITS, Mpi
 from ingot.runtime.foreign.collectives.progress import FAREWELL
-from ingot.runtime.foreign.collectives.records import HEADER_WORDS
+from ingot.runtime.foreign.collectives.records import COMPARED_WORDS, HEADER_WORDS
+from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import MPI_LIBRARY
 
@@ -35,9 +36,9 @@ _FUNCTIONS = {
     "forget": "MPI_Request_free",
 }
 _VERSION_BYTES = 8192
-_MULTIPLE = {"standard": 16 * 3, "mpich": 3, "openmpi": 3}
+_MULTIPLE = {"standard": 4096, "mpich": 3, "openmpi": 3}
 _ERRORS_RETURN = {"standard": 0x143, "mpich": 0x54000001, "openmpi": "ompi_mpi_errors_return"}
-_BYTE = {"standard": 0x207, "mpich": 0x4C00010D, "openmpi": "ompi_mpi_byte"}
+_BYTE = {"standard": 0x247, "mpich": 0x4C00010D, "openmpi": "ompi_mpi_byte"}
 _WORLD = {"standard": 0x101, "mpich": 0x44000000, "openmpi": "ompi_mpi_comm_world"}
 _NO_STATUS = {"standard": 0, "mpich": 1, "openmpi": 0}
 
@@ -63,7 +64,7 @@ class Library:
             return ctypes.addressof(ctypes.c_char.in_dll(self.functions, value))
         return value
 
-    def record(self, num_devices: int) -> Any:
+    def record(self) -> Any:
         """Return the record for native functions; keep it while it is used."""
         made = Mpi.c_layout.structure()
         for field, name in _FUNCTIONS.items():
@@ -71,15 +72,16 @@ class Library:
             setattr(made, field, ctypes.cast(function, ctypes.c_void_p).value)
         made.byte, made.communicator = self.constant(_BYTE), self.constant(_WORLD)
         made.no_status = _NO_STATUS[self.abi]
-        made.num_devices = num_devices
-        words = (ctypes.c_int64 * HEADER_WORDS)(*[0] * (HEADER_WORDS - 1), FAREWELL)
+        words = (ctypes.c_int64 * HEADER_WORDS)()
+        words[COMPARED_WORDS - 1] = FAREWELL
         made.farewell, made.kept = ctypes.addressof(words), words
         return made
 
 
-def link_to(rank: int, here: int, there: int) -> int:
-    """Return the link from a device of this process to one of another, by its rank."""
-    return rank << 2 * DEVICE_BITS | here << DEVICE_BITS | there
+def rank_link(rank: int, here: int, there: int, num_devices: int) -> LinkRow:
+    """Return the link from a device of this process to one of the process with a rank."""
+    outgoing, incoming = here * num_devices + there, there * num_devices + here
+    return LinkRow(outgoing << RANK_BITS | rank, incoming << RANK_BITS | rank)
 
 
 @cache

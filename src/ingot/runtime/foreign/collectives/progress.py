@@ -14,10 +14,10 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.records import (
+    COMPARED_WORDS,
     DONE,
     GONE,
     HEADER_BYTES,
-    HEADER_WORDS,
     MISMATCH,
     OTHER_FAILED,
     PROCESS_SHIFT,
@@ -42,9 +42,9 @@ def is_open(message: Message) -> bool:
 @native
 def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
     """Return whether a message is from the call that this device is at, as a status."""
-    for index in range(HEADER_WORDS):
+    for index in range(COMPARED_WORDS):
         if header[index] != expected[index]:
-            return i64(GONE) if header[HEADER_WORDS - 1] == FAREWELL else MISMATCH
+            return i64(GONE) if header[COMPARED_WORDS - 1] == FAREWELL else MISMATCH
     return DONE
 
 

@@ -36,23 +36,44 @@ class Box(
     key: i64
 
 
+class Link(
+    Struct,
+    name="IngotLink",
+    notes={
+        "outgoing": "what the transport sends by: a socket, or a name of the pair",
+        "incoming": "what it receives by",
+        "reader": "what the other process knows this one by if it can read its memory; else 0",
+    },
+):
+    """The way from a device of this process to one of another, and back."""
+
+    outgoing: i64
+    incoming: i64
+    reader: i64
+
+
 class Message(Struct, name="IngotMessage"):
     """Bytes on their way to or from a device of another process."""
 
-    link: i64  # what the transport knows the pair of devices by
+    link: Link
     process: i64  # of the other device
     is_sent: i64
     data: Pointer
     bytes: i64
     moved: i64  # bytes of header and data that are through
     header: Array[i64]  # HEADER_WORDS: what the sender says of itself
-    expected: Array[i64]  # the same words as this device would send
+    expected: Array[i64]  # the first words as this device would send them
     pending: i64  # bytes that the transport is at
     request: Atomic[i64]  # the transport's name of them
 
 
-HEADER_WORDS = 3
+COMPARED_WORDS = 3
 """Program, call, bytes: two devices that are at different ones must not take each other's data."""
+SENDER, ADDRESS = 3, 4
+"""Words of a header: the process to read the data from, 0 if it follows; and where it lies."""
+SMALLEST_READ = 1 << 16
+"""Bytes from which data is read where it lies: less is sooner copied twice than waited for."""
+HEADER_WORDS = 5
 HEADER_BYTES = 8 * HEADER_WORDS
 
 
@@ -61,14 +82,14 @@ class Transport(
     name="IngotTransport",
     notes={
         "swap": "i32(ptr rendezvous, ptr messages, i64 count): move all, or give up",
-        "cut": "void(ptr rendezvous, i64 link): let the other side give up",
+        "cut": "void(ptr rendezvous, ptr link): let the other side give up",
         "state": "the transport's own",
     },
 ):
     """How data comes to devices of other processes."""
 
     swap: Callable[[Rendezvous, Structs[Message], i64], i32]
-    cut: Callable[[Rendezvous, i64], None]
+    cut: Callable[[Rendezvous, Link], None]
     state: Pointer | None
 
 
@@ -83,7 +104,7 @@ class Rendezvous(
         "local_devices": "devices of this process",
         "slots": "int64_t[devices]: its number among those of this process, or -1",
         "processes": "int64_t[devices]: the process of each",
-        "links": "int64_t[local_devices * devices]: the links to devices of other processes",
+        "links": "IngotLink[local_devices * devices]: to devices of other processes",
         "boxes": "IngotBox[local_devices * local_devices], giver first",
         "transport": "null: all devices are of this process",
         "failed": "1: every device that waits gives up",
@@ -98,7 +119,7 @@ class Rendezvous(
     local_devices: i64
     slots: Array[i64]
     processes: Array[i64]
-    links: Array[i64]
+    links: Structs[Link]
     boxes: Structs[Box]
     transport: Transport | None
     failed: Atomic[i32]

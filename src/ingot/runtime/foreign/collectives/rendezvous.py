@@ -9,17 +9,29 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.foreign.collectives import records
-from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
+from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Link, Transport
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
 from ingot.support.flags import COLLECTIVE_TIMEOUT, PROCESS_TIMEOUT
 
 RENDEZVOUS = records.Rendezvous.c_layout
 _ELSEWHERE = -1
+
+
+class LinkRow(NamedTuple):
+    """A link's fields; see `records.Link`."""
+
+    outgoing: int = _ELSEWHERE
+    incoming: int = _ELSEWHERE
+    reader: int = 0
+
+
+NO_LINK = LinkRow()
+"""What is in the place of a link to a device of this process."""
 
 
 class Network:
@@ -30,15 +42,18 @@ class Network:
     """
 
     def __init__(
-        self, process: int, processes: Sequence[int], links: Sequence[Sequence[int]], transport: int
+        self,
+        process: int,
+        processes: Sequence[int],
+        links: Sequence[Sequence[LinkRow]],
+        transport: int,
     ) -> None:
         """Make the tables.
 
         Args:
             process: the number of this process.
             processes: for each device, the process that has it.
-            links: for each device of this process, in their order, its link to each device; -1 to
-                devices of this process.
+            links: for each device of this process, in their order, its link to each device.
             transport: the address of an `IngotTransport`; 0 if all devices are of this process.
         """
         self.here = tuple(n for n, owner in enumerate(processes) if owner == process)
@@ -48,7 +63,7 @@ class Network:
         self.transport = transport
         self._slots = array("q", slots)
         self._processes = array("q", processes)
-        self._links = array("q", [link for row in links for link in row] or [0])
+        self._links = array("q", [word for row in links for link in row for word in link] or [0])
 
     @property
     def fields(self) -> dict[str, int]:
@@ -99,13 +114,13 @@ def give_up(address: int) -> None:
     RENDEZVOUS.write(address, "failed", 1)
     transport = RENDEZVOUS.read(address, "transport")
     if transport:
-        cut: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
+        cut: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
             Transport.c_layout.read(transport, "cut")
         )
+        layout, links = Link.c_layout, RENDEZVOUS.read(address, "links")
         count = RENDEZVOUS.read(address, "local_devices") * RENDEZVOUS.read(address, "devices")
-        links = (ctypes.c_int64 * count).from_address(RENDEZVOUS.read(address, "links"))
-        for link in links:
-            if link != _ELSEWHERE:
+        for link in range(links, links + count * layout.size, layout.size):
+            if layout.read(link, "outgoing") != _ELSEWHERE:
                 cut(address, link)
 
 

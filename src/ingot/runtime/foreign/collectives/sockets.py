@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages through stream sockets, as native functions: one socket for each pair of devices.
+"""Messages through stream sockets, as native functions: two for each pair of devices.
+
+One carries the messages of one direction. Large data is read by the receiver in the sender's memory
+where the system allows that (processes of one machine): a copy less, and no data on the socket; a
+byte comes back when all is read.
 
 Invariant: what is on a socket is whole messages; after a failure it is shut down, which ends the
-waiting of the other side.
+waiting of the other side, and a receiver whose byte does not arrive drops what it has read.
 
-Source: sendmsg(2), recvmsg(2), poll(2).
+Source: sendmsg(2), recvmsg(2), process_vm_readv(2), poll(2).
 """
 
 from __future__ import annotations
@@ -15,10 +19,14 @@ from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import is_open, status_of_header, swapping
 from ingot.runtime.foreign.collectives.records import (
+    ADDRESS,
     DONE,
     GONE,
     HEADER_BYTES,
+    SENDER,
     SLICE_NANOSECONDS,
+    SMALLEST_READ,
+    Link,
     Message,
     Rendezvous,
 )
@@ -27,8 +35,13 @@ _DONT_WAIT, _NO_SIGNAL = 0x40, 0x4000
 _SHUT_BOTH = 2
 _INTERRUPTED, _AGAIN = 4, 11
 _POLL_IN, _POLL_OUT = 1, 4
+_READ_BYTES = 4 << 20
+"""What is read at a time: between two reads other messages move, and failures are seen."""
 
-IMPORTS = ("sendmsg", "recvmsg", "poll", "shutdown", "__errno_location")
+IMPORTS = (
+    *("sendmsg", "recvmsg", "send", "recv", "poll", "shutdown", "process_vm_readv"),
+    "__errno_location",
+)
 """What these functions take from the C library."""
 
 
@@ -70,6 +83,31 @@ def recvmsg(descriptor: i32, parcel: Parcel, flags: i32) -> i64:
     ...
 
 
+@external("send")
+def send(descriptor: i32, data: Pointer, size: i64, flags: i32) -> i64:
+    """Send; return the bytes that went, or -1."""
+    ...
+
+
+@external("recv")
+def recv(descriptor: i32, data: Pointer, size: i64, flags: i32) -> i64:
+    """Receive; return the bytes that came, 0 at the end, or -1."""
+    ...
+
+
+@external("process_vm_readv")
+def process_vm_readv(
+    process: i32,
+    here: Structs[Slice],
+    num_here: i64,
+    there: Structs[Slice],
+    num_there: i64,
+    flags: i64,
+) -> i64:
+    """Copy from another process's memory; return the bytes, or -1."""
+    ...
+
+
 @external("poll")
 def poll(ready: Structs[Ready], count: i64, milliseconds: i32) -> i32:
     """Sleep until one is ready; return how many are."""
@@ -96,44 +134,122 @@ def is_temporary(reason: i32) -> bool:
     return reason == _INTERRUPTED
 
 
+@inlined
+def is_read_there(message: Message) -> bool:
+    """Whether the receiver reads the data in the sender's memory."""
+    return message.header[SENDER] != 0
+
+
+@inlined
+def status_of(result: i64) -> i64:
+    """Return what the result of a call means: bytes, 0 for later, or minus a status."""
+    if result > 0:
+        return result
+    if unlikely(result == 0):
+        return -GONE
+    return i64(0) if is_temporary(errno_location()[0]) else -GONE
+
+
 @native
-def move(meeting: Rendezvous, message: Message) -> i64:
-    """Send or receive what can be without waiting; return the bytes, or minus a status."""
-    pieces = Structs[Slice].at(Array[i64].on_stack(2 * sizeof(Slice) // 8))
+def transfer(message: Message, pieces: Structs[Slice], count: i64) -> i64:
+    """Send or receive some pieces of memory; return a status or bytes."""
     parcel = Parcel.on_stack()
     parcel.name = None
     parcel.name_bytes = 0
     parcel.slices = pieces
+    parcel.num_slices = count
     parcel.control = None
     parcel.control_bytes = 0
     parcel.flags = 0
-    before = message.moved
-    if before < HEADER_BYTES:
-        pieces[0].base = message.header + before
-        pieces[0].length = HEADER_BYTES - before
-        pieces[1].base = message.data
-        pieces[1].length = message.bytes
-        parcel.num_slices = 2
-    else:
-        pieces[0].base = message.data + (before - HEADER_BYTES)
-        pieces[0].length = message.bytes + HEADER_BYTES - before
-        parcel.num_slices = 1
-    descriptor = i32(message.link)
-    result: i64 = 0
     if message.is_sent != 0:
-        result = sendmsg(descriptor, parcel, _DONT_WAIT | _NO_SIGNAL)
-    else:
-        result = recvmsg(descriptor, parcel, _DONT_WAIT)
-    if result < 0:
-        reason = errno_location()[0]
-        return i64(0) if is_temporary(reason) else -GONE
-    if unlikely(result == 0):
-        return -GONE
+        return status_of(sendmsg(i32(message.link.outgoing), parcel, _DONT_WAIT | _NO_SIGNAL))
+    return status_of(recvmsg(i32(message.link.incoming), parcel, _DONT_WAIT))
+
+
+@native
+def move_header(message: Message) -> i64:
+    """Move the header, and small data with it."""
+    before = message.moved
+    pieces = Structs[Slice].at(Array[i64].on_stack(2 * sizeof(Slice) // 8))
+    pieces[0].base = message.header + before
+    pieces[0].length = HEADER_BYTES - before
+    pieces[1].base = message.data
+    pieces[1].length = message.bytes
+    # Whether large data follows a header is known once the header is.
+    result = transfer(message, pieces, i64(2) if message.bytes < SMALLEST_READ else 1)
+    if result <= 0:
+        return result
     message.moved = before + result
-    if message.is_sent == 0 and before < HEADER_BYTES and message.moved >= HEADER_BYTES:
+    if message.is_sent == 0 and message.moved >= HEADER_BYTES:
         status = status_of_header(message.header, message.expected)
         return result if status == DONE else -status
     return result
+
+
+@native
+def move_data(message: Message) -> i64:
+    """Move data that follows its header."""
+    pieces = Structs[Slice].at(Array[i64].on_stack(sizeof(Slice) // 8))
+    pieces[0].base = message.data + (message.moved - HEADER_BYTES)
+    pieces[0].length = message.bytes + HEADER_BYTES - message.moved
+    result = transfer(message, pieces, 1)
+    if result > 0:
+        message.moved += result
+    return result
+
+
+@native
+def read_there(message: Message) -> i64:
+    """Read some of the data in the sender's memory; tell it when all is read."""
+    here = Structs[Slice].at(Array[i64].on_stack(sizeof(Slice) // 8))
+    there = Structs[Slice].at(Array[i64].on_stack(sizeof(Slice) // 8))
+    done = message.moved - HEADER_BYTES
+    left = message.bytes - done
+    here[0].base = message.data + done
+    here[0].length = left if left < _READ_BYTES else _READ_BYTES
+    there[0].base = Array[Pointer].at(message.header + 8 * ADDRESS)[0] + done
+    there[0].length = here[0].length
+    result = process_vm_readv(i32(message.header[SENDER]), here, 1, there, 1, 0)
+    if unlikely(result <= 0):
+        return -GONE
+    message.moved += result
+    if result == left:
+        # One byte in a direction that has nothing else on it: there is room.
+        sent = send(i32(message.link.incoming), message.header, 1, _DONT_WAIT | _NO_SIGNAL)
+        return result if sent == 1 else -GONE
+    return result
+
+
+@native
+def wait_for_reader(message: Message) -> i64:
+    """See whether the receiver has read the data."""
+    word = Array[i64].on_stack(1)
+    result = status_of(recv(i32(message.link.outgoing), word, 1, _DONT_WAIT))
+    if result > 0:
+        message.moved += message.bytes
+    return result
+
+
+@native
+def move(meeting: Rendezvous, message: Message) -> i64:
+    """Send or receive what can be without waiting; return the bytes, or minus a status."""
+    if message.moved < HEADER_BYTES:
+        return move_header(message)
+    if message.bytes < SMALLEST_READ or not is_read_there(message):
+        return move_data(message)
+    return wait_for_reader(message) if message.is_sent != 0 else read_there(message)
+
+
+@inlined
+def note_wish(ready: Ready, message: Message) -> None:
+    """Note what to wait for before a message can move."""
+    if message.is_sent == 0:
+        ready.descriptor = i32(message.link.incoming)
+        ready.events = _POLL_IN
+    else:
+        ready.descriptor = i32(message.link.outgoing)
+        is_through = message.moved >= HEADER_BYTES and is_read_there(message)
+        ready.events = i32(_POLL_IN) if is_through else _POLL_OUT
 
 
 @native
@@ -144,8 +260,7 @@ def sleep(messages: Structs[Message], count: i64) -> None:
     for index in range(count):
         message = messages[index]
         if is_open(message):
-            ready[waiting].descriptor = i32(message.link)
-            ready[waiting].events = i32(_POLL_OUT) if message.is_sent != 0 else _POLL_IN
+            note_wish(ready[waiting], message)
             waiting += 1
     poll(ready, waiting, SLICE_NANOSECONDS // 1_000_000)
 
@@ -154,6 +269,7 @@ swap = swapping("ingot_swap_by_sockets", move, sleep)
 
 
 @exported("ingot_cut_socket")
-def cut(meeting: Rendezvous, link: i64) -> None:
+def cut(meeting: Rendezvous, link: Link) -> None:
     """Let the other side see that this one gives up."""
-    shutdown(i32(link), _SHUT_BOTH)
+    shutdown(i32(link.outgoing), _SHUT_BOTH)
+    shutdown(i32(link.incoming), _SHUT_BOTH)

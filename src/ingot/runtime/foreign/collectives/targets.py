@@ -116,13 +116,13 @@ def socket_transport() -> int:
 
 
 @cache
-def mpi_transport(num_devices: int) -> int:
-    """Return the same through MPI, for processes that have so many devices together.
+def mpi_transport() -> int:
+    """Return the same through MPI.
 
     Raises:
         UnsupportedError: INGOT0519, there is no MPI that can be used.
     """
-    return _transport(mpi.swap, mpi.cut, mpi_library().record(num_devices))
+    return _transport(mpi.swap, mpi.cut, mpi_library().record())
 
 
 def _transport(swap: Any, cut: Any, state: Any) -> int:
