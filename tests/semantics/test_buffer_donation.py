@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ingot.formats.hlo_text import parse
-from ingot.hlo.donors import write_donors
+from ingot.hlo.donors import read_donors, sharing_problem, write_donors
 from ingot.hlo.module import Alias, Module
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 
@@ -43,3 +43,6 @@ def test_only_donors_of_the_result_s_shape_become_aliases():
     module = module_with(1, 0)
     alias_donors(module)
     assert module.aliases == (Alias((1,), 0),)
+    # What is an alias is no donor beside it: a module that says both is refused.
+    assert read_donors(module) == [(1, ())]
+    assert not sharing_problem(module)

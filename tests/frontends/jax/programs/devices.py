@@ -42,6 +42,18 @@ def case_sharded_array():
     return x, [shard.data for shard in x.addressable_shards]
 
 
+def case_donated_shards():
+    step = jax.jit(lambda w, x: (w - 0.1 * x.sum(0), (x @ w).mean()), donate_argnums=0)
+    w, x = jax.device_put((X[0], X), (NamedSharding(MESH, P()), NamedSharding(MESH, P("i"))))
+    values = []
+    for _ in range(3):
+        before = w
+        w, value = step(w, x)
+        assert before.is_deleted()
+        values.append(value)
+    return w, values
+
+
 def case_shard_map_psum():
     f = jax.shard_map(
         lambda x: jax.lax.psum(x, "i") + jax.lax.axis_index("i"),

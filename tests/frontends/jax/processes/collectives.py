@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program of several processes: checks what each computes, prints "done" at the end.
+
+Called with the number of this process, how many there are, and the coordinator's address.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+P = PartitionSpec
+INDEX, COUNT = int(sys.argv[1]), int(sys.argv[2])
+LOCAL = 2
+
+jax.config.update("jax_num_cpu_devices", LOCAL)
+jax.distributed.initialize(sys.argv[3], COUNT, INDEX)
+assert "ingot" in jax.devices()[0].client.platform_version
+DEVICES = COUNT * LOCAL
+MESH = jax.make_mesh((DEVICES,), ("x",), axis_types=(AxisType.Auto,))
+
+
+def spread(value: np.ndarray[Any, Any]) -> jax.Array:
+    """Divide the first dimension among all devices."""
+    return jax.make_array_from_callback(
+        value.shape, NamedSharding(MESH, P("x")), lambda part: value[part]
+    )
+
+
+def gathered(value: jax.Array) -> np.ndarray[Any, Any]:
+    """Return the whole of a divided array."""
+    return np.asarray(multihost_utils.process_allgather(value, tiled=True))
+
+
+def devices() -> None:
+    assert len(jax.devices()) == DEVICES
+    assert [device.id for device in jax.local_devices()] == [2 * INDEX, 2 * INDEX + 1]
+    assert [device.process_index for device in jax.devices()] == [
+        n // LOCAL for n in range(DEVICES)
+    ]
+    assert [device.local_hardware_id for device in jax.local_devices()] == [0, 1]
+    assert (jax.process_index(), jax.process_count()) == (INDEX, COUNT)
+
+
+def partitioned() -> None:
+    """Sums over all devices, small ones and large ones that exchange parts and read memory."""
+    for rows in (1, 40_000):
+        x = np.arange(DEVICES * rows * 3, dtype=np.float32).reshape(-1, 3) % 7
+        total = jax.jit(lambda x: (2 * x).sum(), out_shardings=NamedSharding(MESH, P()))
+        assert float(total(spread(x))) == 2 * x.sum()
+        product = jax.jit(lambda x: x.T @ x, out_shardings=NamedSharding(MESH, P()))
+        np.testing.assert_array_equal(np.asarray(product(spread(x))), x.T @ x)
+
+
+def by_hand() -> None:
+    """Each collective, along other dimensions too, where parts do not lie in one piece."""
+    x = np.arange(DEVICES * DEVICES * 6, dtype=np.int32).reshape(DEVICES * DEVICES, 6)
+    around = [(n, (n + 1) % DEVICES) for n in range(DEVICES)]
+
+    def local(v: jax.Array) -> Any:
+        return (
+            lax.psum(v, "x"),
+            lax.all_gather(v, "x", axis=1, tiled=True),
+            lax.psum_scatter(v, "x", scatter_dimension=0, tiled=True),
+            lax.all_to_all(v, "x", 0, 1, tiled=True),
+            lax.ppermute(v, "x", around),
+            lax.axis_index("x")[None],
+        )
+
+    specs = (P(), P(), P("x"), P("x"), P("x"), P("x"))
+    shard = jax.shard_map(local, mesh=MESH, in_specs=P("x"), out_specs=specs, check_vma=False)
+    whole, wide, parts, mixed, moved, indices = jax.jit(shard)(spread(x))
+    blocks = x.reshape(DEVICES, DEVICES, 6)
+    np.testing.assert_array_equal(whole.addressable_data(0), blocks.sum(0))
+    np.testing.assert_array_equal(wide.addressable_data(0), np.concatenate(list(blocks), 1))
+    np.testing.assert_array_equal(gathered(parts), blocks.sum(0))
+    np.testing.assert_array_equal(
+        gathered(mixed), np.concatenate([np.concatenate(list(blocks[:, n : n + 1]), 1) for n in
+                                         range(DEVICES)])
+    )  # fmt: skip
+    np.testing.assert_array_equal(gathered(moved), np.roll(blocks, 1, 0).reshape(x.shape))
+    np.testing.assert_array_equal(gathered(indices), np.arange(DEVICES))
+
+
+def training() -> None:
+    """A loop with a collective in it, donated arguments: the losses of one device."""
+    key = jax.random.key(0)
+    x = np.asarray(jax.random.normal(key, (DEVICES * 8, 5)))
+    y = np.sin(x.sum(1))
+
+    def loss(w: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.mean((jnp.tanh(x @ w) @ jnp.ones(w.shape[1]) - y) ** 2)
+
+    def step(w: jax.Array, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, slope = jax.value_and_grad(loss)(w, x, y)
+        return w - 0.1 * slope, value
+
+    start = np.asarray(jax.random.normal(key, (5, 4)))
+    alone, wanted = jnp.asarray(start), []
+    for _ in range(5):
+        alone, value = jax.jit(step)(alone, x, y)
+        wanted.append(float(value))
+    together = jax.jit(step, donate_argnums=0)
+    w = jax.device_put(start, NamedSharding(MESH, P()))
+    found = []
+    for _ in range(5):
+        w, value = together(w, spread(x), spread(y))
+        found.append(float(value))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def others_only() -> None:
+    """A program whose devices are all of another process: nothing runs here."""
+    first = jax.make_mesh((LOCAL,), ("x",), devices=jax.devices()[:LOCAL],
+                          axis_types=(AxisType.Auto,))  # fmt: skip
+    x = jax.make_array_from_callback(
+        (4,), NamedSharding(first, P("x")), lambda part: np.arange(4.0)[part]
+    )
+    doubled = jax.jit(lambda x: x * 2 + x.sum())(x)
+    if INDEX == 0:
+        np.testing.assert_array_equal(np.asarray(doubled), np.arange(4.0) * 2 + 6)
+    else:
+        assert not doubled.addressable_shards
+
+
+for check in (devices, partitioned, by_hand, training, others_only):
+    check()
+multihost_utils.sync_global_devices("end")
+print("done")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX programs of several processes on this machine, by sockets and by MPI, and faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+FOLDER = Path(__file__).parent / "processes"
+MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
+LIMIT = 240
+
+
+def coordinator() -> str:
+    """Return an address that is free."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{made.getsockname()[1]}"
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "JAX_PLATFORMS": "ingot", "TF_CPP_MIN_LOG_LEVEL": "3", **more}
+
+
+def start(name: str, count: int, *arguments: str, **more: str) -> list[subprocess.Popen[str]]:
+    address = coordinator()
+    return [
+        subprocess.Popen(
+            [sys.executable, str(FOLDER / name), str(index), str(count), address, *arguments],
+            env=environment(**more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(count)
+    ]
+
+
+def test_two_processes_of_two_devices() -> None:
+    for each in start("collectives.py", 2):
+        output, errors = each.communicate(timeout=LIMIT)
+        assert output == "done\n", errors[-4000:]
+
+
+@pytest.mark.slow
+def test_four_processes() -> None:
+    for each in start("collectives.py", 4):
+        output, errors = each.communicate(timeout=LIMIT)
+        assert output == "done\n", errors[-4000:]
+
+
+FAULTS = {
+    "end": "process 1: the connection to it is closed",
+    "stop": "process 1: waited for another device in vain",
+    "other": "another device of the group is at another collective",
+}
+
+
+@pytest.mark.parametrize("fault", ["end", pytest.param("stop", marks=pytest.mark.slow), "other"])
+def test_the_others_are_told_of(fault: str) -> None:
+    running = start("faults.py", 3, fault, INGOT_PROCESS_TIMEOUT="5")
+    try:
+        for index in (0, 2):
+            output, errors = running[index].communicate(timeout=LIMIT)
+            assert FAULTS[fault] in output, (output, errors[-4000:])
+    finally:
+        running[1].send_signal(signal.SIGKILL)
+        running[1].communicate()
+
+
+def wrapper(folder: Path) -> Path:
+    """Return a script that takes its number from MPI."""
+    path = folder / "ranked.py"
+    path.write_text(
+        "import os, runpy, sys\n"
+        "sys.argv = [sys.argv[1], os.environ['PMI_RANK'], os.environ['PMI_SIZE'], sys.argv[2]]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    return path
+
+
+@pytest.mark.skipif(not MPIEXEC.exists(), reason="no MPICH in this environment")
+@pytest.mark.parametrize("library", ["libmpi.so.12", "libmpi_abi.so"])
+def test_mpi(tmp_path: Path, library: str) -> None:
+    if library == "libmpi_abi.so" and not (Path(sys.prefix) / "lib" / library).exists():
+        pytest.skip("this MPICH has no library of the standard's ABI")
+    done = subprocess.run(
+        [MPIEXEC, "-n", "2", sys.executable, wrapper(tmp_path), FOLDER / "collectives.py",
+         coordinator()],
+        env=environment(
+            INGOT_COLLECTIVES="mpi", INGOT_MPI_LIBRARY=str(Path(sys.prefix) / "lib" / library)
+        ),
+        capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["done", "done"], done.stderr[-4000:]
+
+
+def test_no_mpi_is_said() -> None:
+    program = "from ingot.runtime.foreign.collectives.mpi_library import mpi_library; mpi_library()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(INGOT_MPI_LIBRARY="/nowhere/libmpi.so"),
+        capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert "INGOT0519" in done.stderr
+    assert "/nowhere/libmpi.so" in done.stderr
