@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("jax")
+pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parent / "processes"
 MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 LIMIT = 240
@@ -49,7 +50,6 @@ def test_two_processes_of_two_devices() -> None:
         assert output == "done\n", errors[-4000:]
 
 
-@pytest.mark.slow
 def test_four_processes() -> None:
     for each in start("collectives.py", 4):
         output, errors = each.communicate(timeout=LIMIT)
@@ -99,7 +99,7 @@ def test_mpi(tmp_path: Path, library: str) -> None:
         ),
         capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
-    assert done.stdout.split() == ["done", "done"], done.stderr[-4000:]
+    assert done.stdout.count("done") == 2, done.stderr[-4000:]
 
 
 def test_no_mpi_is_said() -> None:
