@@ -40,6 +40,7 @@ from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
+from ingot.runtime.foreign.collectives.mpi_library import finalize
 from ingot.support import flags
 from ingot.support.forking import ForkLock, defers_fork
 
@@ -170,12 +171,18 @@ class Plugin:
         """
         keep_forever()
         end = time.monotonic() + flags.EXIT_TIMEOUT.value()
-        devices = [device for client in self.clients.clients for device in client.devices]
-        while time.monotonic() < end and (
-            self._close_gate()
-            or any(DEVICE.read(device.address, "unfinished") for device in devices)
-        ):
+        while self._is_busy():
+            if time.monotonic() > end:
+                return
             time.sleep(_POLL_SECONDS)
+        finalize()
+
+    def _is_busy(self) -> bool:
+        """Whether programs run, or threads destroy some."""
+        devices = [device for client in self.clients.clients for device in client.devices]
+        return bool(self._close_gate()) or any(
+            DEVICE.read(device.address, "unfinished") for device in devices
+        )
 
     def _after_fork(self) -> None:
         self.is_inherited = bool(self.clients.clients)

@@ -4,14 +4,14 @@
 The library is the one that the process has already (mpi4py's), else the one that
 `INGOT_MPI_LIBRARY` names, else the first of the usual names that the system or this Python's
 environment has. Its handles are numbers of the standard's ABI, numbers of MPICH's, or addresses of
-Open MPI's objects. Invariant: who calls MPI_Init calls MPI_Finalize, at the end of the process.
+Open MPI's objects. Invariant: who calls MPI_Init calls MPI_Finalize, once nothing is
+under way any more.
 
 Source: MPI 5.0, chapter 20 (application binary interface); mpi.h of MPICH 4 and Open MPI 5.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import sys
@@ -84,6 +84,16 @@ def rank_link(rank: int, here: int, there: int, num_devices: int) -> LinkRow:
     return LinkRow(outgoing << RANK_BITS | rank, incoming << RANK_BITS | rank)
 
 
+_ours: list[ctypes.CDLL] = []
+"""The library that this process has initialized here."""
+
+
+def finalize() -> None:
+    """End what `mpi_library` began. Nothing may be under way; waits for the other processes."""
+    while _ours:
+        _ours.pop().MPI_Finalize()
+
+
 @cache
 def mpi_library() -> Library:
     """Return the machine's MPI library; the first call initializes it.
@@ -99,7 +109,7 @@ def mpi_library() -> Library:
         functions.MPI_Query_thread(ctypes.byref(provided))
     else:
         functions.MPI_Init_thread(None, None, _MULTIPLE[abi], ctypes.byref(provided))
-        atexit.register(functions.MPI_Finalize)
+        _ours.append(functions)
     if provided.value < _MULTIPLE[abi]:
         raise _unusable("this MPI does not let several threads call it (MPI_THREAD_MULTIPLE)")
     library = Library(functions, abi, 0, 0)
