@@ -20,8 +20,9 @@ import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+from ingot.runtime.device_pools import DevicePool
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
@@ -30,8 +31,21 @@ from ingot.semantics.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.forking import ForkLock
 
+
+class _Devices(NamedTuple):
+    """A thread for each device, and the pool of each."""
+
+    threads: ThreadPoolExecutor
+    pools: list[DevicePool]
+
+    @classmethod
+    def new(cls, count: int) -> Self:
+        """Return `count` devices."""
+        return cls(ThreadPoolExecutor(count, "ingot-device"), [DevicePool() for _ in range(count)])
+
+
 _lock = ForkLock()
-_idle: dict[int, list[ThreadPoolExecutor]] = {}
+_idle: dict[int, list[_Devices]] = {}
 
 
 def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: Grid) -> list[Any]:
@@ -56,6 +70,7 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
 
     def run(device: int) -> Any:
         record = device_record(rendezvous, grid.replica(device), grid.partition(device))
+        pools[device].give(record, grid.devices)
         try:
             return program.run_on(ctypes.addressof(record), *arguments[device])
         except BaseException as error:
@@ -63,7 +78,7 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
             rendezvous.fail()
             raise
 
-    with _threads(grid.devices) as threads:
+    with _threads(grid.devices) as (threads, pools):
         running = [threads.submit(run, device) for device in range(grid.devices)]
         wait(running)
     if errors:
@@ -72,16 +87,16 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
 
 
 @contextmanager
-def _threads(count: int) -> Generator[ThreadPoolExecutor]:
+def _threads(count: int) -> Generator[_Devices]:
     """Lend `count` threads that nobody else uses meanwhile: devices wait for each other."""
     with _lock:
         idle = _idle.setdefault(count, [])
-        threads = idle.pop() if idle else ThreadPoolExecutor(count, "ingot-device")
+        devices = idle.pop() if idle else _Devices.new(count)
     try:
-        yield threads
+        yield devices
     finally:
         with _lock:
-            idle.append(threads)
+            idle.append(devices)
 
 
 def _forget_threads() -> None:

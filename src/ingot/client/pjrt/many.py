@@ -25,14 +25,18 @@ from ingot.semantics.device_groups import Grid
 class _Part:
     """One device's records of an execution."""
 
-    def __init__(self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous) -> None:
-        """Copy the records for device `index` of the assignment."""
+    def __init__(
+        self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous, num_local: int
+    ) -> None:
+        """Copy the records for device `index` of the assignment, one of `num_local` here."""
         shared = executable.executable.program.record_address
         self.program: Any = _copy(PROGRAM.structure, shared)
         self.runtime: Any = _copy(RUNTIME.structure, self.program.runtime)
         replica, partition = divmod(index, executable.source.options.num_partitions)
         self.runtime.replica, self.runtime.partition = replica, partition
         self.runtime.rendezvous = rendezvous.address
+        if num_local > 1:
+            executable.devices[index].pool.give(self.runtime, num_local)
         self.program.runtime = ctypes.addressof(self.runtime)
         self.program_address = ctypes.addressof(self.program)
 
@@ -62,7 +66,8 @@ class Execution:
             network=network,
             program=executable.collectives,
         )
-        self._parts = [_Part(executable, index, self._rendezvous) for index in network.here]
+        count = len(network.here)
+        self._parts = [_Part(executable, n, self._rendezvous, count) for n in network.here]
         self._devices = [executable.devices[index] for index in network.here]
         self._events = (ctypes.c_void_p * len(self._parts))()
 

@@ -8,10 +8,12 @@ order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOLOGY
+from ingot.runtime.device_pools import DevicePool
 
 PLATFORM = "cpu"
 """What the devices are; hosts choose lowerings, DLPack and caches by it."""
@@ -79,6 +81,11 @@ class Device(Handle):
         self.set(local_hardware_id=number - first_there)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])
+
+    @cached_property
+    def pool(self) -> DevicePool:
+        """The threads of executions that run on other devices of the process too."""
+        return DevicePool()
 
     def after_fork_in_child(self) -> None:
         """Forget the worker, which fork did not copy, and what it was to do."""
