@@ -57,6 +57,11 @@ class Library:
     rank: int
     size: int
 
+    @property
+    def world(self) -> ctypes.c_void_p:
+        """MPI_COMM_WORLD, as a function of the library takes it."""
+        return ctypes.c_void_p(self.constant(_WORLD))
+
     def constant(self, values: dict[str, Any]) -> int:
         """Return a handle."""
         value = values[self.abi]
@@ -113,7 +118,7 @@ def mpi_library() -> Library:
     if provided.value < _MULTIPLE[abi]:
         raise _unusable("this MPI does not let several threads call it (MPI_THREAD_MULTIPLE)")
     library = Library(functions, abi, 0, 0)
-    world = ctypes.c_void_p(library.constant(_WORLD))
+    world = library.world
     functions.MPI_Comm_set_errhandler(world, ctypes.c_void_p(library.constant(_ERRORS_RETURN)))
     rank, size = ctypes.c_int(), ctypes.c_int()
     functions.MPI_Comm_rank(world, ctypes.byref(rank))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of `benchmarks.devices`: times collectives, and prints the seconds as JSON.
+
+Arguments: JAX's platform, or `mpi` for MPI alone; how many processes there are; the coordinator's
+address; the number of this one, or the variable that holds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.devices import COLLECTIVES, KILOBYTES
+
+_BUDGET_BYTES = 64 << 20
+_MOST, _FEWEST = 300, 7
+_FLOAT, _SUM = 0x4C00040A, 0x58000003
+"""MPICH's handles."""
+Call = Callable[[], object]
+
+
+def times(call: Call, size: int) -> float:
+    """Return the median seconds of a call that moves `size` bytes; all processes make as many."""
+    count = max(_FEWEST, min(_MOST, _BUDGET_BYTES // size))
+    for _ in range(3):
+        call()
+    found: list[float] = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def jax_calls(processes: int, address: str, index: int) -> Callable[[str, int], Call]:
+    """Return what makes the calls of JAX's platform; joins the other processes."""
+    import jax
+    from jax import lax
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+    if processes == 1:
+        jax.config.update("jax_num_cpu_devices", 2)
+    else:
+        jax.distributed.initialize(address, processes, index)
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,))
+    divided, whole = PartitionSpec("x"), PartitionSpec()
+    functions: dict[str, tuple[Any, Any]] = {
+        "all-reduce": (lambda v: lax.psum(v, "x"), whole),
+        "all-gather": (lambda v: lax.all_gather(v, "x", tiled=True), whole),
+        "reduce-scatter": (lambda v: lax.psum_scatter(v, "x", tiled=True), divided),
+        "all-to-all": (lambda v: lax.all_to_all(v, "x", 0, 0, tiled=True), divided),
+    }
+
+    def make(name: str, size: int) -> Call:
+        function, result = functions[name]
+        run = jax.jit(
+            jax.shard_map(function, mesh=mesh, in_specs=divided, out_specs=result, check_vma=False)
+        )
+        data = np.ones(2 * size // 4, np.float32)
+        x = jax.make_array_from_callback(
+            data.shape, NamedSharding(mesh, divided), lambda part: data[part]
+        )
+        return lambda: jax.block_until_ready(run(x))
+
+    return make
+
+
+def mpi_calls() -> Callable[[str, int], Call]:
+    """Return what makes the calls of MPI alone."""
+    from ingot.runtime.foreign.collectives.mpi_library import mpi_library
+
+    library = mpi_library()
+    functions, count = library.functions, library.size
+
+    def make(name: str, size: int) -> Call:
+        words = size // 4
+        source, target = np.ones(words, np.float32), np.ones(words * count, np.float32)
+        sent, got = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
+        world, part = library.world, words // count
+        call = {
+            "all-reduce": (functions.MPI_Allreduce, sent, got, words, _FLOAT, _SUM, world),
+            "all-gather": (functions.MPI_Allgather, sent, words, _FLOAT, got, words, _FLOAT, world),
+            "reduce-scatter": (
+                *(functions.MPI_Reduce_scatter_block, sent, got, part, _FLOAT, _SUM, world),
+            ),
+            "all-to-all": (functions.MPI_Alltoall, sent, part, _FLOAT, got, part, _FLOAT, world),
+        }[name]
+
+        def run() -> object:
+            # What the arrays hold must live as long as the call.
+            return call[0](*call[1:]), source, target
+
+        return run
+
+    return make
+
+
+def main() -> None:
+    """Time everything."""
+    platform, processes, address, number = sys.argv[1:]
+    index = int(os.environ.get(number, "0") if not number.isdigit() else number)
+    alone = platform == "mpi"
+    make = mpi_calls() if alone else partial(jax_calls, int(processes), address, index)()
+    found = {
+        f"{name} {kilobytes} KB": times(make(name, kilobytes << 10), kilobytes << 10)
+        for name in COLLECTIVES
+        for kilobytes in KILOBYTES
+    }
+    if index == 0:
+        print(json.dumps(found), flush=True)
+    if alone:
+        from ingot.runtime.foreign.collectives.mpi_library import finalize
+
+        finalize()
+    elif int(processes) > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices("end")
+
+
+if __name__ == "__main__":
+    main()

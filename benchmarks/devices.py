@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m benchmarks.devices`: collectives between devices of one process and of several.
+
+Ingot, JAX's own CPU backend (Gloo between processes) and MPI alone (MPICH) take turns; each turn
+starts new processes, which time all collectives at all sizes. A time is what the first process
+waits for one call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.programs import Timing
+from benchmarks.report import as_markdown, as_text, duration, factor, geometric_mean, machine
+
+RESULTS = Path(__file__).resolve().parent / "DEVICES_RESULTS.md"
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+KILOBYTES = (1, 16, 256, 4096, 65536)
+MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
+EXPLANATION = """\
+Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
+the median call, as the first process sees it: JAX's dispatch is in it, but not in that of MPI
+alone, which is called through ctypes. A ratio is the median of each turn's: above 1 Ingot is faster, `!`
+marks where it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One way to run the collectives.
+
+    Attributes:
+        platform: JAX's; empty for MPI alone.
+        processes: how many there are; one has two devices.
+        transport: `INGOT_COLLECTIVES`.
+    """
+
+    name: str
+    platform: str
+    processes: int
+    transport: str = "auto"
+
+    @property
+    def by_mpi(self) -> bool:
+        """Whether mpiexec starts the processes."""
+        return self.transport == "mpi" or not self.platform
+
+
+INSIDE = (Engine("Ingot", "ingot", 1), Engine("XLA", "cpu", 1))
+BETWEEN = (
+    Engine("Ingot, sockets", "ingot", 2),
+    Engine("Ingot, MPI", "ingot", 2, "mpi"),
+    Engine("XLA, Gloo", "cpu", 2),
+    Engine("MPI alone", "", 2),
+)
+
+
+def run(engine: Engine) -> dict[str, float]:
+    """Run one turn of an engine; return the seconds of each row."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": engine.platform or "cpu",
+        "INGOT_COLLECTIVES": engine.transport,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    worker = [sys.executable, "-m", "benchmarks.device_worker", engine.platform or "mpi"]
+    worker += [str(engine.processes), address]
+    if engine.by_mpi:
+        commands = [[str(MPIEXEC), "-n", str(engine.processes), *worker, "PMI_RANK"]]
+    else:
+        commands = [[*worker, str(index)] for index in range(engine.processes)]
+    running = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for command in commands
+    ]
+    output = [each.communicate()[0] for each in running]
+    if any(each.returncode for each in running):
+        raise RuntimeError(f"{engine.name} failed")
+    return json.loads(next(line for line in output[0].splitlines() if line.startswith("{")))
+
+
+def measure(engines: Sequence[Engine], rounds: int) -> dict[str, dict[str, Timing]]:
+    """Return the timings of each engine's rows; engines take turns."""
+    found: dict[str, dict[str, Timing]] = {engine.name: {} for engine in engines}
+    for number in range(rounds):
+        for engine in engines:
+            print(f"turn {number + 1} of {rounds}: {engine.name}", flush=True)
+            for row, seconds in run(engine).items():
+                found[engine.name].setdefault(row, Timing()).seconds.append(seconds)
+    return found
+
+
+def table(found: dict[str, dict[str, Timing]]) -> list[list[str]]:
+    """Return the cells: the first engine's time, then each other's and its ratio."""
+    ours, *others = found
+    titles = [part for name in others for part in (name, f"{name} / {ours}")]
+    cells = [["collective", ours, *titles]]
+    ratios: dict[str, list[float]] = {name: [] for name in others}
+    for row, timing in found[ours].items():
+        line = [row, duration(timing.median)]
+        for name in others:
+            ratio = timing.ratio(found[name][row])
+            ratios[name].append(ratio)
+            line += [duration(found[name][row].median), factor(ratio)]
+        cells.append(line)
+    means = [part for name in others for part in ("", factor(geometric_mean(ratios[name])))]
+    return [*cells, ["geometric mean", "", *means]]
+
+
+def main() -> int:
+    """Run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.devices", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    parts = ["# Collectives", "Written by `make bench-devices`."]
+    facts = machine(("ingot-compiler", "jaxlib", "mpich"))
+    parts += ["\n".join(f"- {fact}" for fact in facts), EXPLANATION]
+    groups = {"Two devices of one process": INSIDE, "Two processes of one machine": BETWEEN}
+    for title, engines in groups.items():
+        cells = table(measure(engines, options.rounds))
+        print(f"\n{title}\n{as_text(cells)}\n", flush=True)
+        parts += [f"## {title}", as_markdown(cells)]
+    if options.write:
+        RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
