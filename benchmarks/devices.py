@@ -28,8 +28,8 @@ MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 EXPLANATION = """\
 Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
 the median call, as the first process sees it: JAX's dispatch is in it, but not in that of MPI
-alone, which is called through ctypes. A ratio is the median of each turn's: above 1 Ingot is faster, `!`
-marks where it is not."""
+alone, which is called through ctypes. A ratio is the median of each turn's: above 1 Ingot is
+faster, `!` marks where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
