@@ -87,6 +87,6 @@ class Translation:
             reference.return_type,
             [(name, llvm_type(of)) for name, of in function.params],
             linkage="" if function.symbol else "internal",
-            attrs="alwaysinline nounwind" if function.is_inlined else "nounwind",
+            attrs=function.attributes,
         )
         Statements(self, function, f).translate(definition_of(function.function, self._files))
