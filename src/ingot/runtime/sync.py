@@ -19,7 +19,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
 from ingot.native.functions import emitted
-from ingot.native.pointers import Atomic
+from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
 from ingot.support.diagnostics import UnsupportedError
 
@@ -154,6 +154,13 @@ def unlock(word: Atomic[i32]) -> None:
 @emitted(emit_futex_wait)
 def futex_wait(word: Atomic[i32], expected: i32) -> None:
     """Sleep while `word` is `expected`; may return early."""
+    if word.load() == expected:
+        time.sleep(0)
+
+
+@emitted(emit_futex_wait)
+def futex_wait_for(word: Atomic[i32], expected: i32, longest: Pointer) -> None:
+    """Sleep while `word` is `expected`, no longer than a `struct timespec` says."""
     if word.load() == expected:
         time.sleep(0)
 

@@ -25,17 +25,14 @@ from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure,
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native
 from ingot.native.operations import memcpy, unlikely
-from ingot.native.pointers import Array, Pointer, struct_of
+from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.execution import CANCELLED_TEXT
-from ingot.runtime.records import PROGRAM, RUNTIME
+from ingot.runtime.records import Program
 from ingot.runtime.sync import futex_wait, lock, unlock
 from ingot.runtime.threads import start_detached
 
 CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program {CANCELLED_TEXT}.")
-
-Runtime = struct_of(RUNTIME, {})
-Program = struct_of(PROGRAM, {"runtime": Runtime})
 
 
 @external("execution_failed")
