@@ -397,6 +397,28 @@ def test_known_branches_leave_no_code():
     assert "add i64 %a, 200" in text
 
 
+@exported("stacks")
+def stacks(size: i64) -> i64:
+    node = Node.on_stack()
+    node.next = None
+    node.next = Node.at(Array[i64].on_stack(8 * size))
+    again = Array[i64].at(node.next)
+    total: i64 = 0
+    for index in range(8 * size):
+        again[index] = index
+    other = Array[i64].on_stack(8 * size)
+    for at in range(8 * size):
+        other[at] = -1
+        total += again[at]
+    return total
+
+
+def test_what_is_on_the_stack_lives_until_the_function_returns():
+    call = linked(stacks)
+    for size in (1, 50, 200):
+        assert call(stacks, size) == stacks(size) == 8 * size * (8 * size - 1) // 2
+
+
 def test_plain_python_checks_types():
     with pytest.raises(TypeError, match="is no i64"):
         arithmetic(1 << 63, 0)

@@ -29,7 +29,7 @@ from typing import Any, TypeVar, cast
 
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-from ingot.native.memory import converted, function_at
+from ingot.native.memory import converted, function_at, stack_frame
 from ingot.native.types import NativeType, llvm_type, resolve
 from ingot.support.diagnostics import InternalError
 
@@ -124,6 +124,10 @@ class Native(Signature):
         self.symbol = symbol
         self.is_inlined = is_inlined
         self.is_cold = False
+
+    def _run(self, values: list[Any]) -> Any:
+        with stack_frame():
+            return self.function(*values)
 
     @property
     def attributes(self) -> str:

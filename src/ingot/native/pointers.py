@@ -28,7 +28,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from ingot.native.layout import Field, Record
-from ingot.native.memory import item_bytes, read, write
+from ingot.native.memory import item_bytes, on_stack, read, write
 from ingot.native.types import IntegerType, NativeType, PointerType, as_type, resolve, type_text
 from ingot.support.diagnostics import InternalError
 from ingot.support.forking import ForkLock
@@ -158,7 +158,7 @@ class Struct(Pointer):
     @classmethod
     def on_stack(cls) -> Self:
         """Return a new struct that lives as long as the function that makes it."""
-        memory = cls.c_layout.structure()
+        memory = on_stack(cls.c_layout.structure())
         return cls(ctypes.addressof(memory), memory)
 
 
@@ -222,7 +222,7 @@ class Array(_Generic, Generic[T]):
     @classmethod
     def on_stack(cls, count: int) -> Self:
         """Return a new array that lives as long as the function that makes it."""
-        memory = (ctypes.c_char * max(1, count * item_bytes(cls.item)))()
+        memory = on_stack((ctypes.c_char * max(1, count * item_bytes(cls.item)))())
         return cls(ctypes.addressof(memory), memory)
 
 
