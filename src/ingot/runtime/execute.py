@@ -13,9 +13,6 @@ violated, `CANCELLED` ended. `ingot_execute_watched` sees signals and deadlines 
 from __future__ import annotations
 
 from ingot.artifact.abi import ARENA_SLOT
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import PTR, Type
-from ingot.llvm.values import Value
 from ingot.native.functions import exported, inlined
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
@@ -27,11 +24,6 @@ from ingot.runtime.records import Buffers, Dims, Program, Runtime
 OUT_OF_MEMORY = -1
 FIRST_CONSTRAINT = -2
 """Status of constraint 0; constraint k is `FIRST_CONSTRAINT - k`."""
-
-
-def emit_stack_array(f: FunctionBuilder, item: Type, count: Value) -> Value:
-    """Return room for `count` items on the stack, where the stream stands (not in a loop)."""
-    return f.define(PTR, f"alloca {item.text}, {count.type.text} {count.text}, align 8")
 
 
 @inlined
