@@ -25,7 +25,7 @@ from ingot.native.statics import static
 from ingot.native.types import i32, i64
 from ingot.runtime.c_library import CLOCK_MONOTONIC, Time, now
 from ingot.runtime.records import Runtime
-from ingot.runtime.sync import futex_wait, futex_wait_for, futex_wake
+from ingot.runtime.sync import futex_wait, futex_wait_until, futex_wake
 from ingot.runtime.threads import start_detached
 
 TICK_NANOSECONDS = 50_000_000
@@ -88,7 +88,7 @@ def watch(argument: Pointer) -> Pointer | None:
     never.store(0, "monotonic")
     idle: i64 = 0
     while True:
-        futex_wait_for(never, 0, tick)
+        futex_wait_until(never, 0, Array[i64].at(tick))
         if is_active():
             on_tick = STATE.on_tick
             if on_tick is not None:

@@ -19,7 +19,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
 from ingot.native.functions import emitted
-from ingot.native.pointers import Atomic, Pointer
+from ingot.native.pointers import Array, Atomic
 from ingot.native.types import i32, i64
 from ingot.support.diagnostics import UnsupportedError
 
@@ -159,10 +159,9 @@ def futex_wait(word: Atomic[i32], expected: i32) -> None:
 
 
 @emitted(emit_futex_wait)
-def futex_wait_for(word: Atomic[i32], expected: i32, longest: Pointer) -> None:
-    """Sleep while `word` is `expected`, no longer than a `struct timespec` says."""
-    if word.load() == expected:
-        time.sleep(0)
+def futex_wait_until(word: Atomic[i32], expected: i32, limit: Array[i64]) -> None:
+    """The same, at most as long as `limit` says: seconds, nanoseconds."""
+    futex_wait(word, expected)
 
 
 @emitted(emit_futex_wake)
