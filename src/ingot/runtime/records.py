@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.artifact.abi import FRAME_FIELDS
-from ingot.native.layout import Field, Record
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 
@@ -96,7 +94,14 @@ class Runtime(
     rendezvous: Pointer | None
 
 
-CALL_FRAME = Record("IngotCallFrame", *(Field(name, "ptr") for name in FRAME_FIELDS))
+class CallFrame(Struct, name="IngotCallFrame"):
+    """The frame of a foreign call: `artifact.abi.FRAME_FIELDS`."""
+
+    runtime: Runtime
+    operands: Buffers
+    results: Buffers
+    operand_dims: Dims
+    result_dims: Dims
 
 
 class Param(
@@ -193,7 +198,7 @@ class Staged(
 
 
 POOL, RUNTIME, PARAM, OUTPUT = Pool.c_layout, Runtime.c_layout, Param.c_layout, Output.c_layout
-PROGRAM, STAGED = Program.c_layout, Staged.c_layout
+PROGRAM, STAGED, CALL_FRAME = Program.c_layout, Staged.c_layout, CallFrame.c_layout
 
 ABI_VERSION = 3
 
