@@ -8,16 +8,40 @@ come in the order in which they are asked for and first mentioned, so equal sour
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import compile_named
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.native.functions import External, Native, llvm_signature
 from ingot.native.pointers import Pointer
 from ingot.native.statics import Static
 from ingot.native.types import llvm_type
 from ingot.support.diagnostics import InternalError
+
+
+def compiled(
+    name: str, packages: tuple[str, ...], functions: Callable[[], Iterable[Callable[..., Any]]]
+) -> bytes:
+    """Return the object of native functions, and of all that they call, for this machine.
+
+    It comes from the cache, and nothing is translated, while no source of it changes.
+
+    Args:
+        name: of the module; one name is for one text.
+        packages: of Ingot, beside `support`, `llvm` and `native`, where sources of it are.
+        functions: returns those that others find.
+    """
+
+    def text() -> str:
+        module = ModuleBuilder(name)
+        Translation(module).add(*functions())
+        return module.text()
+
+    sources = ("support", "llvm", "native", *packages)
+    return compile_named(name, sources, text, TargetSpec.host())
 
 
 class Translation:

@@ -17,14 +17,11 @@ from __future__ import annotations
 from functools import cache
 
 from ingot.frontends.tensorflow import capi, kernel_api
-from ingot.frontends.tensorflow.kernel_api import SOURCES, Status, Tensor
+from ingot.frontends.tensorflow.kernel_api import PACKAGES, Status, Tensor
 from ingot.frontends.tensorflow.launch_records import Guard
 from ingot.frontends.tensorflow.launch_runs import dims_in
 from ingot.frontends.tensorflow.launch_variants import meets_guards
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
 from ingot.native.functions import (
     cold,
     exported,
@@ -34,7 +31,7 @@ from ingot.native.functions import (
     native,
     symbol_of,
 )
-from ingot.native.module import Translation
+from ingot.native.module import compiled
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs
 from ingot.native.statics import external_data
@@ -215,16 +212,10 @@ def eager_call_address() -> int:
         symbol_of(ingot_execute): native_runtime().address(symbol_of(ingot_execute)),
         "ingot_not_implemented": id(NotImplemented),
     }
-    data = compile_named("tensorflow eager", SOURCES, _text, TargetSpec.host())
+    data = compiled("ingot_tensorflow_eager", PACKAGES, lambda: [eager_call])
     library = link_object([data], addresses)
     _libraries.append(library)
     return library.address(symbol_of(eager_call))
-
-
-def _text() -> str:
-    module = ModuleBuilder("ingot_tensorflow_eager")
-    Translation(module).add(eager_call)
-    return module.text()
 
 
 _libraries: list[Library] = []

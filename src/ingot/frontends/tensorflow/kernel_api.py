@@ -13,8 +13,8 @@ from ingot.native.functions import external
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 
-SOURCES = ("support", "llvm", "native", "artifact", "runtime", "frontends/tensorflow")
-"""The packages that make the modules of native functions."""
+PACKAGES = ("artifact", "runtime", "frontends/tensorflow")
+"""Where the sources of native functions of TensorFlow are."""
 
 
 class Status(Pointer):

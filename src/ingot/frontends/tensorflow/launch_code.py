@@ -23,9 +23,7 @@ from ingot.frontends.tensorflow.launch_variants import find
 from ingot.frontends.tensorflow.staged_launch_code import run_any
 from ingot.frontends.tensorflow.trampolines import miss
 from ingot.frontends.tensorflow.variable_code import attempt_with_variables
-from ingot.llvm.builder import ModuleBuilder
 from ingot.native.functions import exported, native
-from ingot.native.module import Translation
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import external_data, static_text
@@ -40,16 +38,14 @@ _LAUNCH_NAME = static_text("attribute_launch", "launch")
 _FOREIGN = static_text("foreign", FOREIGN)
 
 
-def launch_module(with_variables: bool) -> ModuleBuilder:
-    """Return the module with every function of the op.
+def launch_functions(with_variables: bool) -> list[Callable[..., object]]:
+    """Return every function of the op.
 
     Args:
         with_variables: whether launches may take handles of variables.
     """
-    module = ModuleBuilder("ingot_tensorflow_launch")
     kernel = _kernel(attempt_any if with_variables else attempt)
-    Translation(module).add(create, delete, shape, kernel, ready_code.compute)
-    return module
+    return [create, delete, shape, kernel, ready_code.compute]
 
 
 @exported("ingot_launch_create")

@@ -18,14 +18,13 @@ import secrets
 from functools import partial
 
 from ingot.frontends.tensorflow import capi, kernel_api, variable_objects
-from ingot.frontends.tensorflow.kernel_api import SOURCES
+from ingot.frontends.tensorflow.kernel_api import PACKAGES
 from ingot.frontends.tensorflow.launch import trampoline_addresses
-from ingot.frontends.tensorflow.launch_code import PROCESS, launch_module
+from ingot.frontends.tensorflow.launch_code import PROCESS, launch_functions
 from ingot.frontends.tensorflow.variable_access import layout_problem
-from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
 from ingot.native.functions import external_symbols
+from ingot.native.module import compiled
 from ingot.runtime import entries
 from ingot.runtime.native import native_runtime
 from ingot.support.forking import ForkLock, defers_fork
@@ -70,16 +69,12 @@ def _build() -> Library:
         **trampoline_addresses(),
         PROCESS: ctypes.addressof(_process_mark),
     }
-    name = f"tensorflow launch {with_variables}"
-    make_text = partial(_text, with_variables)
-    library = link_object([compile_named(name, SOURCES, make_text, TargetSpec.host())], addresses)
+    name = f"ingot_tensorflow_launch_{int(with_variables)}"
+    data = compiled(name, PACKAGES, partial(launch_functions, with_variables))
+    library = link_object([data], addresses)
     # Never unloaded, not even when the interpreter ends: TensorFlow's threads may stand in it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library
-
-
-def _text(with_variables: bool) -> str:
-    return launch_module(with_variables).text()
 
 
 def _register_op(

@@ -19,12 +19,9 @@ from functools import cache
 from typing import Any
 
 from ingot.client.threads import pool_of
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported, external_symbols, inlined, symbol_of
-from ingot.native.module import Translation
+from ingot.native.module import compiled
 from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, sizeof
 from ingot.native.types import i32, i64
@@ -43,9 +40,6 @@ from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.runtime.records import Buffers, Dims, Pool, Runtime
 from ingot.runtime.records import Program as ProgramRecord
-
-_SOURCES = ("support", "llvm", "native", "artifact", "runtime", "frontends/torch")
-"""The packages that make the module."""
 
 
 class TorchCall(Struct, name="IngotTorchCall"):
@@ -127,18 +121,13 @@ def torch_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer | Non
 ENTRY = symbol_of(torch_call)
 
 
-def _text() -> str:
-    module = ModuleBuilder("ingot_torch_call")
-    Translation(module).add(torch_call)
-    return module.text()
-
-
 @cache
 def _library() -> Library:
     """Return the library with `ENTRY`; compiled once per machine, linked once per process."""
     runtime = native_runtime()
     addresses = {name: runtime.address(name) for name in external_symbols(entries)}
-    data = compile_named("torch call", _SOURCES, _text, TargetSpec.host())
+    packages = ("artifact", "runtime", "frontends/torch")
+    data = compiled("ingot_torch_call", packages, lambda: [torch_call])
     return link_object([data], {**addresses, **python_addresses()})
 
 

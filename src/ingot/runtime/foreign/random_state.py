@@ -15,12 +15,9 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported, symbol_of
-from ingot.native.module import Translation
+from ingot.native.module import compiled
 from ingot.native.pointers import Array, Atomic, Struct
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.evaluate import evaluator_of
@@ -46,9 +43,6 @@ class Seed(Struct, name="IngotRandomSeed"):
 
     value: i64
 
-
-_SOURCES = ("support", "llvm", "native", "artifact", "runtime")
-"""The packages that make the module."""
 
 START = 0x7012395
 """XLA's initial value (xla/service/cpu/ir_emitter.cc, RngGetAndUpdateState)."""
@@ -82,15 +76,10 @@ def rng_seed(frame: CallFrame, site: Seed) -> i32:
     return 0
 
 
-def _text() -> str:
-    module = ModuleBuilder("ingot_random_state")
-    Translation(module).add(rng_state, rng_seed)
-    return module.text()
-
-
 @cache
 def _library() -> Library:
-    data = compile_named("random state", _SOURCES, _text, TargetSpec.host())
+    packages = ("artifact", "runtime")
+    data = compiled("ingot_random_state", packages, lambda: [rng_state, rng_seed])
     return link_object([data], library_imports())
 
 
