@@ -235,6 +235,7 @@ def arrays(table: Table, by: i64) -> i64:
 
 
 GREETING = static_text("greeting", "hello")
+ENDING = Pointer.at(GREETING + 3)
 MARK = external_data(Atomic[i64], "outside_mark")
 
 
@@ -242,7 +243,8 @@ MARK = external_data(Atomic[i64], "outside_mark")
 @exported("texts")
 def texts(a: i64) -> i64:
     letters = Array[i8].at(GREETING)
-    return i64(letters[a]) + MARK.load() + bit_length(a) * 1000
+    ending = Array[i8].at(ENDING)
+    return i64(letters[a]) + MARK.load() + bit_length(a) * 1000 + (i64(ending[a]) if a <= 2 else 0)
 
 
 def _offset(by: int):
@@ -364,7 +366,8 @@ def test_texts_and_data_of_other_modules(machine_code):
     MARK.store(5)
     for index, letter in enumerate(b"hello\0"):
         found = machine_code(texts, index)
-        assert found == texts(index) == letter + 5 + 1000 * index.bit_length()
+        ending = b"lo\0"[index] if index <= 2 else 0
+        assert found == texts(index) == letter + 5 + 1000 * index.bit_length() + ending
     assert "noinline cold" in module_of(texts).text()
     assert external_symbols(sys.modules[__name__]) == ["host_function"]
 

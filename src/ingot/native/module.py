@@ -14,6 +14,7 @@ from typing import Any
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_named
 from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import PTR
 from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.native.functions import External, Native, llvm_signature
 from ingot.native.pointers import Pointer
@@ -82,9 +83,13 @@ class Translation:
         return found
 
     def static(self, pointer: Pointer) -> Value:
-        """Return the address of a global."""
+        """Return the address of a global, or of a place within one (`pointer + bytes`)."""
         found = self._statics.get(pointer.address)
         if found is None:
+            if isinstance(pointer.backing, Pointer):
+                base, offset = pointer.backing, pointer.address - pointer.backing.address
+                text = self.static(base).text
+                return Value(PTR, f"getelementptr (i8, ptr {text}, i64 {offset})")
             if not isinstance(pointer.backing, Static):
                 raise InternalError(f"{pointer!r} is no global of a module", hint="use static(...)")
             found = self._statics[pointer.address] = pointer.backing.define(

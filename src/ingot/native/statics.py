@@ -89,19 +89,19 @@ def static_array(item: Any, name: str, values: Sequence[int], is_constant: bool 
 
 
 def static_word(item: Any, name: str) -> Any:
-    """Return an `Atomic[item]` that is a global of the module; it is 0 at first."""
+    """Return an `Atomic[item]` that is a global of the module; it is 0, or null, at first."""
     made: Any = Atomic[item]
     memory = ctypes.c_int64()
-    text = f"internal global {llvm_type(made.item).text} 0, align 64"
+    text = f"internal global {llvm_type(made.item).text} zeroinitializer, align 64"
     static = Static(lambda module, _: module.global_text(name, text), memory)
     return made(ctypes.addressof(memory), static)
 
 
-def static_text(name: str, text: str) -> Pointer:
-    """Return a C string that is a constant of the module."""
+def static_text(name: str, text: str, is_constant: bool = True) -> Pointer:
+    """Return a C string that is a global of the module."""
     data = text.encode() + b"\0"
     memory = ctypes.create_string_buffer(data, len(data))
-    static = Static(lambda module, _: module.global_bytes(name, data, align=1), memory)
+    static = Static(lambda module, _: module.global_bytes(name, data, 1, is_constant), memory)
     return Pointer(ctypes.addressof(memory), static)
 
 
