@@ -6,7 +6,7 @@ that it had (`IngotRuntime.attention`): a load and a branch. Where it differs th
 `ingot_poll(runtime)`, which says whether this execution is to end with status `CANCELLED`. The
 counter is advanced by `ingot_interrupt`, which follows a cancellation, and twenty times a second by
 a thread while an execution is between `begin_watch` and `end_watch`: signals of Python and
-deadlines are seen by then. Compiled host programs poll by `artifact.polling`, native functions by
+deadlines are seen by then. Compiled host programs poll by `cpu.polling`, native functions by
 `Polls`.
 
 Invariants: `cancelled` is written before the counter is advanced. A poll that ends an execution
