@@ -54,7 +54,7 @@ KERNELS, QUICK_KERNELS = Optimization(2), Optimization(0)
 """No LLVM passes over kernels: their IR has neither calls nor stack slots to remove, and what folds
 is folded while it is built. LLVM's short list made them no faster and compilation 10 % slower."""
 
-KEPT_BYTES = 16 << 20
+CACHE_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
 
 Job = tuple[Code, Callable[[], bytes]]
@@ -263,7 +263,7 @@ def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCod
     return groups
 
 
-_known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=KEPT_BYTES)
+_known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=CACHE_BYTES)
 
 
 def forget_kernels() -> None:

@@ -28,7 +28,7 @@ from ingot.support.records import record
 LARGEST_PRIME = 31
 """A longer prime length is a convolution (Bluestein's algorithm)."""
 
-_KEPT = 64
+_CACHE_SIZE = 64
 """Lengths whose factors are kept: a program asks several times for those of few lengths."""
 
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -120,7 +120,7 @@ class Step:
     values: Mapping[str, Argument]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def factors(length: int) -> tuple[int, ...] | None:
     """Return the radices of the passes, or None if a prime factor is too large."""
     found: list[int] = []

@@ -248,10 +248,10 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
     rest = [axis for axis in main if axis not in grid]
     if not rest:
         return _why_not_tiny_rows(producer, group)
-    kept = [axis for axis in main if axis in grid]
-    if list(main) != kept + rest:
+    outer = [axis for axis in main if axis in grid]
+    if list(main) != outer + rest:
         return "it reduces outer axes: rows of its consumer could not be finished in turn"
-    rows = product(group.frames.extents[axis] for axis in kept)
+    rows = product(group.frames.extents[axis] for axis in outer)
     if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
         return f"only {rows} rows: too few to share between threads"
     return ""
