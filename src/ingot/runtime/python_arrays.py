@@ -32,22 +32,11 @@ def has_type(array: ArrayObject, param: Param) -> bool:
 
 
 @inlined
-def argument_bytes(array: ArrayObject, param: Param) -> i64:
-    """Return the bytes of an argument, or -1 if it is not just as the program wants it."""
-    if unlikely(array.type != CPYTHON.array_type):
-        return -1
-    if unlikely(array.flags & USABLE_ARRAY != USABLE_ARRAY or not has_type(array, param)):
-        return -1
-    if unlikely(i64(array.rank) != param.rank):
-        return -1
-    size: i64 = param.element_bytes
-    for axis in range(param.rank):
-        wanted = param.dims[axis]
-        given = array.dims[axis]
-        if unlikely(wanted >= 0 and wanted != given):
-            return -1
-        size *= given
-    return size
+def is_usable(array: ArrayObject, param: Param, array_type: Pointer) -> bool:
+    """Return whether machine code can take an argument, if its dimensions are right too."""
+    if array.type != array_type or array.flags & USABLE_ARRAY != USABLE_ARRAY:
+        return False
+    return has_type(array, param) and i64(array.rank) == param.rank
 
 
 @native
@@ -58,14 +47,25 @@ def read_arguments(
 
     Returns the bytes of all arguments, or -1 if one is not just as the program wants it.
     """
+    params = program.params
+    array_type = CPYTHON.array_type
     total: i64 = 0
     for index in range(program.num_params):
         array = args[index]
-        size = argument_bytes(array, program.params[index])
-        if unlikely(size < 0):
+        param = params[index]
+        if unlikely(not is_usable(array, param, array_type)):
             return -1
+        dims = array.dims
+        static = param.dims
+        size: i64 = param.element_bytes
+        for axis in range(param.rank):
+            wanted = static[axis]
+            given = dims[axis]
+            if unlikely(wanted >= 0 and wanted != given):
+                return -1
+            size *= given
         inputs[index] = array.data
-        in_dims[index] = array.dims
+        in_dims[index] = dims
         total += size
     return total
 
