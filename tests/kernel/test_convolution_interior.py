@@ -7,14 +7,14 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_interior import interior
-from ingot.kernel.elemental.place import Place, within
+from ingot.kernel.elemental.points import Point, within
 from ingot.kernel.expr import walk
 
 ROW, TAP = Dim.symbol("@i"), Dim.symbol("@j")
 
 
 def _operand(position: int | Dim) -> ex.Expr:
-    return ex.load(0, position, F32, mask=within(position, 9, Place(())))
+    return ex.load(0, position, F32, mask=within(position, 9, Point(())))
 
 
 def test_loads_lose_their_masks() -> None:

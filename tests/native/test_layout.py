@@ -6,7 +6,8 @@ import ctypes
 import pytest
 
 from ingot.native.layout import Field, Record
-from ingot.runtime.records import ALLOCATOR, BLOCK, POOL, PROGRAM, PUBLIC_RECORDS, RUNTIME, c_header
+from ingot.runtime.allocator import ALLOCATOR, BLOCK
+from ingot.runtime.records import POOL, PROGRAM, PUBLIC_RECORDS, RUNTIME, c_header
 
 
 def test_fields_are_aligned_as_in_c():

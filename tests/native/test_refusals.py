@@ -15,6 +15,13 @@ NAMES = {}
 for _module in (types, pointers, functions, operations, statics):
     NAMES |= vars(_module)
 
+
+class Table(pointers.Struct, counts={"row": 2}):
+    row: pointers.Array[types.i64]
+
+
+NAMES["Table"] = Table
+
 REFUSED = {
     "for x in a: pass": ("a loop over `a`", "range(end)"),
     "return n / 2": ("the operator of `n / 2`", "+ - *"),
@@ -45,6 +52,7 @@ REFUSED = {
     "return f(n)": ("1 arguments", "2 of them"),
     "return f(n, m=n)": ("`f(n, m=n)`", "by position"),
     "return n in a": ("a membership test", "=="),
+    "t.row = a": ("an assignment to the array 'row'", "to its items"),
 }
 
 
@@ -55,7 +63,7 @@ def _function(body: str):
         "@native\n"
         "def f(a: Array[i64], n: i64) -> i64: return n\n"
         "@exported('refused')\n"
-        "def refused(n: i64, small: i8, a: Array[i64], p: Pointer) -> i64:\n"
+        "def refused(n: i64, small: i8, a: Array[i64], p: Pointer, t: Table) -> i64:\n"
         f"    {body}\n"
     )
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

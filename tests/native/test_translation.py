@@ -5,16 +5,32 @@ from __future__ import annotations
 
 import ctypes
 import random
+import sys
 from collections.abc import Callable
 
 import pytest
 from tests.native.support import linked, module_of
 
-from ingot.native.functions import exported, external, inlined, native, replaced
+from ingot.native.functions import (
+    cold,
+    exported,
+    external,
+    external_symbols,
+    inlined,
+    native,
+    replaced,
+)
 from ingot.native.layout import Field, Record
-from ingot.native.operations import address_of, likely, memcpy, memset, unlikely
+from ingot.native.operations import address_of, bit_length, likely, memcpy, memset, unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs, sizeof, struct_of
-from ingot.native.statics import static, static_array, static_structs, static_word
+from ingot.native.statics import (
+    external_data,
+    static,
+    static_array,
+    static_structs,
+    static_text,
+    static_word,
+)
 from ingot.native.types import i8, i32, i64
 
 LIMIT = 100
@@ -196,6 +212,41 @@ def outside(a: i64) -> i64:
     return host_function(a, None) + 1
 
 
+class Table(Struct, own_line=("sums",), counts={"sums": 3, "flags": 5}):
+    total: i64
+    sums: Array[i64]
+    flags: Array[i8]
+    last: i32
+
+
+TABLE = static(Table, "table")
+
+
+@exported("arrays")
+def arrays(table: Table, by: i64) -> i64:
+    sums = table.sums
+    for index in range(3):
+        sums[index] += by * index
+        table.flags[index + 2] = i8(index)
+        TABLE.sums[index] = sums[index]
+    table.last = 7
+    TABLE.total = TABLE.sums[0] + TABLE.sums[1] + TABLE.sums[2]
+    return TABLE.total + i64(table.flags[4]) + (address_of(table.flags) - address_of(table))
+
+
+GREETING = static_text("greeting", "hello")
+ENDING = Pointer.at(GREETING + 3)
+MARK = external_data(Atomic[i64], "outside_mark")
+
+
+@cold
+@exported("texts")
+def texts(a: i64) -> i64:
+    letters = Array[i8].at(GREETING)
+    ending = Array[i8].at(ENDING)
+    return i64(letters[a]) + MARK.load() + bit_length(a) * 1000 + (i64(ending[a]) if a <= 2 else 0)
+
+
 def _offset(by: int):
     @exported(f"plus_{by}")
     def plus(a: i64) -> i64:
@@ -212,8 +263,9 @@ PLUS = [_offset(1), _offset(20)]
 def machine_code():
     host = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(lambda a, _: a * 3)
     address = ctypes.cast(host, ctypes.c_void_p).value
-    others = [loops, lists, atomics, callbacks, globals_, tables, flags, outside]
-    yield linked(*NUMBERS, *PLUS, *others, imports={"host_function": address})
+    others = [loops, lists, atomics, callbacks, globals_, tables, flags, outside, arrays, texts]
+    imports = {"host_function": address, "outside_mark": MARK.address}
+    yield linked(*NUMBERS, *PLUS, *others, imports=imports)
     assert host  # it lives as long as the code
 
 
@@ -298,6 +350,28 @@ def test_external_functions_get_a_meaning(machine_code):
         outside(5)
 
 
+def test_arrays_within_structs(machine_code):
+    assert [Table.c_layout.offset(name) for name in Table.c_layout.names] == [0, 64, 88, 96]
+    (ours, theirs) = (Table.on_stack(), Table.on_stack())
+    for by in (3, -5):
+        assert machine_code(arrays, ours, by) == arrays(theirs, by)
+    found = [[table.sums[index] for index in range(3)] for table in (ours, theirs)]
+    assert found == [[0, -2, -4]] * 2
+    assert [ours.flags[index] for index in range(5)] == [0, 0, 0, 1, 2]
+    with pytest.raises(TypeError, match="'sums' is an array: assign its items"):
+        ours.sums = theirs.sums
+
+
+def test_texts_and_data_of_other_modules(machine_code):
+    MARK.store(5)
+    for index, letter in enumerate(b"hello\0"):
+        found = machine_code(texts, index)
+        ending = b"lo\0"[index] if index <= 2 else 0
+        assert found == texts(index) == letter + 5 + 1000 * index.bit_length() + ending
+    assert "noinline cold" in module_of(texts).text()
+    assert external_symbols(sys.modules[__name__]) == ["host_function"]
+
+
 def test_structs_of_tables():
     record = Record("Args", Field("node", "ptr"), Field("flag", "i8"), Field("data", "ptr"))
     args_type = struct_of(record, {"node": Node})
@@ -324,6 +398,28 @@ def test_known_branches_leave_no_code():
     text = module_of(known).text()
     assert "br " not in text
     assert "add i64 %a, 200" in text
+
+
+@exported("stacks")
+def stacks(size: i64) -> i64:
+    node = Node.on_stack()
+    node.next = None
+    node.next = Node.at(Array[i64].on_stack(8 * size))
+    again = Array[i64].at(node.next)
+    total: i64 = 0
+    for index in range(8 * size):
+        again[index] = index
+    other = Array[i64].on_stack(8 * size)
+    for at in range(8 * size):
+        other[at] = -1
+        total += again[at]
+    return total
+
+
+def test_what_is_on_the_stack_lives_until_the_function_returns():
+    call = linked(stacks)
+    for size in (1, 50, 200):
+        assert call(stacks, size) == stacks(size) == 8 * size * (8 * size - 1) // 2
 
 
 def test_plain_python_checks_types():

@@ -12,6 +12,8 @@ from ingot.llvm.elf import ElfObject
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
+from ingot.native.functions import exported_of, external_symbols, llvm_signature
+from ingot.runtime import allocator, entries, execute, python_interrupts, staged_code
 from ingot.runtime.module import (
     LIBRARY_FUNCTIONS,
     NATIVE_FUNCTIONS,
@@ -75,3 +77,17 @@ def test_a_process_with_workers_and_live_outputs_ends_cleanly():
         command = [sys.executable, "-c", EXIT]
         result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
         assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_entries_are_declared_as_they_are():
+    symbols = external_symbols(entries)
+    exported = {
+        symbol: each
+        for file in (allocator, execute, python_interrupts, staged_code)
+        for symbol, each in exported_of(file).items()
+    }
+    for each in vars(entries).values():
+        symbol = getattr(each, "symbol", None)
+        if symbol in symbols:
+            assert llvm_signature(each) == llvm_signature(exported[symbol])
+    assert len(symbols) == 6

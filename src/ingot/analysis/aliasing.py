@@ -344,8 +344,8 @@ class _Passing:
             return _view_tree(instruction, self._trees)
         if instruction.opcode == "while":
             unchanged: dict[Path, Path] = yield self._inner(instruction.attributes.body)
-            kept = {path for path, origin in unchanged.items() if origin == (0, *path)}
-            return _filtered(self._trees[instruction.operands[0]], kept, ())
+            passed_on = {path for path, origin in unchanged.items() if origin == (0, *path)}
+            return _filtered(self._trees[instruction.operands[0]], passed_on, ())
         if instruction.opcode == "conditional":
             return (yield from self._conditional(instruction))
         return _placeholders(None, instruction.shape, ())
@@ -380,10 +380,10 @@ def _placeholders(parameter: Instruction | None, shape: Shape, path: Path) -> Tr
     return Value("parameter", parameter, path, shape, -1)
 
 
-def _filtered(tree: Tree, kept: set[Path], path: Path) -> Tree:
+def _filtered(tree: Tree, passed_on: set[Path], path: Path) -> Tree:
     if isinstance(tree, tuple):
-        return tuple(_filtered(element, kept, (*path, n)) for n, element in enumerate(tree))
-    return tree if path in kept else None
+        return tuple(_filtered(element, passed_on, (*path, n)) for n, element in enumerate(tree))
+    return tree if path in passed_on else None
 
 
 def _view_tree(instruction: Instruction, trees: dict[Instruction, Tree]) -> Tree:

@@ -98,7 +98,7 @@ class FrameMap:
             return [tuple([frame[number] for number in indexing.dims(user)])]
         return [() if not operand.shape.dims else None for operand in user.operands]
 
-    def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
+    def reduction_axes(self, user: Instruction, unreduced: Frame) -> Frame:
         """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
         operand = user.operands[0].shape
         given = user.as_(ReduceAttributes)
@@ -107,7 +107,7 @@ class FrameMap:
         if extents in self.reduce_axes:
             return self.reduce_axes[extents]
         # The axes of the main root that the result does not vary along, if they fit.
-        rest = tuple(axis for axis in self.main_axes if axis not in kept)
+        rest = tuple(axis for axis in self.main_axes if axis not in unreduced)
         wanted = tuple(size for size in extents if size != 1)
         if rest and tuple(self.extents[axis] for axis in rest) == wanted:
             names = iter(rest)
@@ -152,8 +152,10 @@ def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | N
     places = sorted(given.dimensions)
     axes = frames.reduction_axes(user, frame)
     inner = dict(zip(places, axes, strict=True))
-    kept = iter(frame)
-    whole = tuple(inner[place] if place in inner else next(kept) for place in range(operand.rank))
+    unreduced = iter(frame)
+    whole = tuple(
+        inner[place] if place in inner else next(unreduced) for place in range(operand.rank)
+    )
     count = len(user.operands) // 2
     return [*([whole] * count), *([()] * count)]
 

@@ -30,7 +30,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.shape import Shape
-from ingot.hlo.structure import fact
+from ingot.hlo.structure import memoize_by_structure
 
 _ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
 """Ops whose kernels write one element after the other, each when all it needs is read."""
@@ -44,14 +44,14 @@ def in_place_operands(instruction: Instruction) -> dict[Path, int]:
     Not for `while`, whose whole state is in place except its invariant leaves.
     """
     if instruction.opcode == "fusion":
-        return fact(_fused_sharing, instruction.attributes.calls)[0]
+        return memoize_by_structure(_fused_sharing, instruction.attributes.calls)[0]
     return dict(_update_pairs(instruction))
 
 
 def shared_operands(instruction: Instruction) -> Sharing:
     """Return `in_place_operands`, and the operands for which `may_share_operand` holds."""
     if instruction.opcode == "fusion":
-        return fact(_fused_sharing, instruction.attributes.calls)
+        return memoize_by_structure(_fused_sharing, instruction.attributes.calls)
     numbers = range(len(instruction.operands))
     may = frozenset(number for number in numbers if may_share_operand(instruction, number))
     return dict(_update_pairs(instruction)), may
@@ -163,7 +163,7 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     element that it writes. Callers still compare byte sizes and see that the operand dies.
     """
     if instruction.opcode == "fusion":
-        return number in fact(_fused_sharing, instruction.attributes.calls)[1]
+        return number in memoize_by_structure(_fused_sharing, instruction.attributes.calls)[1]
     operand = instruction.operands[number].shape
     fits = instruction.has(Trait.ELEMENTWISE) and instruction.shape.dims == operand.dims
     return fits and instruction.shape.is_array and operand.is_array

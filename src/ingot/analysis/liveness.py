@@ -358,9 +358,9 @@ class _Ranges:
 
     def _keep_until_checked(self, module: Module) -> None:
         """Let what may fail read the parameters that survive a failure."""
-        kept = surviving_aliases(module)
-        times = self._last_failures(module) if kept else {}
-        for alias in kept:
+        surviving = surviving_aliases(module)
+        times = self._last_failures(module) if surviving else {}
+        for alias in surviving:
             value = self._aliasing.value(module.entry.parameters[alias.parameter], alias.path)
             assert value is not None, "what is donated has elements"
             for computation, time in times.items():

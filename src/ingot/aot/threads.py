@@ -12,7 +12,8 @@ from ingot.artifact.metadata import Metadata
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR
 from ingot.llvm.values import FunctionRef, Value
-from ingot.runtime.pool import emit_pool
+from ingot.native.module import Translation
+from ingot.runtime.pool import parallel
 from ingot.runtime.records import POOL
 from ingot.support.records import record
 
@@ -37,7 +38,8 @@ class OwnPool:
 
 def emit_own_pool(module: ModuleBuilder, metadata: Metadata) -> OwnPool:
     """Add the pool and `i32 S_set_threads(i32 count)`, which gives the count that is in force."""
-    parallel = emit_pool(module)
+    translation = Translation(module)
+    translation.add(parallel)
     words = [0] * (POOL.size // 8)
     words[POOL.offset("num_threads") // 8] = 1
     words[POOL.offset("spin") // 8] = _SPIN
@@ -50,4 +52,4 @@ def emit_own_pool(module: ModuleBuilder, metadata: Metadata) -> OwnPool:
     address = POOL.address(f, pool, "num_threads")
     f.atomic_store(f.sext(wanted, I64), address, "monotonic")
     f.ret(wanted)
-    return OwnPool(pool, parallel)
+    return OwnPool(pool, translation.reference(parallel))

@@ -12,11 +12,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from ingot.artifact.polling import Poller
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
 from ingot.cpu.placed import PlacedModule
+from ingot.cpu.polling import Poller
 from ingot.cpu.sizes import require_bound
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexEmitter

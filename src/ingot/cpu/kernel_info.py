@@ -11,7 +11,7 @@ from ingot.cpu.kernels import KernelSet
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
-from ingot.hlo.structure import fact
+from ingot.hlo.structure import memoize_by_structure
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import SourceLocation
@@ -60,7 +60,7 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
     fused = fusion.attributes.calls
     inside = [i for i in fused.post_order() if i.opcode not in _UNREPORTED]
     places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
-    cost = fact(fusion_cost, fused)
+    cost = memoize_by_structure(fusion_cost, fused)
     return KernelInfo(
         kernels.names[fusion],
         fusion.name,

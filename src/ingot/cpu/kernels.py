@@ -29,7 +29,7 @@ from ingot.cpu.strategies.table import plan_kernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.structure import fact
+from ingot.hlo.structure import memoize_by_structure
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
@@ -54,7 +54,7 @@ KERNELS, QUICK_KERNELS = Optimization(2), Optimization(0)
 """No LLVM passes over kernels: their IR has neither calls nor stack slots to remove, and what folds
 is folded while it is built. LLVM's short list made them no faster and compilation 10 % slower."""
 
-KEPT_BYTES = 16 << 20
+CACHE_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
 
 Job = tuple[Code, Callable[[], bytes]]
@@ -84,7 +84,7 @@ class KernelSet:
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
-        name, kernel = fact(self._lowered, fusion.attributes.calls)
+        name, kernel = memoize_by_structure(self._lowered, fusion.attributes.calls)
         self.names[fusion] = name
         if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel
@@ -263,7 +263,7 @@ def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCod
     return groups
 
 
-_known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=KEPT_BYTES)
+_known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=CACHE_BYTES)
 
 
 def forget_kernels() -> None:

@@ -140,7 +140,7 @@ def _emit_exact(
         emitter.begin()
         # One unsigned comparison for both sides: -MOST <= size <= MOST.
         moved = f.add(f.as_value(emitter.index(limit.size)), most)
-        is_far = f.icmp("ugt", moved, wide)
-        wrong = f.or_(emitter.overflow, is_far)
+        is_outside = f.icmp("ugt", moved, wide)
+        wrong = f.or_(emitter.overflow, is_outside)
         f.if_(wrong, lambda number=number: f.ret(f.const(lt.I32, number)), likely=False)
     f.ret(f.const(lt.I32, 0))

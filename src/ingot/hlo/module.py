@@ -21,7 +21,7 @@ from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
-from ingot.hlo.structure import Forms
+from ingot.hlo.structure import StructuralCache
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
@@ -60,7 +60,7 @@ class Module:
         schedule: order of execution per computation, once the scheduler has run.
         names: instructions' names that are taken, with the last number given to each.
         computation_names: the last number given to each computation's name.
-        forms: what is known of computations that are written alike.
+        structural_cache: what is known of computations that are written alike.
     """
 
     __slots__ = (
@@ -70,10 +70,10 @@ class Module:
         "computation_names",
         "computations",
         "extra",
-        "forms",
         "name",
         "names",
         "schedule",
+        "structural_cache",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -85,7 +85,7 @@ class Module:
         self.schedule: dict[Computation, list[Instruction]] = {}
         self.names: dict[str, int] = {}
         self.computation_names: dict[str, int] = {}
-        self.forms = Forms()
+        self.structural_cache = StructuralCache()
         self._entry: Computation | None = None
         self._analyses: dict[Callable[[Module], Any], tuple[list[object], Any]] = {}
 
@@ -155,7 +155,7 @@ class Module:
     def drop_analyses(self) -> None:
         """Drop all analyses: nobody asks any more."""
         self._analyses.clear()
-        self.forms = Forms()
+        self.structural_cache = StructuralCache()
 
     def drop_analysis(self, analyze: Callable[[Module], Any]) -> None:
         """Drop one analysis: what it depends on changed without an edit."""

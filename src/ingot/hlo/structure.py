@@ -2,7 +2,8 @@
 """The structure of a computation: what tells apart two that are written differently.
 
 Layers of a network are alike, and so are their fused computations: what depends on how one is
-written (whether it is valid, its kernel, its cost) is found out for the first of them (`Forms`).
+written (whether it is valid, its kernel, its cost) is computed for the first of them
+(`StructuralCache`).
 
 Names and metadata do not count; order of instructions, shapes with layouts, attributes and bits of
 constants do. Called computations count by identity: `cse` has made equal reducers one. Cheaper than
@@ -25,8 +26,8 @@ from typing import Any, TypeAlias, TypeVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 
-_Fact = TypeVar("_Fact")
-Edition: TypeAlias = tuple[Computation, int]
+_Answer = TypeVar("_Answer")
+Versioned: TypeAlias = tuple[Computation, int]
 """A computation and its version."""
 
 
@@ -41,38 +42,43 @@ def structure(computation: Computation) -> Hashable:
     return numbers[computation.root], tuple(rows)
 
 
-def fact(ask: Callable[[Computation], _Fact], computation: Computation) -> _Fact:
+def memoize_by_structure(
+    ask: Callable[[Computation], _Answer], computation: Computation
+) -> _Answer:
     """Return `ask(computation)`, asked once of the computations of a module that are written alike.
 
     The answer must depend on the structure alone, and hold no instructions.
     """
     module = computation.module
-    return ask(computation) if module is None else module.forms.fact(ask, computation)
+    return ask(computation) if module is None else module.structural_cache.memoize(ask, computation)
 
 
-class Forms:
+class StructuralCache:
     """The computations of a module by structure, and what was found out about the first of each."""
 
-    __slots__ = ("_facts", "_first", "_known")
+    __slots__ = ("_answers", "_first", "_known")
 
     def __init__(self) -> None:
         """Know none."""
-        self._first: dict[Hashable, Edition] = {}
-        self._known: dict[Computation, tuple[int, Edition]] = {}
-        self._facts: dict[tuple[Callable[[Computation], Any], Edition], Any] = {}
+        self._first: dict[Hashable, Versioned] = {}
+        self._known: dict[Computation, tuple[int, Versioned]] = {}
+        self._answers: dict[tuple[Callable[[Computation], Any], Versioned], Any] = {}
 
     def first(self, computation: Computation) -> Computation:
         """Return the first computation that was met and is written alike; itself, if it is."""
-        return self._edition(computation)[0]
+        return self._versioned(computation)[0]
 
-    def fact(self, ask: Callable[[Computation], _Fact], computation: Computation) -> _Fact:
-        """Return `ask(computation)`, asked once of those written alike; see `fact`."""
-        key = (ask, self._edition(computation))
-        if key not in self._facts:
-            self._facts[key] = ask(key[1][0])
-        return self._facts[key]
+    def memoize(self, ask: Callable[[Computation], _Answer], computation: Computation) -> _Answer:
+        """Return `ask(computation)`, asked once of those written alike.
 
-    def _edition(self, computation: Computation) -> Edition:
+        See `memoize_by_structure`.
+        """
+        key = (ask, self._versioned(computation))
+        if key not in self._answers:
+            self._answers[key] = ask(key[1][0])
+        return self._answers[key]
+
+    def _versioned(self, computation: Computation) -> Versioned:
         known = self._known.get(computation)
         if known is not None and known[0] == computation.version and _is_unchanged(known[1]):
             return known[1]
@@ -84,5 +90,5 @@ class Forms:
         return first
 
 
-def _is_unchanged(edition: Edition) -> bool:
-    return edition[0].version == edition[1]
+def _is_unchanged(versioned: Versioned) -> bool:
+    return versioned[0].version == versioned[1]

@@ -69,7 +69,7 @@ def _verify_edited(computation: Computation, alike: Module | None) -> None:
     if computation.verified == stamp:
         return
     _verify_places(computation)
-    first = computation if alike is None else alike.forms.first(computation)
+    first = computation if alike is None else alike.structural_cache.first(computation)
     if first is not computation:
         _verify_edited(first, None)
     else:

@@ -92,8 +92,10 @@ def _float(text: str, kind: Any) -> Any:
     number = float(text)
     with np.errstate(over="ignore", invalid="ignore"):
         made = kind(number)
-    kept = float(made)
+    rounded = float(made)
     if math.isnan(number):
-        return made if math.isnan(kept) else None
-    is_near = kept == number or (math.isfinite(kept) and abs(number) <= max(2 * abs(kept), 1))
+        return made if math.isnan(rounded) else None
+    is_near = rounded == number or (
+        math.isfinite(rounded) and abs(number) <= max(2 * abs(rounded), 1)
+    )
     return made if is_near else None

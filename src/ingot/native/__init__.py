@@ -16,9 +16,9 @@ native function is one, in Python, with the types of C in its annotations:
             node = following
 
 `Translation(module).add(release)` (`module.py`) makes it, and all that it calls, functions of an
-LLVM module, through the builder of `ingot.llvm`. `release(node)` runs it as plain Python on the
-same memory: tests compare both, and a debugger steps through it. Pyright checks types, and whether
-code looks for null.
+LLVM module, through the builder of `ingot.llvm`; `compiled(...)` gives such a module's object, from
+the cache if it is there. `release(node)` runs it as plain Python on the same memory: tests compare
+both, and a debugger steps through it. Pyright checks types, and whether code looks for null.
 
 Allowed are: `if`, `while`, `for ... in range(...)`, `break`, `continue`, `return`, assignments,
 `+ - * // % & | ^ << >>`, comparisons, `and or not`, `a if c else b`, calls. Numbers have the widths

@@ -165,9 +165,15 @@ class Expressions:
         pointer = self.run_time(node.value, base)
         assert pointer is not None
         of, address = self.field(node, pointer)
-        if isinstance(of, type) and issubclass(of, Atomic):
+        if isinstance(of, type) and (issubclass(of, Atomic) or self.is_row(node, pointer)):
             return Typed(of, address)
         return Typed(of, self.f.load(llvm_type(of), address))
+
+    def is_row(self, node: ast.Attribute, struct: Typed) -> bool:
+        """Return whether a field is an array that lies in the struct."""
+        assert isinstance(struct.type, type)
+        assert issubclass(struct.type, Struct)
+        return struct.type.c_layout.count(node.attr) > 1
 
     def field(self, node: ast.Attribute, struct: Typed) -> tuple[NativeType, Value]:
         """Return type and address of a field."""

@@ -2,7 +2,7 @@
 """Native functions, and what they call: the decorators.
 
 `@native`, `@inlined` and `@exported` functions are translated; `@external` ones are of another
-module, `@emitted` ones write their own instructions.
+module, `@emitted` ones write their own instructions. `@cold` says of one that it hardly ever runs.
 
 Each is also callable as plain Python, where arguments and results are checked against the
 annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
@@ -29,7 +29,7 @@ from typing import Any, TypeVar, cast
 
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-from ingot.native.memory import converted, function_at
+from ingot.native.memory import converted, function_at, stack_frame
 from ingot.native.types import NativeType, llvm_type, resolve
 from ingot.support.diagnostics import InternalError
 
@@ -113,6 +113,7 @@ class Native(Signature):
     Attributes:
         symbol: its name for others, "" if it has none.
         is_inlined: whether calls are replaced by its instructions.
+        is_cold: whether it hardly ever runs.
     """
 
     def __init__(
@@ -122,6 +123,18 @@ class Native(Signature):
         super().__init__(function, **types)
         self.symbol = symbol
         self.is_inlined = is_inlined
+        self.is_cold = False
+
+    def _run(self, values: list[Any]) -> Any:
+        with stack_frame():
+            return self.function(*values)
+
+    @property
+    def attributes(self) -> str:
+        """LLVM's attributes of the function."""
+        if self.is_cold:
+            return "nounwind noinline cold"
+        return "alwaysinline nounwind" if self.is_inlined else "nounwind"
 
 
 def native(function: F) -> F:
@@ -140,6 +153,12 @@ def exported(symbol: str, **types: Any) -> Callable[[F], F]:
     `types` replace the annotations of parameters, for types that only run time knows.
     """
     return lambda function: cast(F, Native(function, symbol, **types))
+
+
+def cold(function: F) -> F:
+    """Say of a native function that it hardly ever runs: its code stays out of its callers'."""
+    cast(Native, function).is_cold = True
+    return function
 
 
 class External(Signature):
@@ -174,6 +193,11 @@ def llvm_signature(function: Callable[..., Any]) -> tuple[Type, list[Type]]:
     """Return the LLVM types of the result and of the parameters of a function."""
     of = cast(Signature, function)
     return llvm_type(of.result), [llvm_type(each) for _, each in of.params]
+
+
+def external_symbols(file: ModuleType) -> list[str]:
+    """Return the symbols of the external functions that a Python module declares or imports."""
+    return sorted({each.symbol for each in vars(file).values() if isinstance(each, External)})
 
 
 def exported_of(file: ModuleType) -> dict[str, Callable[..., Any]]:

@@ -80,6 +80,10 @@ class Record:
         """The fields, in order."""
         return tuple(self._fields)
 
+    def count(self, name: str) -> int:
+        """Return how many items a field has; more than 1 for an array."""
+        return self._fields[name].count
+
     def kind(self, name: str) -> str:
         """Return the kind of a field."""
         return self._fields[name].kind

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in plain Python: values of native types at real addresses.
 
-Beneath `pointers`. Invariant: a value is checked against the type of what it is stored to, passed
-to or returned as.
+Beneath `pointers`. Invariants: a value is checked against the type of what it is stored to, passed
+to or returned as; what a function has on its stack lives until it returns.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from ingot.native.types import BOOL, FunctionType, IntegerType, NativeType
@@ -17,6 +19,33 @@ _C_TYPES: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_i
 
 function_at: dict[int, Callable[..., Any]] = {}
 """What runs as plain Python where an address of a function is called."""
+
+
+class _Stack(threading.local):
+    """What the functions that this thread runs as plain Python have on their stacks."""
+
+    def __init__(self) -> None:
+        self.frames: list[list[object]] = []
+
+
+_stack = _Stack()
+
+
+@contextmanager
+def stack_frame() -> Generator[None]:
+    """Keep what `on_stack` is told of until the end."""
+    _stack.frames.append([])
+    try:
+        yield
+    finally:
+        _stack.frames.pop()
+
+
+def on_stack(memory: Any) -> Any:
+    """Return memory that lives as long as the function that runs, or as its pointer outside."""
+    if _stack.frames:
+        _stack.frames[-1].append(memory)
+    return memory
 
 
 def item_bytes(of: NativeType) -> int:

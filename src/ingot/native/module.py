@@ -8,16 +8,41 @@ come in the order in which they are asked for and first mentioned, so equal sour
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import compile_named
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import PTR
 from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.native.functions import External, Native, llvm_signature
 from ingot.native.pointers import Pointer
 from ingot.native.statics import Static
 from ingot.native.types import llvm_type
 from ingot.support.diagnostics import InternalError
+
+
+def compiled(
+    name: str, packages: tuple[str, ...], functions: Callable[[], Iterable[Callable[..., Any]]]
+) -> bytes:
+    """Return the object of native functions, and of all that they call, for this machine.
+
+    It comes from the cache, and nothing is translated, while no source of it changes.
+
+    Args:
+        name: of the module; one name is for one text.
+        packages: of Ingot, beside `support`, `llvm` and `native`, where sources of it are.
+        functions: returns those that others find.
+    """
+
+    def text() -> str:
+        module = ModuleBuilder(name)
+        Translation(module).add(*functions())
+        return module.text()
+
+    sources = ("support", "llvm", "native", *packages)
+    return compile_named(name, sources, text, TargetSpec.host())
 
 
 class Translation:
@@ -58,9 +83,13 @@ class Translation:
         return found
 
     def static(self, pointer: Pointer) -> Value:
-        """Return the address of a global."""
+        """Return the address of a global, or of a place within one (`pointer + bytes`)."""
         found = self._statics.get(pointer.address)
         if found is None:
+            if isinstance(pointer.backing, Pointer):
+                base, offset = pointer.backing, pointer.address - pointer.backing.address
+                text = self.static(base).text
+                return Value(PTR, f"getelementptr (i8, ptr {text}, i64 {offset})")
             if not isinstance(pointer.backing, Static):
                 raise InternalError(f"{pointer!r} is no global of a module", hint="use static(...)")
             found = self._statics[pointer.address] = pointer.backing.define(
@@ -87,6 +116,6 @@ class Translation:
             reference.return_type,
             [(name, llvm_type(of)) for name, of in function.params],
             linkage="" if function.symbol else "internal",
-            attrs="alwaysinline nounwind" if function.is_inlined else "nounwind",
+            attrs=function.attributes,
         )
         Statements(self, function, f).translate(definition_of(function.function, self._files))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What native functions call beside each other: hints, and blocks of memory.
+"""What native functions call beside each other: hints, blocks of memory, bits.
 
 Each has a meaning as plain Python. Invariant: hints change speed only.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import I64
 from ingot.llvm.values import Value
 from ingot.native.functions import emitted
 from ingot.native.memory import raw_address
@@ -54,3 +55,14 @@ def _emit_address(f: FunctionBuilder, pointer: Value) -> Value:
 def address_of(pointer: Pointer | None) -> i64:
     """Return an address as a number."""
     return raw_address(pointer)
+
+
+def _emit_bit_length(f: FunctionBuilder, value: Value) -> Value:
+    leading = f.intrinsic("llvm.ctlz", I64, [value, f.as_condition(False)])
+    return f.sub(f.const(I64, 64), leading)
+
+
+@emitted(_emit_bit_length)
+def bit_length(value: i64) -> i64:
+    """Return the bits that a number needs, which is not negative: 0 for 0, 3 for 4."""
+    return value.bit_length()

@@ -28,7 +28,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from ingot.native.layout import Field, Record
-from ingot.native.memory import item_bytes, read, write
+from ingot.native.memory import item_bytes, on_stack, read, write
 from ingot.native.types import IntegerType, NativeType, PointerType, as_type, resolve, type_text
 from ingot.support.diagnostics import InternalError
 from ingot.support.forking import ForkLock
@@ -36,6 +36,7 @@ from ingot.support.forking import ForkLock
 T = TypeVar("T")
 
 _INTEGER_FIELD = re.compile(r"(?:Atomic\[)?(i8|i32|i64)\]?$")
+_INTEGER_ITEMS = re.compile(r"Array\[(i8|i32|i64)\]$")
 _atomic_lock = ForkLock()
 
 
@@ -80,10 +81,14 @@ class _FieldAccess:
     def __get__(self, struct: Struct | None, owner: object = None) -> Any:
         if struct is None:
             return self
-        of = self.owner.type_of(self.name)
+        of: Any = self.owner.type_of(self.name)
+        if self.owner.c_layout.count(self.name) > 1:
+            return of(struct.address + self.offset, struct)
         return read(of, struct.address + self.offset, struct)
 
     def __set__(self, struct: Struct, value: object) -> None:
+        if self.owner.c_layout.count(self.name) > 1:
+            raise TypeError(f"'{self.name}' is an array: assign its items")
         write(self.owner.type_of(self.name), struct.address + self.offset, value)
 
 
@@ -91,7 +96,8 @@ class Struct(Pointer):
     """The base of C structs: the class's annotations are its fields, in order.
 
     `class Point(Struct, name="IngotPoint")` gives the struct its name in C. `own_line` lists fields
-    that start a cache line, `notes` says what fields are for in the struct's declaration in C.
+    that start a cache line, `counts` gives the lengths of fields that are arrays within the struct
+    (`Array[i64]` with a count), `notes` says what fields are for in the struct's declaration in C.
     """
 
     __slots__ = ()
@@ -100,8 +106,13 @@ class Struct(Pointer):
     _types: ClassVar[dict[str, NativeType]]
 
     def __init_subclass__(
-        cls, name: str = "", own_line: tuple[str, ...] = (), notes: Mapping[str, str] | None = None
+        cls,
+        name: str = "",
+        own_line: tuple[str, ...] = (),
+        counts: Mapping[str, int] | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
+        lengths, texts = counts or {}, notes or {}
         found = {
             field: note
             for base in reversed(cls.__mro__)
@@ -109,7 +120,13 @@ class Struct(Pointer):
             for field, note in vars(base).get("__annotations__", {}).items()
         }
         fields = [
-            Field(field, _kind(kind), own_line=field in own_line, note=(notes or {}).get(field, ""))
+            Field(
+                field,
+                _kind(kind, _INTEGER_ITEMS if field in lengths else _INTEGER_FIELD),
+                lengths.get(field, 1),
+                own_line=field in own_line,
+                note=texts.get(field, ""),
+            )
             for field, kind in found.items()
         ]
         cls.define(Record(name or cls.__name__, *fields), found)
@@ -141,12 +158,12 @@ class Struct(Pointer):
     @classmethod
     def on_stack(cls) -> Self:
         """Return a new struct that lives as long as the function that makes it."""
-        memory = cls.c_layout.structure()
+        memory = on_stack(cls.c_layout.structure())
         return cls(ctypes.addressof(memory), memory)
 
 
-def _kind(annotation: object) -> str:
-    found = _INTEGER_FIELD.match(str(annotation))
+def _kind(annotation: object, integers: re.Pattern[str]) -> str:
+    found = integers.match(str(annotation))
     return found[1] if found else "ptr"
 
 
@@ -205,7 +222,7 @@ class Array(_Generic, Generic[T]):
     @classmethod
     def on_stack(cls, count: int) -> Self:
         """Return a new array that lives as long as the function that makes it."""
-        memory = (ctypes.c_char * max(1, count * item_bytes(cls.item)))()
+        memory = on_stack((ctypes.c_char * max(1, count * item_bytes(cls.item)))())
         return cls(ctypes.addressof(memory), memory)
 
 

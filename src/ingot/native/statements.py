@@ -94,7 +94,11 @@ class Statements(Calls):
     def _address(self, target: ast.expr) -> tuple[NativeType, Value]:
         """Return type and address of a field or an item."""
         if isinstance(target, ast.Attribute):
-            return self.field(target, self.typed(target.value))
+            struct = self.typed(target.value)
+            found = self.field(target, struct)
+            if self.is_row(target, struct):
+                self.refuse(target, f"an assignment to the array '{target.attr}'", "to its items")
+            return found
         if isinstance(target, ast.Subscript):
             of, address = self.element(target, self.expression(target.value))
             if isinstance(address, Value):

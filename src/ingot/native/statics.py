@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Globals of a module that native functions name: structs, arrays, a counter.
+"""Globals of a module that native functions name: structs, arrays, texts, a word.
 
 Each is a pointer that plain Python reads and writes, and that translation makes a global of the
 module. Invariant: values are given once, where the global is made; two modules have two globals.
@@ -25,6 +25,7 @@ from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import llvm_type
 
 S = TypeVar("S", bound=Struct)
+P = TypeVar("P", bound=Pointer)
 
 Resolve = Callable[[Pointer], Value]
 
@@ -45,6 +46,10 @@ class Static:
 def static(struct: type[S], name: str, **fields: Any) -> S:
     """Return a struct that is a global of the module; fields are numbers, bytes or globals."""
     memory = _memory(struct, [fields])
+    if not fields:
+        zeros = f"internal global [{struct.c_layout.size} x i8] zeroinitializer, align 64"
+        of_zeros = Static(lambda module, _: module.global_text(name, zeros), memory)
+        return struct(ctypes.addressof(memory[0]), of_zeros)
 
     def define(module: ModuleBuilder, resolve: Resolve) -> Value:
         of, text = _struct_text(module, resolve, (struct, name, fields))
@@ -84,12 +89,31 @@ def static_array(item: Any, name: str, values: Sequence[int], is_constant: bool 
 
 
 def static_word(item: Any, name: str) -> Any:
-    """Return an `Atomic[item]` that is a global of the module; it is 0 at first."""
+    """Return an `Atomic[item]` that is a global of the module; it is 0, or null, at first."""
     made: Any = Atomic[item]
     memory = ctypes.c_int64()
-    text = f"internal global {llvm_type(made.item).text} 0, align 64"
+    text = f"internal global {llvm_type(made.item).text} zeroinitializer, align 64"
     static = Static(lambda module, _: module.global_text(name, text), memory)
     return made(ctypes.addressof(memory), static)
+
+
+def static_text(name: str, text: str, is_constant: bool = True) -> Pointer:
+    """Return a C string that is a global of the module."""
+    data = text.encode() + b"\0"
+    memory = ctypes.create_string_buffer(data, len(data))
+    static = Static(lambda module, _: module.global_bytes(name, data, 1, is_constant), memory)
+    return Pointer(ctypes.addressof(memory), static)
+
+
+def external_data(kind: type[P], symbol: str) -> P:
+    """Return a pointer to data of another module, which has the name `symbol` there.
+
+    In plain Python it is memory of its own, of one word, which is 0 at first.
+    """
+    memory = ctypes.c_int64()
+    text = "external global i64"
+    static = Static(lambda module, _: module.global_text(symbol, text), memory)
+    return kind(ctypes.addressof(memory), static)
 
 
 def _memory(struct: type[Struct], rows: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native runtime: thread pool, buffer allocator, execution, and the Python call.
 
-Everything that runs while a program executes is machine code emitted by `ingot.llvm`, over
-C-layout records declared once in `records`. The flow: `native` builds and links the runtime,
-`program.Program` joins a compiled program with its `ProgramInfo`, `program.call` executes it.
+Everything that runs while a program executes is native functions (`ingot.native`), over C structs
+that are declared once (`records`, and beside those who own them). The flow: `native` builds and
+links the runtime, `program.Program` joins a compiled program with its `ProgramInfo`, `program.call`
+executes it.
 The compiler and this package share only `ingot.artifact`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of a program record, emitted: what every caller, Python or native, goes through.
+"""Execution of a program record: what every caller, Python or native, goes through.
 
 `ingot_prepare` computes sizes, `ingot_execute` runs with an arena from the allocator, `ingot_call`
 does both; `ingot_execute_on` is `ingot_execute` for one of several devices, whose copy of the
@@ -12,138 +12,78 @@ violated, `CANCELLED` ended. `ingot_execute_watched` sees signals and deadlines 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.artifact.abi import ARENA_SLOT
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, Type
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.allocator import AllocatorFunctions
-from ingot.runtime.interrupts import WatchFunctions
-from ingot.runtime.records import PROGRAM
+from ingot.native.functions import exported, inlined
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Pointer
+from ingot.native.types import i32, i64
+from ingot.runtime.allocator import allocate, free
+from ingot.runtime.interrupts import begin_watch, end_watch
+from ingot.runtime.records import Buffers, Dims, Program, Runtime
 
 OUT_OF_MEMORY = -1
 FIRST_CONSTRAINT = -2
 """Status of constraint 0; constraint k is `FIRST_CONSTRAINT - k`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecuteFunctions:
-    """What the Python call and staged programs use."""
-
-    prepare: FunctionRef
-    execute: FunctionRef
-    execute_on: FunctionRef
-    execute_watched: FunctionRef
-
-
-def emit_word_copy(f: FunctionBuilder, to: Value, source: Value, count: Value) -> None:
+@inlined
+def copy_words(to: Array[i64], source: Array[i64], count: i64) -> None:
     """Copy a few words: a loop, which is faster than a call."""
-
-    def one(index: Value, _: list[Value]) -> None:
-        f.store(f.load(I64, f.gep(source, index, I64)), f.gep(to, index, I64))
-
-    f.loop(0, count, 1, [], one)
+    for index in range(count):
+        to[index] = source[index]
 
 
-def emit_stack_array(f: FunctionBuilder, item: Type, count: Value) -> Value:
-    """Return room for `count` items on the stack, where the stream stands (not in a loop)."""
-    return f.define(PTR, f"alloca {item.text}, {count.type.text} {count.text}, align 8")
+@exported("ingot_prepare")
+def prepare(program: Program, in_dims: Dims, sizes: Array[i64]) -> i32:
+    """Fill `sizes`."""
+    status = program.sizes(in_dims, sizes, program.constants)
+    return status if status == 0 else FIRST_CONSTRAINT + 1 - status
 
 
-def emit_execute(
-    module: ModuleBuilder, allocator: AllocatorFunctions, watch: WatchFunctions
-) -> ExecuteFunctions:
-    """Add `ingot_prepare`, `ingot_execute` and `ingot_call` to `module`."""
-    prepare = _emit_prepare(module)
-    execute_on = _emit_execute_on(module, allocator)
-    watched = _emit_execute_watched(module, execute_on, watch)
-    execute = _emit_execute(module, execute_on, watched)
-    _emit_call(module, prepare, execute)
-    return ExecuteFunctions(prepare, execute, execute_on, watched)
+@exported("ingot_execute_on")
+def execute_on(
+    program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
+) -> i32:
+    """Run with an arena, and with a runtime record of the execution's own."""
+    arena_bytes = sizes[ARENA_SLOT]
+    arena: Pointer | None = None
+    if arena_bytes > 0:
+        arena = allocate(arena_bytes)
+        if arena is None:
+            return OUT_OF_MEMORY
+    status = program.run(runtime, inputs, outputs, arena, sizes, program.constants)
+    free(arena)
+    return status
 
 
-def _emit_execute_watched(
-    module: ModuleBuilder, execute_on: FunctionRef, watch: WatchFunctions
-) -> FunctionRef:
-    """`i32 (ptr program, ptr runtime, ptr inputs, ptr outputs, ptr sizes)`: may be ended."""
-    names = ("program", "runtime", "inputs", "outputs", "sizes")
-    f = module.function("ingot_execute_watched", I32, [(name, PTR) for name in names])
-    f.call(watch.begin, [])
-    status = f.call(execute_on, list(f.params))
-    f.call(watch.end, [])
-    f.ret(status)
-    return f.reference
+@exported("ingot_execute_watched")
+def execute_watched(
+    program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
+) -> i32:
+    """Run as `execute_on`; signals and deadlines may end it."""
+    begin_watch()
+    status = execute_on(program, runtime, inputs, outputs, sizes)
+    end_watch()
+    return status
 
 
-def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
-    """`i32 (ptr program, ptr in_dims, ptr sizes)`: fill `sizes`."""
-    f = module.function("ingot_prepare", I32, [("program", PTR), ("in_dims", PTR), ("sizes", PTR)])
-    program, in_dims, sizes = f.params
-    function = PROGRAM.load(f, program, "sizes")
-    arguments = [in_dims, sizes, PROGRAM.load(f, program, "constants")]
-    status = f.call_indirect(function, I32, [PTR] * 3, arguments)
-    violated = f.sub(f.const(I32, FIRST_CONSTRAINT + 1), status)
-    done = f.icmp("eq", status, f.const(I32, 0))
-    f.ret(f.select(done, status, violated))
-    return f.reference
-
-
-def _emit_execute(
-    module: ModuleBuilder, execute_on: FunctionRef, watched: FunctionRef
-) -> FunctionRef:
-    """`i32 (ptr program, ptr inputs, ptr outputs, ptr sizes)`: run with an arena."""
-    f = module.function(
-        "ingot_execute",
-        I32,
-        [("program", PTR), ("inputs", PTR), ("outputs", PTR), ("sizes", PTR)],
-    )
-    program, *rest = f.params
-    arguments = [program, PROGRAM.load(f, program, "runtime"), *rest]
+@exported("ingot_execute")
+def execute(program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i64]) -> i32:
+    """Run with an arena, with the runtime of the process."""
     # What may wait for others, or loop, may have to be ended.
-    patient = f.icmp("eq", PROGRAM.load(f, program, "release_gil_bytes"), f.const(I64, 0))
-    f.if_(patient, lambda: f.ret(f.call(watched, arguments)))
-    f.ret(f.call(execute_on, arguments))
-    return f.reference
+    if program.release_gil_bytes == 0:
+        return execute_watched(program, program.runtime, inputs, outputs, sizes)
+    return execute_on(program, program.runtime, inputs, outputs, sizes)
 
 
-def _emit_execute_on(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
-    """`i32 (ptr program, ptr runtime, ptr inputs, ptr outputs, ptr sizes)`."""
-    names = ("program", "runtime", "inputs", "outputs", "sizes")
-    f = module.function("ingot_execute_on", I32, [(name, PTR) for name in names])
-    program, runtime, inputs, outputs, sizes = f.params
-    arena_bytes = f.load(I64, f.gep(sizes, ARENA_SLOT, I64))
-
-    def take_arena() -> list[Value]:
-        arena = f.call(allocator.allocate, [arena_bytes])
-        missing = f.icmp("eq", arena, zero(PTR))
-        f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
-        return [arena]
-
-    needs_arena = f.icmp("sgt", arena_bytes, f.const(I64, 0))
-    (arena,) = f.if_(needs_arena, take_arena, otherwise=[zero(PTR)])
-    values = [
-        *(runtime, inputs, outputs),
-        *(arena, sizes, PROGRAM.load(f, program, "constants")),
-    ]
-    status = f.call_indirect(PROGRAM.load(f, program, "run"), I32, [PTR] * 6, values)
-    f.call(allocator.free, [arena])
-    f.ret(status)
-    return f.reference
-
-
-def _emit_call(module: ModuleBuilder, prepare: FunctionRef, execute: FunctionRef) -> None:
-    """`i32 (ptr program, ptr inputs, ptr in_dims, ptr outputs)`: sizes, then run.
+@exported("ingot_call")
+def call(program: Program, inputs: Buffers, in_dims: Dims, outputs: Buffers) -> i32:
+    """Compute sizes, then run.
 
     For callers that know the sizes of the outputs already, because they are static.
     """
-    f = module.function(
-        "ingot_call",
-        I32,
-        [("program", PTR), ("inputs", PTR), ("in_dims", PTR), ("outputs", PTR)],
-    )
-    program, inputs, in_dims, outputs = f.params
-    sizes = emit_stack_array(f, I64, PROGRAM.load(f, program, "num_sizes"))
-    status = f.call(prepare, [program, in_dims, sizes])
-    f.if_(f.icmp("ne", status, f.const(I32, 0)), lambda: f.ret(status), likely=False)
-    f.ret(f.call(execute, [program, inputs, outputs, sizes]))
+    sizes = Array[i64].on_stack(program.num_sizes)
+    status = prepare(program, in_dims, sizes)
+    if unlikely(status != 0):
+        return status
+    return execute(program, inputs, outputs, sizes)

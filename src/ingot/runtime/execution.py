@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python half of a call: what the emitted fast path leaves to it, and its replacement.
+"""The Python half of a call: what the native fast path leaves to it, and its replacement.
 
-`refuse` and `fail` are called by the emitted code; `run_arrays` does a whole call with ctypes, for
-donation and where the emitted call cannot be used. Invariant: every status that is not 0 becomes
+`refuse` and `fail` are called by the native code; `run_arrays` does a whole call with ctypes, for
+donation and where the native call cannot be used. Invariant: every status that is not 0 becomes
 an exception that names the program, the reason and the shapes that were given.
 """
 

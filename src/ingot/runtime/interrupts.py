@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of executions that should not go on: by a signal, another thread or a deadline; emitted.
+"""The end of executions that should not go on: by a signal, another thread or a deadline.
 
 Loops of host programs, and host programs between long kernels, compare a counter with the value
 that it had (`IngotRuntime.attention`): a load and a branch. Where it differs they call
 `ingot_poll(runtime)`, which says whether this execution is to end with status `CANCELLED`. The
 counter is advanced by `ingot_interrupt`, which follows a cancellation, and twenty times a second by
-a thread while an execution is between `ingot_watch_begin` and `ingot_watch_end`: signals of Python
-and deadlines are seen by then.
+a thread while an execution is between `begin_watch` and `end_watch`: signals of Python and
+deadlines are seen by then. Compiled host programs poll by `cpu.polling`, native functions by
+`Polls`.
 
 Invariants: `cancelled` is written before the counter is advanced. A poll that ends an execution
 advances it too, so whoever called the loop that ended polls again, and ends as well.
@@ -14,172 +15,167 @@ advances it too, so whoever called the loop that ended polls again, and ends as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from ingot.artifact.abi import CANCELLED
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.native.layout import Field, Record
-from ingot.runtime.records import RUNTIME
-from ingot.runtime.sync import discard, emit_futex_wait, emit_futex_wake
-from ingot.runtime.threads import emit_detached_thread
+from ingot.native.functions import cold, exported, inlined, native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Atomic, Pointer, Struct
+from ingot.native.statics import static
+from ingot.native.types import i32, i64
+from ingot.runtime.c_library import CLOCK_MONOTONIC, Time, now
+from ingot.runtime.records import Runtime
+from ingot.runtime.sync import futex_wait, futex_wait_until, futex_wake
+from ingot.runtime.threads import start_detached
 
 TICK_NANOSECONDS = 50_000_000
 _IDLE_TICKS = 20
 """Ticks without an execution after which the thread sleeps until there is one."""
 
-_CLOCK_MONOTONIC = 1
-_NANOSECONDS = 1_000_000_000
 
-WATCH = Record(
-    "IngotWatch",
-    Field("attention", "i64", own_line=True, note="advanced when executions are to poll"),
-    Field("active", "i64", own_line=True, note="executions that are watched"),
-    Field("asleep", "i32", note="1 while the thread sleeps until there is an execution"),
-    Field("started", "i32", note="1 once the thread exists"),
-    Field("check", "ptr", note="i32(i64 first): whether Python wants an end; null: no Python"),
-    Field("on_tick", "ptr", note="void(): look for Ctrl-C; null: no Python"),
-)
+class Watch(Struct, name="IngotWatch", own_line=("attention", "active")):
+    """What executions and the thread that watches them share."""
+
+    attention: Atomic[i64]  # advanced when executions are to poll
+    active: Atomic[i64]  # executions that are watched
+    asleep: Atomic[i32]  # 1 while the thread sleeps until there is an execution
+    started: Atomic[i32]  # 1 once the thread exists
+    check: Callable[[i64], i32] | None  # whether Python wants an end of what began then
+    on_tick: Callable[[], None] | None  # looks for Ctrl-C
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFunctions:
-    """What the rest of the runtime calls."""
+WATCH = Watch.c_layout
 
-    begin: FunctionRef
-    end: FunctionRef
-    poll: FunctionRef
+STATE = static(Watch, "IngotWatch.state")
 
 
-def emit_watch(module: ModuleBuilder, state: Value) -> WatchFunctions:
-    """Add the functions over the record at `state` to `module`."""
-    _emit_interrupt(module, state)
-    ticker = _emit_ticker(module, state)
-    return WatchFunctions(
-        _emit_begin(module, state, ticker), _emit_end(module, state), _emit_poll(module, state)
-    )
+@inlined
+def advance() -> None:
+    """Let every execution poll."""
+    STATE.attention.fetch_add(1, "seq_cst")
 
 
-def _advance(f: FunctionBuilder, state: Value) -> None:
-    f.atomicrmw("add", WATCH.address(f, state, "attention"), f.const(I64, 1), "seq_cst")
+@exported("ingot_interrupt")
+def interrupt() -> None:
+    """Let every execution poll."""
+    advance()
 
 
-def _emit_interrupt(module: ModuleBuilder, state: Value) -> None:
-    """`void ()`: let every execution poll."""
-    f = module.function("ingot_interrupt", VOID, [])
-    _advance(f, state)
-    f.ret()
+@inlined
+def is_active() -> bool:
+    """Return whether there is an execution to watch."""
+    return STATE.active.load("seq_cst") > 0
 
 
-def _emit_ticker(module: ModuleBuilder, state: Value) -> FunctionRef:
-    """`ptr (ptr state)`: the thread."""
-    f = module.function("ingot_watch_thread", PTR, [("state", PTR)], linkage="internal")
-    (watch,) = f.params
-    pause, never = f.alloca(I64, 2), f.alloca(I32)
-    f.store(f.const(I64, 0), pause)
-    f.store(f.const(I64, TICK_NANOSECONDS), f.gep(pause, 8))
-    f.store(f.const(I32, 0), never)
-    on_tick = WATCH.address(f, watch, "on_tick")
-    none = f.const(I64, 0)
-
-    def active() -> Value:
-        return f.icmp("sgt", f.atomic_load(I64, WATCH.address(f, watch, "active"), "seq_cst"), none)
-
-    def sleep() -> None:
-        # Who begins an execution counts itself, then looks whether the thread sleeps; the thread
-        # says that it sleeps, then looks at the count: whoever is second sees the other.
-        asleep = WATCH.address(f, watch, "asleep")
-        f.atomic_store(f.const(I32, 1), asleep, "seq_cst")
-        idle = f.xor(active(), f.as_condition(True))
-        f.if_(idle, lambda: emit_futex_wait(f, asleep, f.const(I32, 1)))
-        f.atomic_store(f.const(I32, 0), asleep, "seq_cst")
-
-    def look() -> None:
-        function = f.load(PTR, on_tick)
-        present = f.icmp("ne", function, zero(PTR))
-        f.if_(present, lambda: discard(f.call_indirect(function, VOID, [], [])))
-        _advance(f, watch)
-
-    def tick(values: list[Value]) -> list[Value]:
-        emit_futex_wait(f, never, f.const(I32, 0), pause)
-        busy = active()
-        f.if_(busy, look)
-        idle = f.select(busy, none, f.add(values[0], f.const(I64, 1)))
-        f.if_(f.icmp("sgt", idle, f.const(I64, _IDLE_TICKS)), sleep, likely=False)
-        return [idle]
-
-    f.while_([none], lambda _: f.as_condition(True), tick)
-    f.unreachable()
-    return f.reference
+@native
+def sleep() -> None:
+    """Sleep until there is an execution."""
+    # Who begins an execution counts itself, then looks whether the thread sleeps; the thread
+    # says that it sleeps, then looks at the count: whoever is second sees the other.
+    STATE.asleep.store(1, "seq_cst")
+    if not is_active():
+        futex_wait(STATE.asleep, 1)
+    STATE.asleep.store(0, "seq_cst")
 
 
-def _emit_begin(module: ModuleBuilder, state: Value, ticker: FunctionRef) -> FunctionRef:
-    """`void ()`: an execution begins."""
-    f = module.function("ingot_watch_begin", VOID, [], linkage="internal")
-    f.atomicrmw("add", WATCH.address(f, state, "active"), f.const(I64, 1), "seq_cst")
-    asleep, started = WATCH.address(f, state, "asleep"), WATCH.address(f, state, "started")
-
-    def wake() -> None:
-        f.atomic_store(f.const(I32, 0), asleep, "seq_cst")
-        emit_futex_wake(f, asleep, f.const(I32, 1))
-
-    def start() -> None:
-        _, first = f.cmpxchg(started, f.const(I32, 0), f.const(I32, 1))
-        f.if_(first, lambda: discard(emit_detached_thread(f, Value(PTR, ticker.text), state)))
-
-    is_asleep = f.icmp("ne", f.atomic_load(I32, asleep, "seq_cst"), f.const(I32, 0))
-    f.if_(is_asleep, wake, likely=False)
-    is_missing = f.icmp("eq", f.atomic_load(I32, started, "monotonic"), f.const(I32, 0))
-    f.if_(is_missing, start, likely=False)
-    f.ret()
-    return f.reference
-
-
-def _emit_end(module: ModuleBuilder, state: Value) -> FunctionRef:
-    """`void ()`: an execution ends."""
-    f = module.function("ingot_watch_end", VOID, [], linkage="internal")
-    f.atomicrmw("sub", WATCH.address(f, state, "active"), f.const(I64, 1), "seq_cst")
-    f.ret()
-    return f.reference
+@native
+def watch(argument: Pointer) -> Pointer | None:
+    """Tick while there are executions: what the thread does."""
+    tick = Time.on_stack()
+    tick.seconds = 0
+    tick.nanoseconds = TICK_NANOSECONDS
+    never = Atomic[i32].at(Array[i64].on_stack(1))
+    never.store(0, "monotonic")
+    idle: i64 = 0
+    while True:
+        futex_wait_until(never, 0, Array[i64].at(tick))
+        if is_active():
+            on_tick = STATE.on_tick
+            if on_tick is not None:
+                on_tick()
+            advance()
+            idle = 0
+        else:
+            idle += 1
+        if unlikely(idle > _IDLE_TICKS):
+            sleep()
 
 
-def _emit_poll(module: ModuleBuilder, state: Value) -> FunctionRef:
-    """`i32 (ptr runtime, i64 first)`: `CANCELLED` if an execution with this record is to end.
+@native
+def start_watch() -> None:
+    """Start the thread, unless another execution does so now."""
+    if STATE.started.compare_exchange(0, 1, "acq_rel", "acquire"):
+        start_detached(watch, STATE)
+
+
+@native
+def begin_watch() -> None:
+    """Watch one execution more."""
+    STATE.active.fetch_add(1, "seq_cst")
+    if unlikely(STATE.asleep.load("seq_cst") != 0):
+        STATE.asleep.store(0, "seq_cst")
+        futex_wake(STATE.asleep, 1)
+    if unlikely(STATE.started.load("monotonic") == 0):
+        start_watch()
+
+
+@native
+def end_watch() -> None:
+    """Watch one execution less."""
+    STATE.active.fetch_sub(1, "seq_cst")
+
+
+@inlined
+def is_over(runtime: Runtime, first: i64) -> bool:
+    """Return whether an execution is to end; see `poll`."""
+    if runtime.cancelled.load() != 0:
+        return True
+    deadline = runtime.deadline
+    if deadline != 0 and now(CLOCK_MONOTONIC) >= deadline:
+        return True
+    check = STATE.check
+    return check is not None and check(first) != 0
+
+
+@cold
+@exported("ingot_poll")
+def poll(runtime: Runtime, first: i64) -> i32:
+    """Return `CANCELLED` if an execution with this record is to end.
 
     `first` is the counter when it began.
     """
-    params = [("runtime", PTR), ("first", I64)]
-    f = module.function("ingot_poll", I32, params, attrs="nounwind noinline cold")
-    runtime, first = f.params
-
-    def end() -> None:
-        _advance(f, state)
-        f.ret(f.const(I32, CANCELLED))
-
-    cancelled = f.atomic_load(I64, RUNTIME.address(f, runtime, "cancelled"), "acquire")
-    f.if_(f.icmp("ne", cancelled, f.const(I64, 0)), end)
-    deadline = RUNTIME.load(f, runtime, "deadline")
-
-    def look() -> None:
-        f.if_(f.icmp("sge", _monotonic(f), deadline), end)
-
-    f.if_(f.icmp("ne", deadline, f.const(I64, 0)), look)
-    check = WATCH.load(f, state, "check")
-
-    def ask() -> None:
-        wanted = f.call_indirect(check, I32, [I64], [first])
-        f.if_(f.icmp("ne", wanted, f.const(I32, 0)), end)
-
-    f.if_(f.icmp("ne", check, zero(PTR)), ask)
-    f.ret(f.const(I32, 0))
-    return f.reference
+    if is_over(runtime, first):
+        advance()
+        return CANCELLED
+    return 0
 
 
-def _monotonic(f: FunctionBuilder) -> Value:
-    """Return the time in ns of the clock that deadlines are of."""
-    time = f.alloca(I64, 2)
-    clock = f.module.declare("clock_gettime", I32, [I32, PTR])
-    f.call(clock, [f.const(I32, _CLOCK_MONOTONIC), time])
-    seconds, nanoseconds = f.load(I64, time), f.load(I64, f.gep(time, 8))
-    return f.add(f.mul(seconds, f.const(I64, _NANOSECONDS)), nanoseconds)
+class Polls(Struct):
+    """What an execution that polls remembers."""
+
+    counter: Pointer  # `attention`
+    first: i64  # the counter when it began
+    seen: i64  # the counter at the last poll
+
+
+@inlined
+def is_cancelled(runtime: Runtime, polls: Polls) -> bool:
+    """Begin to poll; return whether the execution was cancelled before it began.
+
+    What was asked for before is seen too: the counter is read first.
+    """
+    polls.counter = runtime.attention
+    began = Atomic[i64].at(runtime.attention).load()
+    polls.first = began
+    polls.seen = began
+    return runtime.cancelled.load() != 0
+
+
+@inlined
+def has_to_end(runtime: Runtime, polls: Polls) -> bool:
+    """Poll, if the counter was advanced; return whether the execution is to end."""
+    counter = Atomic[i64].at(polls.counter).load("monotonic")
+    if unlikely(counter != polls.seen):
+        polls.seen = counter
+        return runtime.poll(runtime, polls.first) != 0
+    return False

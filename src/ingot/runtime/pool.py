@@ -16,10 +16,7 @@ Source followed: the join-by-chunks idea of rayon and OpenMP's `schedule(dynamic
 
 from __future__ import annotations
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.values import FunctionRef
 from ingot.native.functions import exported, inlined, native
-from ingot.native.module import Translation
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
@@ -31,13 +28,6 @@ MAX_TICKETS = 65535
 """Tickets of one epoch: the state word has 16 bits. More chunks share tickets."""
 TICKET_BITS = 0xFFFFFFFF
 """The bits of the state word that are not its epoch; an epoch without any has no work."""
-
-
-def emit_pool(module: ModuleBuilder) -> FunctionRef:
-    """Add the pool to `module`; return `ingot_parallel`."""
-    translation = Translation(module)
-    translation.add(parallel)
-    return translation.reference(parallel)
 
 
 @inlined

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of what runs when, as machine code: host programs call it while somebody profiles.
+"""The recorder of what runs when, a native function: host programs call it while somebody profiles.
 
 `IngotRuntime.profile` is null, or the address of `ingot_profile`. A host program that finds it set
 asks it for the time before each of its *sites* (a kernel call, a foreign call, a loop) and tells it
@@ -11,72 +11,66 @@ Invariant: an event counts once its `end` is written, which is last; what does n
 
 from __future__ import annotations
 
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR
-from ingot.llvm.values import Value
-from ingot.native.layout import Field, Record
-from ingot.runtime.records import RUNTIME
-
-PROFILER = Record(
-    "IngotProfiler",
-    Field("events", "ptr", note="IngotProfileEvent[capacity]"),
-    Field("capacity", "i64"),
-    Field("next", "i64", own_line=True, note="events so far, those that did not fit too"),
-)
-
-EVENT = Record(
-    "IngotProfileEvent",
-    Field("run", "ptr", note="the program's S_run"),
-    Field("constants", "ptr", note="the program's constant block"),
-    Field("site", "i64"),
-    Field("start", "i64", note="ns since 1970"),
-    Field("end", "i64", note="ns since 1970; 0: not written yet"),
-    Field("thread", "i64", note="pthread_self"),
-    Field("replica", "i64"),
-    Field("partition", "i64"),
-)
-
-PROFILE_FUNCTION = "ingot_profile"
-PROFILE_PARAMETERS = (PTR, PTR, PTR, I64, I64)
-_CLOCK_REALTIME = 0
-_NANOSECONDS = 1_000_000_000
+from ingot.native.functions import exported, llvm_signature, symbol_of
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Atomic, Pointer, Struct, Structs
+from ingot.native.statics import static
+from ingot.native.types import i64
+from ingot.runtime.c_library import CLOCK_REALTIME, now, pthread_self
+from ingot.runtime.records import RunFunction, Runtime
 
 
-def emit_profiler(module: ModuleBuilder, state: Value) -> None:
-    """`i64 ingot_profile(runtime, run, constants, site, start)`: the time now; record an event.
+class Event(Struct, name="IngotProfileEvent"):
+    """One run of a site; times are in ns since 1970."""
+
+    run: RunFunction  # the program's S_run
+    constants: Pointer | None  # the program's constant block
+    site: i64
+    start: i64
+    end: Atomic[i64]  # 0: not written yet
+    thread: i64  # pthread_self
+    replica: i64
+    partition: i64
+
+
+class Profiler(Struct, name="IngotProfiler", own_line=("next",)):
+    """The events of a recording."""
+
+    events: Structs[Event]  # `capacity` of them
+    capacity: i64
+    next: Atomic[i64]  # events so far, those that did not fit too
+
+
+EVENT, PROFILER = Event.c_layout, Profiler.c_layout
+
+STATE = static(Profiler, "IngotProfiler.state")
+
+
+@exported("ingot_profile")
+def profile(
+    runtime: Runtime, run: RunFunction, constants: Pointer | None, site: i64, start: i64
+) -> i64:
+    """Return the time now; record an event.
 
     `start` is 0 at the beginning of a site, when there is nothing to record yet.
     """
-    names = ("runtime", "run", "constants", "site", "start")
-    params = list(zip(names, PROFILE_PARAMETERS, strict=True))
-    f = module.function(PROFILE_FUNCTION, I64, params)
-    runtime, run, constants, site, start = f.params
-    now = _now(f)
-    zero = f.const(I64, 0)
-    f.if_(f.icmp("eq", start, zero), lambda: f.ret(now))
-    number = f.atomicrmw("add", PROFILER.address(f, state, "next"), f.const(I64, 1), "monotonic")
-    full = f.icmp("uge", number, PROFILER.load(f, state, "capacity"))
-    f.if_(full, lambda: f.ret(now), likely=False)
-    event = EVENT.element(f, PROFILER.load(f, state, "events"), number)
-    fields = {
-        "run": run,
-        "constants": constants,
-        "site": site,
-        "start": start,
-        "thread": f.call(module.declare("pthread_self", I64, []), []),
-        "replica": RUNTIME.load(f, runtime, "replica"),
-        "partition": RUNTIME.load(f, runtime, "partition"),
-    }
-    for name, value in fields.items():
-        EVENT.store(f, event, name, value)
-    f.atomic_store(now, EVENT.address(f, event, "end"), "release")
-    f.ret(now)
+    end = now(CLOCK_REALTIME)
+    if start == 0:
+        return end
+    number = STATE.next.fetch_add(1, "monotonic")
+    if unlikely(number >= STATE.capacity):
+        return end
+    event = STATE.events[number]
+    event.run = run
+    event.constants = constants
+    event.site = site
+    event.start = start
+    event.thread = pthread_self()
+    event.replica = runtime.replica
+    event.partition = runtime.partition
+    event.end.store(end)
+    return end
 
 
-def _now(f: FunctionBuilder) -> Value:
-    """Return the time in ns since 1970, as other recorders of this machine count it."""
-    time = f.alloca(I64, 2)
-    clock = f.module.declare("clock_gettime", I32, [I32, PTR])
-    f.call(clock, [f.const(I32, _CLOCK_REALTIME), time])
-    seconds, nanoseconds = f.load(I64, time), f.load(I64, f.gep(time, 8))
-    return f.add(f.mul(seconds, f.const(I64, _NANOSECONDS)), nanoseconds)
+PROFILE_FUNCTION = symbol_of(profile)
+PROFILE_PARAMETERS = tuple(llvm_signature(profile)[1])

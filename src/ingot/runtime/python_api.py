@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The border to CPython and NumPy: struct offsets tested, the `PYTHON` record, built-in functions.
 
-The emitted Python call reads objects at the offsets of `python_arrays.OBJECT`. They hold for every
+The native Python call reads objects as the structs of `python_objects`. They hold for every
 CPython with a GIL from 3.11 on and for NumPy from 1.26 on, but nobody promises them: so they are
 compared with live objects first. Invariant: `layout_problems()` only reads memory that is known
-to belong to the objects, and the emitted call is never used when it finds something.
+to belong to the objects, and the native call is never used when it finds something.
 
 Source: NumPy's numpy_api.py (slot numbers of the C API table), NEP 49 (PyDataMem_Handler).
 """
@@ -25,12 +25,13 @@ from ingot.runtime.array_memory import HANDLER_FUNCTIONS
 from ingot.runtime.builtins import definition_of
 from ingot.runtime.interrupts import WATCH
 from ingot.runtime.native import NativeRuntime
-from ingot.runtime.python_arrays import OBJECT
 from ingot.runtime.python_interrupts import ends_by_interrupt
-from ingot.runtime.records import PYTHON
+from ingot.runtime.python_objects import PYTHON, ArrayObject, ArrayType, PyObject, RecordObject
 
 _NEW_FROM_DESCR_SLOT = 94
 _HANDLER_NAME_BYTES = 127
+_OBJECT, _RECORD = PyObject.c_layout, RecordObject.c_layout
+_ARRAY, _TYPE = ArrayObject.c_layout, ArrayType.c_layout
 _CAPSULE_NAME = ctypes.c_char_p(b"mem_handler")
 _immortal: list[Any] = []
 """What native code points to for the rest of the process."""
@@ -48,29 +49,25 @@ def _word(base: int, offset: int) -> int:
     return ctypes.c_uint64.from_address(base + offset).value
 
 
-def _half(base: int, offset: int) -> int:
-    return ctypes.c_int32.from_address(base + offset).value
-
-
 def _numpy_core() -> Any:
     core = getattr(np, "_core", None)
     return core if core is not None else getattr(np, "core")  # noqa: B009 (gone from the stubs)
 
 
 def layout_problems() -> tuple[str, ...]:
-    """Return why the emitted call must not be used here; empty if all is as expected."""
+    """Return why the native call must not be used here; empty if all is as expected."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return ("this Python has no GIL, and other objects",)
-    if ctypes.sizeof(ctypes.c_void_p) != 8 or np.ndarray.__basicsize__ != OBJECT.array_size:
-        return (f"NumPy arrays have {np.ndarray.__basicsize__} bytes, not {OBJECT.array_size}",)
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or np.ndarray.__basicsize__ != _ARRAY.size:
+        return (f"NumPy arrays have {np.ndarray.__basicsize__} bytes, not {_ARRAY.size}",)
     array = np.zeros((3, 5), np.float32)
     at = id(array)
     pairs = {
-        "object type": (_word(at, OBJECT.type), id(np.ndarray)),
-        "array data": (_word(at, OBJECT.array_data), array.ctypes.data),
-        "array rank": (_half(at, OBJECT.array_rank), array.ndim),
-        "array dtype": (_word(at, OBJECT.array_descr), id(array.dtype)),
-        "array flags": (_half(at, OBJECT.array_flags), int(array.flags.num)),
+        "object type": (_ARRAY.read(at, "type"), id(np.ndarray)),
+        "array data": (_ARRAY.read(at, "data"), array.ctypes.data),
+        "array rank": (_ARRAY.read(at, "rank"), array.ndim),
+        "array dtype": (_ARRAY.read(at, "descr"), id(array.dtype)),
+        "array flags": (_ARRAY.read(at, "flags"), int(array.flags.num)),
     }
     problems = [name for name, (found, expected) in pairs.items() if found != expected]
     return tuple(problems) or (*_dims_problems(array), *_dtype_problems(), *_record_problems())
@@ -78,15 +75,14 @@ def layout_problems() -> tuple[str, ...]:
 
 def _dims_problems(array: np.ndarray[Any, Any]) -> tuple[str, ...]:
     # The addresses are NumPy's own: only read once `layout_problems` knows the struct.
-    dims = _word(id(array), OBJECT.array_dims)
-    strides = dims + 8 * array.ndim
-    if _word(id(array), OBJECT.array_dims + 8) != strides:
+    dims = _ARRAY.read(id(array), "dims")
+    if _ARRAY.read(id(array), "strides") != dims + 8 * array.ndim:
         return ("array dims",)
     found = tuple(_word(dims, 8 * axis) for axis in range(array.ndim))
-    capsule = _word(id(array), OBJECT.array_handler)
+    capsule = _ARRAY.read(id(array), "handler")
     if found != array.shape:
         return ("array dims",)
-    is_capsule = capsule and _word(capsule, OBJECT.type) == id(_type_of(_api_capsule()))
+    is_capsule = capsule and _OBJECT.read(capsule, "type") == id(_type_of(_api_capsule()))
     return () if is_capsule else ("array memory handler",)
 
 
@@ -98,8 +94,8 @@ def _dtype_problems() -> tuple[str, ...]:
     problems: list[str] = []
     for text in ("<f4", ">f8", "|b1"):
         storage = np.dtype(text)
-        order = ctypes.c_char.from_address(id(storage) + OBJECT.descr_byteorder).value.decode()
-        number = _half(id(storage), OBJECT.descr_type_number)
+        order = chr(_TYPE.read(id(storage), "byte_order"))
+        number = _TYPE.read(id(storage), "type_number")
         if (order, number) != (storage.byteorder, storage.num):
             problems.append(f"dtype {text}")
     return tuple(problems)
@@ -107,7 +103,7 @@ def _dtype_problems() -> tuple[str, ...]:
 
 def _record_problems() -> tuple[str, ...]:
     record = PYTHON.structure()
-    same = _word(id(record), OBJECT.record_data) == ctypes.addressof(record)
+    same = _RECORD.read(id(record), "data") == ctypes.addressof(record)
     return () if same else ("ctypes record",)
 
 
@@ -136,7 +132,7 @@ def _memory_handler(runtime: NativeRuntime) -> Any:
 def fill_python_record(
     runtime: NativeRuntime, refuse: Callable[..., Any], fail: Callable[..., Any]
 ) -> None:
-    """Tell the emitted call where everything is; `refuse` and `fail` are its Python half."""
+    """Tell the native call where everything is; `refuse` and `fail` are its Python half."""
     _immortal.extend((refuse, fail))
     record = int(runtime.function("ingot_python_record", ctypes.c_void_p)())
     values = {

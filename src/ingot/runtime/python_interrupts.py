@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals of Python during an execution: emitted checks, and the raise after them.
+"""Signals of Python during an execution: native checks, and the raise after them.
 
 Python runs signal handlers on its main thread, between instructions of the interpreter.
 
@@ -25,15 +25,15 @@ import signal
 import threading
 from typing import Any
 
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.python_arrays import call_python
-from ingot.runtime.records import INTERRUPTS, PYTHON
-from ingot.runtime.sync import discard
-
-_ACTION_BYTES = 152
-"""glibc's `struct sigaction` on 64-bit Linux; the handler is its first field."""
+from ingot.native.functions import exported, inlined, native
+from ingot.native.operations import likely
+from ingot.native.pointers import Array, Pointer
+from ingot.native.types import i32, i64
+from ingot.runtime.c_library import SIGINT, SignalAction, pthread_self, sigaction
+from ingot.runtime.execute import execute_watched
+from ingot.runtime.interrupts import STATE as WATCH
+from ingot.runtime.python_objects import CPYTHON, INTERRUPTS, PYTHON
+from ingot.runtime.records import Buffers, Program, Runtime
 
 _ANSWER_TICKS = 3
 """Ticks in which a main thread that runs Python answers."""
@@ -42,151 +42,106 @@ _GRACE_TICKS = 20
 """Ticks after which executions end whose main thread does something else meanwhile."""
 
 
-def emit_python_interrupts(
-    module: ModuleBuilder, python: Value, state: Value, attention: Value
-) -> None:
-    """Add `ingot_python_check` and `ingot_python_tick`.
-
-    `state` is an INTERRUPTS record, `attention` the address of the counter that executions watch.
-    """
-    _emit_check(module, python, state)
-    _emit_tick(module, python, state, _emit_handler(module, state, attention))
+@inlined
+def is_main() -> bool:
+    """Return whether this thread runs signal handlers."""
+    return pthread_self() == CPYTHON.main_thread
 
 
-def emit_execute_python(module: ModuleBuilder, python: Value, execute: FunctionRef) -> FunctionRef:
-    """`i32 (ptr program, ptr runtime, ptr inputs, ptr outputs, ptr sizes)`: called by Python."""
-    names = ("program", "runtime", "inputs", "outputs", "sizes")
-    f = module.function("ingot_execute_python", I32, [(name, PTR) for name in names])
-    step = f.zext(_is_main(f, python), I64)
-    _add(f, python, step)
-    status = f.call(execute, list(f.params))
-    _add(f, python, f.neg(step))
-    f.ret(status)
-    return f.reference
+@exported("ingot_execute_python")
+def execute_python(
+    program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
+) -> i32:
+    """Run as `execute_watched`, for Python: signals of its main thread are seen meanwhile."""
+    if not is_main():
+        return execute_watched(program, runtime, inputs, outputs, sizes)
+    CPYTHON.main_calls += 1
+    status = execute_watched(program, runtime, inputs, outputs, sizes)
+    CPYTHON.main_calls -= 1
+    return status
 
 
-def _add(f: FunctionBuilder, python: Value, amount: Value) -> None:
-    """Count calls of the main thread; other threads add 0, which must not undo what it adds."""
-    some = f.icmp("ne", amount, f.const(I64, 0))
-
-    def count() -> None:
-        total = f.add(PYTHON.load(f, python, "main_calls"), amount)
-        PYTHON.store(f, python, "main_calls", total)
-
-    f.if_(some, count)
-
-
-def _is_main(f: FunctionBuilder, python: Value) -> Value:
-    this = f.call(f.module.declare("pthread_self", I64, []), [])
-    return f.icmp("eq", this, PYTHON.load(f, python, "main_thread"))
+@inlined
+def is_raised() -> bool:
+    """Run signal handlers; return whether one raised an exception, now or before."""
+    raised = CPYTHON.interrupt
+    if raised[0] is not None:
+        return True
+    gil = CPYTHON.ensure_gil()
+    has_raised = CPYTHON.check_signals() < 0
+    if has_raised:
+        CPYTHON.fetch_error(raised, raised + 8, raised + 16)
+    CPYTHON.release_gil(gil)
+    return has_raised
 
 
-def _emit_check(module: ModuleBuilder, python: Value, state: Value) -> None:
-    """`i32 ingot_python_check(first)`: 1 if an execution that began then is to end."""
-    f = module.function("ingot_python_check", I32, [("first", I64)])
-    calls = PYTHON.load(f, python, "main_calls")
-    called = f.and_(_is_main(f, python), f.icmp("sgt", calls, f.const(I64, 0)))
-    f.if_(called, lambda: _emit_check_signals(f, python))
-    ended = f.atomic_load(I64, INTERRUPTS.address(f, state, "ended"))
-    f.ret(f.zext(f.icmp("slt", f.params[0], ended), I32))
+@exported("ingot_python_check")
+def check(first: i64) -> i32:
+    """Return 1 if an execution that began with the counter `first` is to end."""
+    if is_main() and CPYTHON.main_calls > 0:
+        return i32(is_raised())
+    return i32(first < INTERRUPTS.ended.load())
 
 
-def _emit_check_signals(f: FunctionBuilder, python: Value) -> None:
-    """Return whether a signal handler raised an exception."""
-    kept = PYTHON.address(f, python, "interrupt")
-    again = f.icmp("ne", f.load(PTR, kept), zero(PTR))
-    f.if_(again, lambda: f.ret(f.const(I32, 1)))
-    state = call_python(f, python, "ensure_gil", I32, [])
-    raised = f.icmp("slt", call_python(f, python, "check_signals", I32, []), f.const(I32, 0))
-
-    def fetch() -> None:
-        call_python(f, python, "fetch_error", VOID, [kept, f.gep(kept, 8), f.gep(kept, 16)])
-
-    f.if_(raised, fetch)
-    call_python(f, python, "release_gil", VOID, [state])
-    f.ret(f.zext(raised, I32))
+@native
+def on_interrupt(number: i32, info: Pointer | None, context: Pointer | None) -> None:
+    """Handle SIGINT: count it, then do what was done before."""
+    before = WATCH.attention.fetch_add(1, "seq_cst")
+    INTERRUPTS.last.store(before + 1)
+    INTERRUPTS.count.fetch_add(1, "seq_cst")
+    previous = INTERRUPTS.previous.load()
+    previous(number, info, context)
 
 
-def _emit_handler(module: ModuleBuilder, state: Value, attention: Value) -> FunctionRef:
-    """`void (i32 signal, ptr info, ptr context)`: count, then do what was done before."""
-    params = [("signal", I32), ("info", PTR), ("context", PTR)]
-    f = module.function("ingot_on_interrupt", VOID, params, linkage="internal")
-    one = f.const(I64, 1)
-    before = f.atomicrmw("add", attention, one, "seq_cst")
-    f.atomic_store(f.add(before, one), INTERRUPTS.address(f, state, "last"))
-    f.atomicrmw("add", INTERRUPTS.address(f, state, "count"), one, "seq_cst")
-    previous = f.atomic_load(PTR, INTERRUPTS.address(f, state, "previous"))
-    f.call_indirect(previous, VOID, [I32, PTR, PTR], list(f.params))
-    f.ret()
-    return f.reference
+@native
+def answer(unused: Pointer | None) -> i32:
+    """Answer: the main thread runs Python, so it has seen every Ctrl-C."""
+    INTERRUPTS.answered.store(INTERRUPTS.count.load())
+    return 0
 
 
-def _emit_tick(module: ModuleBuilder, python: Value, state: Value, handler: FunctionRef) -> None:
-    """`void ingot_python_tick()`: keep the handler there, see what becomes of Ctrl-C."""
-    answer = _emit_answer(module, state)
-    f = module.function("ingot_python_tick", VOID, [])
-    _emit_install(f, state, handler)
-    count = f.atomic_load(I64, INTERRUPTS.address(f, state, "count"))
-
-    def ask() -> None:
-        INTERRUPTS.store(f, state, "asked", count)
-        INTERRUPTS.store(f, state, "waited", f.const(I64, 0))
-        call = [Value(PTR, answer.text), zero(PTR)]
-        call_python(f, python, "add_pending_call", I32, call)
-        f.ret()
-
-    f.if_(f.icmp("ne", count, INTERRUPTS.load(f, state, "asked")), ask)
-    waited = f.add(INTERRUPTS.load(f, state, "waited"), f.const(I64, 1))
-    INTERRUPTS.store(f, state, "waited", waited)
-    answered = f.atomic_load(I64, INTERRUPTS.address(f, state, "answered"))
-    is_answered = f.icmp("eq", count, answered)
-    patience = f.select(is_answered, f.const(I64, _GRACE_TICKS), f.const(I64, _ANSWER_TICKS))
-    # Asked with the count 0 at first: no Ctrl-C yet.
-    none = f.icmp("eq", count, f.const(I64, 0))
-    early = f.icmp("slt", waited, patience)
-    done = f.icmp("sge", INTERRUPTS.load(f, state, "settled"), count)
-    f.if_(f.or_(f.or_(none, early), done), f.ret, likely=True)
-    INTERRUPTS.store(f, state, "settled", count)
-    gil = call_python(f, python, "ensure_gil", I32, [])
-    function = PYTHON.load(f, python, "ends_by_interrupt")
-    arguments = [function, zero(PTR), f.const(I64, 0), zero(PTR)]
-    result = call_python(f, python, "vectorcall", PTR, arguments)
-    ends = f.icmp("eq", result, PYTHON.load(f, python, "true"))
-    ended = INTERRUPTS.address(f, state, "ended")
-    last = f.atomic_load(I64, INTERRUPTS.address(f, state, "last"))
-    f.if_(ends, lambda: f.atomic_store(last, ended))
-    call_python(f, python, "dec_ref", VOID, [result])
-    call_python(f, python, "release_gil", VOID, [gil])
-    f.ret()
-
-
-def _emit_answer(module: ModuleBuilder, state: Value) -> FunctionRef:
-    """`i32 (ptr)`: the main thread runs Python, so it has seen every Ctrl-C."""
-    f = module.function("ingot_answer", I32, [("unused", PTR)], linkage="internal")
-    count = f.atomic_load(I64, INTERRUPTS.address(f, state, "count"))
-    f.atomic_store(count, INTERRUPTS.address(f, state, "answered"))
-    f.ret(f.const(I32, 0))
-    return f.reference
-
-
-def _emit_install(f: FunctionBuilder, state: Value, handler: FunctionRef) -> None:
+@inlined
+def keep_handler() -> None:
     """Put our handler before the one of SIGINT that is there, unless it is the system's own."""
-    sigaction = f.module.declare("sigaction", I32, [I32, PTR, PTR])
-    action = f.alloca(I64, _ACTION_BYTES // 8)
-    number = f.const(I32, int(signal.SIGINT))
-    f.call(sigaction, [number, zero(PTR), action])
-    present = f.load(PTR, action)
-    ours = Value(PTR, handler.text)
-    own = f.icmp("ule", f.ptrtoint(present), f.const(I64, 1))  # SIG_DFL, SIG_IGN
-    settled = f.or_(own, f.icmp("eq", present, ours))
-    is_new = f.xor(settled, f.as_condition(True))
+    action = SignalAction.on_stack()
+    sigaction(SIGINT, None, action)
+    present = action.handler
+    is_function = Array[i64].at(action)[0] > 1  # else SIG_DFL or SIG_IGN
+    if present is not None and is_function and present != on_interrupt:
+        INTERRUPTS.previous.store(present)
+        action.handler = on_interrupt
+        sigaction(SIGINT, action, None)
 
-    def install() -> None:
-        f.atomic_store(present, INTERRUPTS.address(f, state, "previous"))
-        f.store(ours, action)
-        discard(f.call(sigaction, [number, action, zero(PTR)]))
 
-    f.if_(is_new, install)
+@inlined
+def settle(count: i64) -> None:
+    """Let executions that began before the last Ctrl-C end, unless the user handles it."""
+    INTERRUPTS.settled = count
+    gil = CPYTHON.ensure_gil()
+    result = CPYTHON.vectorcall(CPYTHON.ends_by_interrupt, None, 0, None)
+    if result == CPYTHON.true:
+        INTERRUPTS.ended.store(INTERRUPTS.last.load())
+    CPYTHON.dec_ref(result)
+    CPYTHON.release_gil(gil)
+
+
+@exported("ingot_python_tick")
+def tick() -> None:
+    """Keep the handler there, see what becomes of Ctrl-C."""
+    keep_handler()
+    count = INTERRUPTS.count.load()
+    if count != INTERRUPTS.asked:
+        INTERRUPTS.asked = count
+        INTERRUPTS.waited = 0
+        CPYTHON.add_pending_call(answer, None)
+        return
+    INTERRUPTS.waited += 1
+    is_answered = count == INTERRUPTS.answered.load()
+    patience = i64(_GRACE_TICKS) if is_answered else _ANSWER_TICKS
+    # Asked with the count 0 at first: no Ctrl-C yet.
+    if likely(count == 0 or INTERRUPTS.waited < patience or INTERRUPTS.settled >= count):
+        return
+    settle(count)
 
 
 def ends_by_interrupt() -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recording of what runs when: `start()`, run programs, `stop()` gives the events.
 
-Above the emitted recorder (`ingot.runtime.profiler`), below `ingot.client.profile`, which knows
+Above the native recorder (`ingot.runtime.profiler`), below `ingot.client.profile`, which knows
 what the sites are called. One recording at a time. Invariant: the memory of the events is mapped
 once and never given back, since an execution that began before `stop` may still write to it.
 """

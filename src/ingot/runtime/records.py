@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of the runtime: what lies where in the memory that native code shares.
 
-One table for everyone: the emitted pool, allocator and execution code, Python, and native code by
-others (the TensorFlow kernel, the PJRT client), who get the C declarations from `c_header`.
+One table for everyone: native functions of the runtime, of TensorFlow's kernel and of the PJRT
+client, Python, and native code by others, who get the C declarations from `c_header`.
 Invariant: `Runtime` begins with `artifact.abi.RUNTIME_FIELDS`, as compiled programs expect.
 """
 
@@ -10,36 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.artifact.abi import FRAME_FIELDS
-from ingot.native.layout import Field, Record
-from ingot.native.pointers import Atomic, Pointer, Struct
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 
-NUM_SIZE_CLASSES = 168
-"""Size classes of the allocator: 4 up to 256 bytes, then 4 per power of two up to 2**48 bytes."""
+Dims = Array[Array[i64]]
+"""The dimensions of each parameter."""
 
-BLOCK_HEADER_BYTES = 64
-"""A block's header precedes its data by this much, so that both are 64-byte aligned."""
-
-RUNTIME = Record(
-    "IngotRuntime",
-    Field("pool", "ptr", note="the thread pool, first argument of `parallel`"),
-    Field("parallel", "ptr", note="void(ptr pool, ptr fn, ptr env, i64 nchunks)"),
-    Field("profile", "ptr", note="`ingot_profile` while somebody profiles, else null"),
-    Field("attention", "ptr", note="int64_t: advanced when executions are to poll"),
-    Field("poll", "ptr", note="i32(ptr runtime, i64 first): not 0 if the execution is to end"),
-    Field("cancelled", "i64", note="1: executions with this record end"),
-    Field("deadline", "i64", note="when they end, in ns of CLOCK_MONOTONIC; 0: never"),
-    Field("num_threads", "i64", note="threads that take part, the caller included"),
-    Field("allocate", "ptr", note="ptr(i64 bytes), 64-byte aligned, null if there is no memory"),
-    Field("free", "ptr", note="void(ptr), null is allowed"),
-    Field("abi_version", "i64"),
-    Field("replica", "i64", note="replica-id of this execution"),
-    Field("partition", "i64", note="partition-id of this execution"),
-    Field("rendezvous", "ptr", note="where the devices of this execution meet; null: it is alone"),
-)
-
-CALL_FRAME = Record("IngotCallFrame", *(Field(name, "ptr") for name in FRAME_FIELDS))
+Buffers = Array[Pointer | None]
+"""The memory of each parameter, or of each output."""
 
 ChunkFunction = Callable[[Pointer | None, i64], None]
 """`void(ptr env, i64 chunk)`."""
@@ -79,110 +57,148 @@ class Pool(
     spin: i64
 
 
-POOL = Pool.c_layout
+class Runtime(
+    Struct,
+    name="IngotRuntime",
+    notes={
+        "pool": "the thread pool, first argument of `parallel`",
+        "parallel": "void(ptr pool, ptr fn, ptr env, i64 nchunks)",
+        "profile": "`ingot_profile` while somebody profiles, else null",
+        "attention": "int64_t: advanced when executions are to poll",
+        "poll": "i32(ptr runtime, i64 first): not 0 if the execution is to end",
+        "cancelled": "1: executions with this record end",
+        "deadline": "when they end, in ns of CLOCK_MONOTONIC; 0: never",
+        "num_threads": "threads that take part, the caller included",
+        "allocate": "ptr(i64 bytes), 64-byte aligned, null if there is no memory",
+        "free": "void(ptr), null is allowed",
+        "replica": "replica-id of this execution",
+        "partition": "partition-id of this execution",
+        "rendezvous": "where the devices of this execution meet; null: it is alone",
+    },
+):
+    """What an execution runs with; it may have a copy of its own."""
 
-ALLOCATOR = Record(
-    "IngotAllocator",
-    Field("lock", "i32", own_line=True),
-    Field("bytes_in_use", "i64", note="capacity of all blocks handed out"),
-    Field("peak_bytes", "i64", note="the most that `bytes_in_use` was"),
-    Field("bytes_cached", "i64", note="capacity of all blocks kept for reuse"),
-    Field("cache_limit", "i64", note="the most that `bytes_cached` may be"),
-    Field("memory_limit", "i64", note="new blocks beyond so many bytes in use are refused"),
-    Field("allocations", "i64", note="calls that gave a block"),
-    Field("frees", "i64", note="blocks given back"),
-    Field("system_allocations", "i64", note="blocks that had to come from the system"),
-    Field("free_lists", "ptr", count=NUM_SIZE_CLASSES, note="per class: a list of block headers"),
-)
+    pool: Pool
+    parallel: Callable[[Pool, ChunkFunction, Pointer | None, i64], None]
+    profile: ProfileFunction | None
+    attention: Pointer
+    poll: Callable[[Runtime, i64], i32]
+    cancelled: Atomic[i64]
+    deadline: i64
+    num_threads: i64
+    allocate: Callable[[i64], Pointer | None]
+    free: Callable[[Pointer | None], None]
+    abi_version: i64
+    replica: i64
+    partition: i64
+    rendezvous: Pointer | None
 
-BLOCK = Record(
-    "IngotBlock",
-    Field("capacity", "i64", note="bytes that the user may use"),
-    Field("size_class", "i64"),
-    Field("base", "ptr", note="what the system gave; mapped blocks start some lines after it"),
-    Field("next", "ptr", note="next header in the free list"),
-)
 
-PARAM = Record(
-    "IngotParam",
-    Field("dims", "ptr", note="int64_t[rank], -1 where symbolic"),
-    Field("rank", "i64"),
-    Field("element_bytes", "i64"),
-    Field("descr", "ptr", note="the NumPy dtype object; null where there is no Python"),
-    Field("type_number", "i32", note="NumPy's number of the type"),
-)
+class CallFrame(Struct, name="IngotCallFrame"):
+    """The frame of a foreign call: `artifact.abi.FRAME_FIELDS`."""
 
-OUTPUT = Record(
-    "IngotOutput",
-    Field("rank", "i64"),
-    Field("element_bytes", "i64"),
-    Field("bytes_slot", "i64", note="index in `sizes` of this output's byte size"),
-    Field("dims_slot", "i64", note="index in `sizes` of its first dimension"),
-    Field("alias_param", "i64", note="parameter whose memory may be reused, or -1"),
-    Field("descr", "ptr", note="the NumPy dtype object; null where there is no Python"),
-)
+    runtime: Runtime
+    operands: Buffers
+    results: Buffers
+    operand_dims: Dims
+    result_dims: Dims
 
-PROGRAM = Record(
-    "IngotProgram",
-    Field("sizes", "ptr", note="S_sizes of the execution ABI"),
-    Field("run", "ptr", note="S_run of the execution ABI"),
-    Field("constants", "ptr", note="constant block, 64-byte aligned"),
-    Field("runtime", "ptr", note="the IngotRuntime that `run` gets"),
-    Field("num_params", "i64"),
-    Field("num_outputs", "i64"),
-    Field("num_symbols", "i64"),
-    Field("num_sizes", "i64"),
-    Field("params", "ptr", note="IngotParam[num_params]"),
-    Field("outputs", "ptr", note="IngotOutput[num_outputs]"),
-    Field("release_gil_bytes", "i64", note="calls that touch at least so many bytes free the GIL"),
-)
 
-STAGED = Record(
-    "IngotStaged",
-    Field("code", "ptr", note="the first instruction"),
-    Field("frame_words", "i64", note="words of a frame, which the caller sets to zero"),
-    Field("num_slots", "i64"),
-    Field("slots", "ptr", note="int64_t[num_slots], the offset of each slot in the frame"),
-)
+class Param(
+    Struct,
+    name="IngotParam",
+    notes={
+        "dims": "int64_t[rank], -1 where symbolic",
+        "descr": "the NumPy dtype object; null where there is no Python",
+        "type_number": "NumPy's number of the type",
+    },
+):
+    """A parameter of a program."""
 
-PYTHON = Record(
-    "IngotPython",
-    Field("array_type", "ptr", note="numpy.ndarray"),
-    Field("new_from_descr", "ptr", note="PyArray_NewFromDescr"),
-    Field("memory_handler", "ptr", note="capsule through which NumPy gives blocks back"),
-    Field("refuse", "ptr", note="Python: (program, *args), for arguments the fast path refuses"),
-    Field("fail", "ptr", note="Python: (program, status, *args), raises"),
-    Field("inc_ref", "ptr", note="Py_IncRef"),
-    Field("dec_ref", "ptr", note="Py_DecRef"),
-    Field("vectorcall", "ptr", note="PyObject_Vectorcall"),
-    Field("long_from_long", "ptr", note="PyLong_FromLong"),
-    Field("tuple_new", "ptr", note="PyTuple_New"),
-    Field("tuple_set_item", "ptr", note="PyTuple_SetItem"),
-    Field("save_thread", "ptr", note="PyEval_SaveThread"),
-    Field("restore_thread", "ptr", note="PyEval_RestoreThread"),
-    Field("ensure_gil", "ptr", note="PyGILState_Ensure"),
-    Field("release_gil", "ptr", note="PyGILState_Release"),
-    Field("check_signals", "ptr", note="PyErr_CheckSignals"),
-    Field("fetch_error", "ptr", note="PyErr_Fetch"),
-    Field("add_pending_call", "ptr", note="Py_AddPendingCall: for the main thread"),
-    Field("ends_by_interrupt", "ptr", note="Python: (), whether Ctrl-C raises KeyboardInterrupt"),
-    Field("true", "ptr", note="Py_True"),
-    Field("main_thread", "i64", note="pthread_self of the thread that runs signal handlers"),
-    Field("main_calls", "i64", note="calls of `ingot_execute_python` on the main thread"),
-    Field("interrupt", "ptr", count=3, note="what a handler raised: type, value, traceback"),
-)
+    dims: Array[i64]
+    rank: i64
+    element_bytes: i64
+    descr: Pointer | None
+    type_number: i32
 
-INTERRUPTS = Record(
-    "IngotInterrupts",
-    Field("count", "i64", own_line=True, note="times that Ctrl-C was pressed"),
-    Field("answered", "i64", note="`count` when the main thread last ran Python after that"),
-    Field("asked", "i64", note="`count` when the main thread was last asked to answer"),
-    Field("last", "i64", note="the counter of `attention` after the last Ctrl-C"),
-    Field("waited", "i64", note="ticks since then"),
-    Field("settled", "i64", note="`count` for which it was decided whether executions end"),
-    Field("ended", "i64", note="executions end whose counter was less when they began"),
-    Field("previous", "ptr", note="the handler of SIGINT that is called after ours"),
-)
+
+class Output(
+    Struct,
+    name="IngotOutput",
+    notes={
+        "bytes_slot": "index in `sizes` of this output's byte size",
+        "dims_slot": "index in `sizes` of its first dimension",
+        "alias_param": "parameter whose memory may be reused, or -1",
+        "descr": "the NumPy dtype object; null where there is no Python",
+    },
+):
+    """An output of a program."""
+
+    rank: i64
+    element_bytes: i64
+    bytes_slot: i64
+    dims_slot: i64
+    alias_param: i64
+    descr: Pointer
+
+
+SizesFunction = Callable[[Dims, Array[i64], Pointer | None], i32]
+"""`S_sizes` of the execution ABI."""
+
+RunFunction = Callable[[Runtime, Buffers, Buffers, Pointer | None, Array[i64], Pointer | None], i32]
+"""`S_run` of the execution ABI."""
+
+ProfileFunction = Callable[[Runtime, RunFunction, Pointer | None, i64, i64], i64]
+"""`ingot.runtime.profiler.profile`."""
+
+
+class Program(
+    Struct,
+    name="IngotProgram",
+    notes={
+        "sizes": "S_sizes of the execution ABI",
+        "run": "S_run of the execution ABI",
+        "constants": "constant block, 64-byte aligned",
+        "runtime": "the IngotRuntime that `run` gets",
+        "params": "IngotParam[num_params]",
+        "outputs": "IngotOutput[num_outputs]",
+        "release_gil_bytes": "calls that touch at least so many bytes free the GIL",
+    },
+):
+    """A compiled program that can be run."""
+
+    sizes: SizesFunction
+    run: RunFunction
+    constants: Pointer | None
+    runtime: Runtime
+    num_params: i64
+    num_outputs: i64
+    num_symbols: i64
+    num_sizes: i64
+    params: Structs[Param]
+    outputs: Structs[Output]
+    release_gil_bytes: i64
+
+
+class Staged(
+    Struct,
+    name="IngotStaged",
+    notes={
+        "code": "the first instruction",
+        "frame_words": "words of a frame, which the caller sets to zero",
+        "slots": "int64_t[num_slots], the offset of each slot in the frame",
+    },
+):
+    """A program of stages; `ingot.runtime.staged_code` runs it."""
+
+    code: Pointer
+    frame_words: i64
+    num_slots: i64
+    slots: Array[i64]
+
+
+POOL, RUNTIME, PARAM, OUTPUT = Pool.c_layout, Runtime.c_layout, Param.c_layout, Output.c_layout
+PROGRAM, STAGED, CALL_FRAME = Program.c_layout, Staged.c_layout, CallFrame.c_layout
 
 ABI_VERSION = 3
 

@@ -13,18 +13,16 @@ Invariant: all state is in the frame, so any number of threads may run a staged 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ingot.artifact.abi import CANCELLED
-from ingot.artifact.polling import Poller
 from ingot.artifact.stages import SLOT_HEADER_WORDS
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I8, I32, I64, PTR
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.allocator import AllocatorFunctions
-from ingot.runtime.execute import OUT_OF_MEMORY, ExecuteFunctions, emit_stack_array, emit_word_copy
-from ingot.runtime.interrupts import WatchFunctions
-from ingot.runtime.records import OUTPUT, PROGRAM, STAGED
+from ingot.native.functions import exported, inlined, native
+from ingot.native.operations import address_of, memcpy, unlikely
+from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
+from ingot.native.types import i8, i32, i64
+from ingot.runtime.allocator import allocate, free
+from ingot.runtime.execute import OUT_OF_MEMORY, copy_words, execute_on, prepare
+from ingot.runtime.interrupts import Polls, begin_watch, end_watch, has_to_end, is_cancelled
+from ingot.runtime.records import Buffers, Dims, Program, Runtime, Staged
 
 END, RUN, DEFINE, COPY, MOVE, FREE, JUMP, UNLESS, DIFFERS = range(9)
 NEW, PLACED = -1, -2
@@ -34,255 +32,211 @@ WORD = 8
 NEGATIVE_SIZE = 1
 """Status of a definition whose number is negative."""
 
-_DIMS = SLOT_HEADER_WORDS * WORD
+
+class Instruction(Struct, counts={"arguments": CODE_WORDS - 1}):
+    """An instruction."""
+
+    operation: i64
+    arguments: Array[i64]
 
 
-def emit_staged(
-    module: ModuleBuilder,
-    allocator: AllocatorFunctions,
-    watch: WatchFunctions,
-    execute: ExecuteFunctions,
-) -> None:
-    """Add `ingot_stages_run` to `module`."""
-    free = _emit_free(module, allocator)
-    functions = {
-        RUN: _emit_run(module, allocator, execute),
-        COPY: _emit_copy(module, allocator),
-        DEFINE: _emit_define(module),
-        MOVE: _emit_move(module),
-        FREE: free,
-    }
-    code = _emit_code(module, functions)
-    _emit_whole(module, code, free, watch)
+class Slot(Struct):
+    """A value that stages hand on; its dimensions follow."""
+
+    data: Pointer | None
+    owner: Pointer | None  # the block to free, null if the data is somebody else's
 
 
-def _word(f: FunctionBuilder, at: Value, number: int = 0) -> Value:
-    return f.load(I64, f.gep(at, number * WORD), WORD)
+class Frame(Struct):
+    """How a frame begins; the slots follow."""
+
+    instruction: Instruction
 
 
-def _slot(f: FunctionBuilder, frame: Value, at: Value, number: int) -> Value:
-    """Return the address of the slot that argument `number` of an instruction names."""
-    return f.gep(frame, _word(f, at, number))
+class Row(Struct):
+    """What a stage is run on. The slots of inputs and outputs follow, and a word for each output.
 
-
-def _operation(module: ModuleBuilder, name: str) -> tuple[FunctionBuilder, Value, Value]:
-    """Begin `i32 (ptr instruction, ptr frame, ptr runtime)`."""
-    names = ("instruction", "frame", "runtime")
-    f = module.function(name, I32, [(one, PTR) for one in names], linkage="internal")
-    at, frame, _ = f.params
-    return f, at, frame
-
-
-def _done(f: FunctionBuilder) -> FunctionRef:
-    f.ret(f.const(I32, 0))
-    return f.reference
-
-
-def _emit_free(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
-    """Argument: the slot."""
-    f, at, frame = _operation(module, "ingot_stages_free")
-    slot = _slot(f, frame, at, 1)
-    f.call(allocator.free, [f.load(PTR, f.gep(slot, WORD))])
-    f.store(zero(PTR), f.gep(slot, WORD))
-    return _done(f)
-
-
-def _emit_move(module: ModuleBuilder) -> FunctionRef:
-    """Arguments: from, to, words of the slot."""
-    f, at, frame = _operation(module, "ingot_stages_move")
-    source, target = _slot(f, frame, at, 1), _slot(f, frame, at, 2)
-    emit_word_copy(f, target, source, _word(f, at, 3))
-    f.store(zero(PTR), f.gep(source, WORD))
-    return _done(f)
-
-
-def _emit_copy(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
-    """Arguments: from, to, words of the slot, bytes of an element."""
-    f, at, frame = _operation(module, "ingot_stages_copy")
-    source, target = _slot(f, frame, at, 1), _slot(f, frame, at, 2)
-    words = _word(f, at, 3)
-    rank = f.sub(words, f.const(I64, SLOT_HEADER_WORDS))
-    dims = f.gep(source, _DIMS)
-
-    def times(index: Value, sizes: list[Value]) -> list[Value]:
-        return [f.mul(sizes[0], f.load(I64, f.gep(dims, index, I64)))]
-
-    (size,) = f.loop(0, rank, 1, [_word(f, at, 4)], times)
-    data = f.call(allocator.allocate, [size])
-    missing = f.icmp("eq", data, zero(PTR))
-    f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
-    f.memcpy(data, f.load(PTR, source), size)
-    emit_word_copy(f, target, source, words)
-    f.store(data, target)
-    f.store(data, f.gep(target, WORD))
-    return _done(f)
-
-
-def _emit_define(module: ModuleBuilder) -> FunctionRef:
-    """Arguments: the number, the array, bytes of the number, whether it is signed."""
-    f, at, frame = _operation(module, "ingot_stages_define")
-    data, target = f.load(PTR, _slot(f, frame, at, 1)), _slot(f, frame, at, 2)
-    size, signed = _word(f, at, 3), _word(f, at, 4)
-    bits = f.mul(size, f.const(I64, 8))
-    room = f.alloca(I64)
-    f.store(f.const(I64, 0), room)
-    f.memcpy(room, data, size)
-    shift = f.sub(f.const(I64, 64), bits)
-    raw = f.load(I64, room)
-    extended = f.ashr(f.shl(raw, shift), shift)
-    count = f.select(f.icmp("ne", signed, f.const(I64, 0)), extended, raw)
-    negative = f.icmp("slt", count, f.const(I64, 0))
-    f.if_(negative, lambda: f.ret(f.const(I32, NEGATIVE_SIZE)), likely=False)
-    f.store(count, f.gep(target, _DIMS))
-    return _done(f)
-
-
-def _emit_run(
-    module: ModuleBuilder, allocator: AllocatorFunctions, execute: ExecuteFunctions
-) -> FunctionRef:
-    """Argument: a row of words: the program, parameters, results, the slots of both.
-
-    Behind them there is a word for each result: where it is made.
+    That word says where the output is made: `NEW`, `PLACED`, or the input whose block it takes.
     """
-    f, at, frame = _operation(module, "ingot_stages_stage")
-    row = f.load(PTR, f.gep(at, WORD))
-    program, inputs_count, outputs_count = f.load(PTR, row), _word(f, row, 1), _word(f, row, 2)
-    inputs, in_dims = emit_stack_array(f, PTR, inputs_count), emit_stack_array(f, PTR, inputs_count)
-    outputs = emit_stack_array(f, PTR, outputs_count)
-    sizes = emit_stack_array(f, I64, PROGRAM.load(f, program, "num_sizes"))
-    names = f.gep(row, 3 * WORD)
 
-    def slot_of(number: Value) -> Value:
-        return f.gep(frame, f.load(I64, f.gep(names, number, I64)))
-
-    def take(index: Value, _: list[Value]) -> None:
-        slot = slot_of(index)
-        f.store(f.load(PTR, slot), f.gep(inputs, index, PTR))
-        f.store(f.gep(slot, _DIMS), f.gep(in_dims, index, PTR))
-
-    f.loop(0, inputs_count, 1, [], take)
-    status = f.call(execute.prepare, [program, in_dims, sizes])
-    f.if_(f.icmp("ne", status, f.const(I32, 0)), lambda: f.ret(status), likely=False)
-    table = PROGRAM.load(f, program, "outputs")
-    sources = f.gep(names, f.add(inputs_count, outputs_count), I64)
-
-    def make(index: Value, _: list[Value]) -> None:
-        output, slot = OUTPUT.element(f, table, index), slot_of(f.add(inputs_count, index))
-        source = f.load(I64, f.gep(sources, index, I64))
-
-        def take_block() -> list[Value]:
-            donor = slot_of(source)
-            owned = f.load(PTR, f.gep(donor, WORD))
-            f.store(zero(PTR), f.gep(donor, WORD))
-            return [owned, owned]
-
-        def use_place() -> list[Value]:
-            is_placed = f.icmp("eq", source, f.const(I64, PLACED))
-            place = f.select(is_placed, f.load(PTR, slot), zero(PTR))
-            has_place = f.icmp("ne", place, zero(PTR))
-            return f.if_(has_place, lambda: [place, zero(PTR)], allocate)
-
-        def allocate() -> list[Value]:
-            size = f.load(I64, f.gep(sizes, OUTPUT.load(f, output, "bytes_slot"), I64))
-            block = f.call(allocator.allocate, [size])
-            missing = f.icmp("eq", block, zero(PTR))
-            f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
-            return [block, block]
-
-        takes = f.icmp("sge", source, f.const(I64, 0))
-        data, owner = f.if_(takes, take_block, use_place)
-        f.store(data, slot)
-        f.store(owner, f.gep(slot, WORD))
-        first = f.gep(sizes, OUTPUT.load(f, output, "dims_slot"), I64)
-        emit_word_copy(f, f.gep(slot, _DIMS), first, OUTPUT.load(f, output, "rank"))
-        f.store(data, f.gep(outputs, index, PTR))
-
-    f.loop(0, outputs_count, 1, [], make)
-    f.ret(f.call(execute.execute_on, [program, f.params[2], inputs, outputs, sizes]))
-    return f.reference
+    program: Program
+    inputs: i64
+    outputs: i64
 
 
-def _emit_code(module: ModuleBuilder, functions: dict[int, FunctionRef]) -> FunctionRef:
-    """`i32 (ptr staged, ptr frame, ptr runtime)`: leave what was made in the frame."""
-    names = ("staged", "frame", "runtime")
-    f = module.function(
-        "ingot_stages_code", I32, [(name, PTR) for name in names], linkage="internal"
-    )
-    staged, frame, runtime = f.params
-    start = STAGED.load(f, staged, "code")
-    poller = Poller(f, runtime)
-    poller.first(lambda: f.ret(f.const(I32, CANCELLED)))
-    none = f.const(I32, 0)
-
-    def step(values: list[Value]) -> list[Value]:
-        at, _ = values
-        f.store(at, frame)
-        operation, following = _word(f, at), f.gep(at, CODE_WORDS * WORD)
-
-        def jump_to(number: int) -> Value:
-            offset = f.mul(_word(f, at, number), f.const(I64, CODE_WORDS * WORD))
-            return f.gep(start, offset)
-
-        def jump() -> list[Value]:
-            poller.check(lambda: f.ret(f.const(I32, CANCELLED)))
-            return [jump_to(1), none]
-
-        def unless() -> list[Value]:
-            flag = f.load(I8, f.load(PTR, _slot(f, frame, at, 1)))
-            return [f.select(f.icmp("eq", flag, f.const(I8, 0)), jump_to(2), following), none]
-
-        def differs() -> list[Value]:
-            index = f.sext(f.load(I32, f.load(PTR, _slot(f, frame, at, 1))), I64)
-            return [f.select(f.icmp("ne", index, _word(f, at, 2)), jump_to(3), following), none]
-
-        def called(function: FunctionRef) -> Callable[[], list[Value]]:
-            return lambda: [following, f.call(function, [at, frame, runtime])]
-
-        cases = {number: called(function) for number, function in functions.items()}
-        cases |= {JUMP: jump, UNLESS: unless, DIFFERS: differs}
-        return _switch(f, operation, list(cases.items()))
-
-    def goes_on(values: list[Value]) -> Value:
-        at, status = values
-        is_code = f.icmp("ne", _word(f, at), f.const(I64, END))
-        return f.and_(f.icmp("eq", status, none), is_code)
-
-    _, status = f.while_([start, none], goes_on, step)
-    f.ret(status)
-    return f.reference
+@inlined
+def slot_at(frame: Frame, offset: i64) -> Slot:
+    """Return the slot with an offset."""
+    return Slot.at(frame + offset)
 
 
-def _switch(
-    f: FunctionBuilder, value: Value, cases: list[tuple[int, Callable[[], list[Value]]]]
-) -> list[Value]:
-    """Emit the case of `value`, which is one of them."""
-    (number, case), *rest = cases
-    if not rest:
-        return case()
-    is_this = f.icmp("eq", value, f.const(I64, number))
-    return f.if_(is_this, case, lambda: _switch(f, value, rest))
+@inlined
+def dims_of(slot: Slot) -> Array[i64]:
+    """Return the dimensions of a slot."""
+    return Array[i64].at(slot + SLOT_HEADER_WORDS * WORD)
 
 
-def _emit_whole(
-    module: ModuleBuilder, code: FunctionRef, free: FunctionRef, watch: WatchFunctions
-) -> None:
-    """`i64 (ptr staged, ptr frame, ptr runtime)`: 0, or what failed << 32 | its status."""
-    names = ("staged", "frame", "runtime")
-    f = module.function("ingot_stages_run", I64, [(name, PTR) for name in names])
-    staged, frame, runtime = f.params
-    f.call(watch.begin, [])
-    status = f.call(code, [staged, frame, runtime])
-    f.call(watch.end, [])
-    f.if_(f.icmp("eq", status, f.const(I32, 0)), lambda: f.ret(f.const(I64, 0)))
-    offsets = STAGED.load(f, staged, "slots")
-    instruction = f.alloca(I64, 2)
+@inlined
+def free_slot(slot: Slot) -> None:
+    """Give back the block that a slot owns."""
+    free(slot.owner)
+    slot.owner = None
 
-    def drop(index: Value, _: list[Value]) -> None:
-        f.store(f.load(I64, f.gep(offsets, index, I64)), f.gep(instruction, WORD))
-        f.call(free, [instruction, frame, runtime])
 
-    f.loop(0, STAGED.load(f, staged, "num_slots"), 1, [], drop)
-    start = f.ptrtoint(STAGED.load(f, staged, "code"))
-    place = f.sub(f.ptrtoint(f.load(PTR, frame)), start)
-    number = f.sdiv(place, f.const(I64, CODE_WORDS * WORD))
-    f.ret(f.or_(f.shl(number, f.const(I64, 32)), f.zext(status, I64)))
+@inlined
+def move_slot(source: Slot, target: Slot, words: i64) -> None:
+    """Move a value of `words` words to another slot."""
+    copy_words(Array[i64].at(target), Array[i64].at(source), words)
+    source.owner = None
+
+
+@native
+def copy_slot(source: Slot, target: Slot, words: i64, element_bytes: i64) -> i32:
+    """Copy a value to another slot, which owns the copy."""
+    size: i64 = element_bytes
+    for axis in range(words - SLOT_HEADER_WORDS):
+        size *= dims_of(source)[axis]
+    block = allocate(size)
+    if block is None:
+        return OUT_OF_MEMORY
+    data = source.data
+    assert data is not None
+    memcpy(block, data, size)
+    copy_words(Array[i64].at(target), Array[i64].at(source), words)
+    target.data = block
+    target.owner = block
+    return 0
+
+
+@native
+def define_slot(number: Slot, target: Slot, number_bytes: i64, is_signed: bool) -> i32:
+    """Give `target` as many elements as a number says."""
+    word = Array[i64].on_stack(1)
+    word[0] = 0
+    data = number.data
+    assert data is not None
+    memcpy(word, data, number_bytes)
+    shift = 64 - number_bytes * 8
+    count = i64(word[0] << shift) >> shift if is_signed else word[0]
+    if count < 0:
+        return NEGATIVE_SIZE
+    dims_of(target)[0] = count
+    return 0
+
+
+@inlined
+def place_output(row: Row, frame: Frame, number: i64, sizes: Array[i64]) -> bool:
+    """Give the slot of an output its memory and its dimensions; false: there is no memory."""
+    slots = Array[i64].at(row + sizeof(Row))
+    slot = slot_at(frame, slots[row.inputs + number])
+    output = row.program.outputs[number]
+    source = slots[row.inputs + row.outputs + number]
+    if source >= 0:
+        donor = slot_at(frame, slots[source])
+        block = donor.owner
+        donor.owner = None
+        slot.data = block
+        slot.owner = block
+    elif source == PLACED and slot.data is not None:
+        slot.owner = None
+    else:
+        fresh = allocate(sizes[output.bytes_slot])
+        if fresh is None:
+            return False
+        slot.data = fresh
+        slot.owner = fresh
+    copy_words(dims_of(slot), Array[i64].at(sizes + output.dims_slot * WORD), output.rank)
+    return True
+
+
+@native
+def run_stage(row: Row, frame: Frame, runtime: Runtime) -> i32:
+    """Run a stage on its slots."""
+    program = row.program
+    inputs = Buffers.on_stack(row.inputs)
+    in_dims = Dims.on_stack(row.inputs)
+    outputs = Buffers.on_stack(row.outputs)
+    sizes = Array[i64].on_stack(program.num_sizes)
+    slots = Array[i64].at(row + sizeof(Row))
+    for index in range(row.inputs):
+        slot = slot_at(frame, slots[index])
+        inputs[index] = slot.data
+        in_dims[index] = dims_of(slot)
+    status = prepare(program, in_dims, sizes)
+    if unlikely(status != 0):
+        return status
+    for number in range(row.outputs):
+        if unlikely(not place_output(row, frame, number, sizes)):
+            return OUT_OF_MEMORY
+        outputs[number] = slot_at(frame, slots[row.inputs + number]).data
+    return execute_on(program, runtime, inputs, outputs, sizes)
+
+
+@inlined
+def act(instruction: Instruction, frame: Frame, runtime: Runtime) -> i32:
+    """Do what an instruction says that does not jump."""
+    operation = instruction.operation
+    words = instruction.arguments
+    if operation == RUN:
+        return run_stage(Array[Row].at(words)[0], frame, runtime)
+    first = slot_at(frame, words[0])
+    if operation == FREE:
+        free_slot(first)
+        return 0
+    second = slot_at(frame, words[1])
+    if operation == COPY:
+        return copy_slot(first, second, words[2], words[3])
+    if operation == DEFINE:
+        return define_slot(first, second, words[2], words[3] != 0)
+    move_slot(first, second, words[2])
+    return 0
+
+
+@inlined
+def jumps_to(instruction: Instruction, frame: Frame) -> i64:
+    """Return the number of the instruction that a branch goes on with; -1: the following one."""
+    words = instruction.arguments
+    if instruction.operation == JUMP:
+        return words[0]
+    data = slot_at(frame, words[0]).data
+    assert data is not None
+    if instruction.operation == UNLESS:
+        return words[1] if Array[i8].at(data)[0] == 0 else -1
+    return words[2] if i64(Array[i32].at(data)[0]) != words[1] else -1
+
+
+@native
+def run_code(staged: Staged, frame: Frame, runtime: Runtime) -> i32:
+    """Run all instructions; leave what was made in the frame."""
+    polls = Polls.on_stack()
+    if unlikely(is_cancelled(runtime, polls)):
+        return CANCELLED
+    code = Structs[Instruction].at(staged.code)
+    at = code[0]
+    status: i32 = 0
+    while status == 0 and at.operation != END:
+        frame.instruction = at
+        operation = at.operation
+        target: i64 = -1
+        if operation < JUMP:
+            status = act(at, frame, runtime)
+        else:
+            if operation == JUMP and has_to_end(runtime, polls):
+                return CANCELLED
+            target = jumps_to(at, frame)
+        at = Instruction.at(at + sizeof(Instruction)) if target < 0 else code[target]
+    return status
+
+
+@exported("ingot_stages_run")
+def stages_run(staged: Staged, frame: Frame, runtime: Runtime) -> i64:
+    """Return 0, or the number of the instruction that failed << 32 | its status."""
+    begin_watch()
+    status = run_code(staged, frame, runtime)
+    end_watch()
+    if status == 0:
+        return 0
+    for index in range(staged.num_slots):
+        free_slot(slot_at(frame, staged.slots[index]))
+    offset = address_of(frame.instruction) - address_of(staged.code)
+    return offset // sizeof(Instruction) << 32 | i64(status) & 0xFFFFFFFF

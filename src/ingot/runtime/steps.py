@@ -12,118 +12,148 @@ Invariant: they hold no state; the table is only read.
 from __future__ import annotations
 
 from ingot.artifact.abi import CANCELLED
-from ingot.artifact.polling import Poller
-from ingot.artifact.steps import COPY, FIRST_INPUT, HEADER, NO_SITE, WORD_BYTES
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
-from ingot.llvm.values import Value, zero
-from ingot.runtime.execute import emit_stack_array, emit_word_copy
-from ingot.runtime.profiler import PROFILE_PARAMETERS
-from ingot.runtime.records import RUNTIME
+from ingot.artifact.steps import (
+    CONSTANTS,
+    COPY,
+    FIRST_INPUT,
+    NO_SITE,
+    NUMBER,
+    RUNTIME,
+    TEMP,
+    WORD_BYTES,
+)
+from ingot.native.functions import cold, exported, inlined, native
+from ingot.native.operations import address_of, memcpy, unlikely
+from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
+from ingot.native.types import i32, i64
+from ingot.runtime.execute import copy_words
+from ingot.runtime.interrupts import Polls, has_to_end, is_cancelled
+from ingot.runtime.records import Buffers, ChunkFunction, Dims, ProfileFunction, Runtime
 
 
-def emit_steps(module: ModuleBuilder) -> None:
-    """Add the functions to `module`."""
-    _emit_sizes(module)
-    _emit_copy(module)
-    _emit_run(module)
+class Table(Struct):
+    """How the table begins: `artifact.steps.HEADER`. The sizes follow, then the steps."""
+
+    table_bytes: i64
+    inputs: i64
+    outputs: i64
+    slots: i64
+    sizes: i64
 
 
-def _word(f: FunctionBuilder, at: Value, number: int = 0) -> Value:
-    return f.load(I64, f.gep(at, number * WORD_BYTES), WORD_BYTES)
+class StepHead(Struct):
+    """How a step begins. Its slots follow, the number of its phases, and these."""
+
+    slots: i64
+    site: i64
 
 
-def _field(f: FunctionBuilder, table: Value, name: str) -> Value:
-    return _word(f, table, HEADER.index(name))
+class Slot(Struct):
+    """What a word of env is: an offset from a base."""
+
+    base: i64
+    offset: i64
 
 
-def _emit_sizes(module: ModuleBuilder) -> None:
-    """`i32 (ptr in_dims, ptr sizes, ptr constants)`."""
-    names = ("in_dims", "sizes", "table")
-    f = module.function("ingot_steps_sizes", I32, [(name, PTR) for name in names])
-    _, sizes, table = f.params
-    emit_word_copy(f, sizes, f.gep(table, len(HEADER) * WORD_BYTES), _field(f, table, "sizes"))
-    f.ret(f.const(I32, 0))
+class Phase(Struct):
+    """A parallel loop."""
+
+    function: ChunkFunction
+    chunks: i64
 
 
-def _emit_copy(module: ModuleBuilder) -> None:
-    """`void (ptr env, i64 chunk)`."""
-    f = module.function(COPY, VOID, [("env", PTR), ("chunk", I64)])
-    env, _ = f.params
-    to, source = f.load(PTR, env), f.load(PTR, f.gep(env, WORD_BYTES))
-    size = _word(f, env, 2)
-    f.if_(f.icmp("ne", to, source), lambda: f.memcpy(to, source, size))
-    f.ret()
+class Copy(Struct):
+    """The env of the kernel that copies."""
+
+    to: Pointer
+    source: Pointer
+    size: i64
 
 
-def _emit_run(module: ModuleBuilder) -> None:
-    """`i32 (ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`."""
-    names = ("rt", "inputs", "outputs", "temp", "sizes", "table")
-    f = module.function("ingot_steps_run", I32, [(name, PTR) for name in names])
-    runtime, inputs, outputs, temp, _, table = f.params
-    num_inputs, num_outputs = _field(f, table, "inputs"), _field(f, table, "outputs")
-    first_output = f.add(num_inputs, f.const(I64, FIRST_INPUT))
-    poller = Poller(f, runtime)
+@inlined
+def sizes_of(table: Table) -> Array[i64]:
+    """Return what `S_sizes` gives."""
+    return Array[i64].at(table + sizeof(Table))
 
-    def leave() -> None:
-        f.ret(f.const(I32, CANCELLED))
 
-    poller.first(leave)
-    bases = emit_stack_array(f, I64, f.add(first_output, num_outputs))
-    env = emit_stack_array(f, I64, _field(f, table, "slots"))
-    constants = f.gep(table, _field(f, table, "table_bytes"))
-    for number, base in enumerate((f.zero(PTR), temp, constants, runtime)):
-        f.store(base, f.gep(bases, number * WORD_BYTES), WORD_BYTES)
-    emit_word_copy(f, f.gep(bases, FIRST_INPUT * WORD_BYTES), inputs, num_inputs)
-    emit_word_copy(f, f.gep(bases, first_output, I64), outputs, num_outputs)
-    pool, parallel = RUNTIME.load(f, runtime, "pool"), RUNTIME.load(f, runtime, "parallel")
-    profile, none = RUNTIME.load(f, runtime, "profile"), f.const(I64, 0)
-    is_profiled = f.icmp("ne", profile, zero(PTR))
-    this = Value(PTR, f.reference.text)
+@exported("ingot_steps_sizes")
+def steps_sizes(in_dims: Dims, sizes: Array[i64], table: Table) -> i32:
+    """Fill `sizes`: `S_sizes`."""
+    copy_words(sizes, sizes_of(table), table.sizes)
+    return 0
 
-    def tell(site: Value, start: Value) -> Value:
-        arguments = [runtime, this, table, site, start]
-        return f.call_indirect(profile, I64, list(PROFILE_PARAMETERS), arguments)
 
-    def fill(index: Value, cursors: list[Value]) -> list[Value]:
-        (cursor,) = cursors
-        base = f.load(I64, f.gep(bases, _word(f, cursor), I64))
-        f.store(f.add(base, _word(f, cursor, 1)), f.gep(env, index, I64))
-        return [f.gep(cursor, 2 * WORD_BYTES)]
+@exported(COPY)
+def steps_copy(env: Copy, chunk: i64) -> None:
+    """Copy: a kernel."""
+    if env.to != env.source:
+        memcpy(env.to, env.source, env.size)
 
-    def phase(_: Value, cursors: list[Value]) -> list[Value]:
-        (cursor,) = cursors
-        function, chunks = f.load(PTR, cursor), _word(f, cursor, 1)
-        one = f.const(I64, 1)
 
-        def alone() -> None:
-            f.call_indirect(function, VOID, [PTR, I64], [env, f.const(I64, 0)])
+@cold
+@native
+def tell(
+    profile: ProfileFunction | None, runtime: Runtime, table: Table, site: i64, start: i64
+) -> i64:
+    """Tell the profiler about a site; return the time now."""
+    assert profile is not None
+    return profile(runtime, steps_run, table, site, start)
 
-        def shared() -> None:
-            arguments = [pool, function, env, chunks]
-            f.call_indirect(parallel, VOID, [PTR, PTR, PTR, I64], arguments)
 
-        f.if_(f.icmp("eq", chunks, one), alone, shared)
-        return [f.gep(cursor, 2 * WORD_BYTES)]
+@inlined
+def run_step(runtime: Runtime, step: StepHead, bases: Array[i64], env: Array[i64]) -> StepHead:
+    """Fill env and run the phases of a step; return the address of the next one."""
+    slots = Structs[Slot].at(step + sizeof(StepHead))
+    for index in range(step.slots):
+        slot = slots[index]
+        env[index] = bases[slot.base] + slot.offset
+    num_phases = Array[i64].at(slots + step.slots * sizeof(Slot))
+    phases = Structs[Phase].at(num_phases + WORD_BYTES)
+    for number in range(num_phases[0]):
+        phase = phases[number]
+        if phase.chunks == 1:
+            phase.function(env, 0)
+        else:
+            runtime.parallel(runtime.pool, phase.function, env, phase.chunks)
+    return StepHead.at(phases + num_phases[0] * sizeof(Phase))
 
-    def step(cursors: list[Value]) -> list[Value]:
-        (cursor,) = cursors
-        slots, site = _word(f, cursor), _word(f, cursor, 1)
-        cursors = [f.gep(cursor, 2 * WORD_BYTES)]
-        (cursor,) = f.loop(0, slots, 1, cursors, fill, at_least_once=True)
-        timed = f.and_(is_profiled, f.icmp("ne", site, f.const(I64, NO_SITE)))
-        (start,) = f.if_(timed, lambda: [tell(site, none)], otherwise=[none], likely=False)
-        cursors = [f.gep(cursor, WORD_BYTES)]
-        cursors = f.loop(0, _word(f, cursor), 1, cursors, phase)
 
-        def end() -> None:
-            tell(site, start)
-
-        f.if_(timed, end, likely=False)
-        poller.check(leave)
-        return cursors
-
-    sizes = f.add(_field(f, table, "sizes"), f.const(I64, len(HEADER)))
-    start = f.gep(table, sizes, I64)
-    f.while_([start], lambda at: f.icmp("ne", _word(f, at[0]), f.const(I64, 0)), step)
-    f.ret(f.const(I32, 0))
+@exported("ingot_steps_run")
+def steps_run(
+    runtime: Runtime,
+    inputs: Buffers,
+    outputs: Buffers,
+    temp: Pointer | None,
+    sizes: Array[i64],
+    constants: Pointer | None,
+) -> i32:
+    """Run all steps, which stand in the constant block: `S_run`."""
+    table = Table.at(constants)
+    assert table is not None
+    polls = Polls.on_stack()
+    if unlikely(is_cancelled(runtime, polls)):
+        return CANCELLED
+    profile = runtime.profile
+    bases = Array[i64].on_stack(table.inputs + table.outputs + FIRST_INPUT)
+    env = Array[i64].on_stack(table.slots)
+    bases[NUMBER] = 0
+    bases[TEMP] = address_of(temp)
+    bases[CONSTANTS] = address_of(table + table.table_bytes)
+    bases[RUNTIME] = address_of(runtime)
+    first_input = Array[i64].at(bases + FIRST_INPUT * WORD_BYTES)
+    copy_words(first_input, Array[i64].at(inputs), table.inputs)
+    first_output = Array[i64].at(first_input + table.inputs * WORD_BYTES)
+    copy_words(first_output, Array[i64].at(outputs), table.outputs)
+    step = StepHead.at(sizes_of(table) + table.sizes * WORD_BYTES)
+    while step.slots != 0:
+        site = step.site
+        is_timed = profile is not None and site != NO_SITE
+        start: i64 = 0
+        if unlikely(is_timed):
+            start = tell(profile, runtime, table, site, 0)
+        step = run_step(runtime, step, bases, env)
+        if unlikely(is_timed):
+            tell(profile, runtime, table, site, start)
+        if has_to_end(runtime, polls):
+            return CANCELLED
+    return 0

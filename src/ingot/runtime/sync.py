@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emitted synchronization: spin lock, pause, futex sleep and wake.
+"""Synchronization of native functions: spin lock, pause, futex sleep and wake.
 
-Used by the emitted pool and allocator, and by native functions. Linux only: sleeping is the futex
-system call, because a futex needs no initialization, survives fork and lives in a plain i32.
-Another system would put `pthread_mutex_t` and `pthread_cond_t` into the record and replace the two
-futex functions; nothing else knows how a worker sleeps.
+Linux only: sleeping is the futex system call, because a futex needs no initialization, survives
+fork and lives in a plain i32. Another system would put `pthread_mutex_t` and `pthread_cond_t` into
+the record and replace the futex functions; nothing else knows how a worker sleeps.
 
 Source: futex(2); https://www.kernel.org/doc/html/latest/admin-guide/pm/ (pause in spin loops).
 """
@@ -18,7 +17,7 @@ import time
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
-from ingot.native.functions import emitted
+from ingot.native.functions import emitted, inlined
 from ingot.native.pointers import Array, Atomic
 from ingot.native.types import i32, i64
 from ingot.support.diagnostics import UnsupportedError
@@ -99,26 +98,6 @@ def emit_futex_wake(f: FunctionBuilder, address: Value, count: Value) -> None:
     _emit_futex(f, address, _FUTEX_WAKE_PRIVATE, count, zero(PTR))
 
 
-def emit_try_lock(f: FunctionBuilder, lock: Value) -> Value:
-    """Take the i32 lock if it is free; return an i1: whether it was taken."""
-    _, taken = f.cmpxchg(lock, f.const(I32, 0), f.const(I32, 1), "acquire", "monotonic")
-    return taken
-
-
-def emit_lock(f: FunctionBuilder, lock: Value) -> None:
-    """Take the i32 lock, waiting for it. For short critical sections without system calls."""
-    f.while_(
-        [f.const(I64, 0)],
-        lambda _: f.xor(emit_try_lock(f, lock), f.as_condition(True)),
-        lambda values: [emit_wait_step(f, values[0])],
-    )
-
-
-def emit_unlock(f: FunctionBuilder, lock: Value) -> None:
-    """Give the lock back."""
-    f.atomic_store(f.const(I32, 0), lock, "release")
-
-
 @emitted(emit_pause)
 def pause() -> None:
     """Tell the CPU that this is a waiting loop."""
@@ -132,20 +111,21 @@ def wait_step(count: i64) -> i64:
     return count + 1
 
 
-@emitted(emit_try_lock)
+@inlined
 def try_lock(word: Atomic[i32]) -> bool:
     """Take the lock if it is free; return whether it was taken."""
     return word.compare_exchange(0, 1, "acquire", "monotonic")
 
 
-@emitted(emit_lock)
+@inlined
 def lock(word: Atomic[i32]) -> None:
     """Take the lock, waiting for it. For short critical sections without system calls."""
-    while not word.compare_exchange(0, 1, "acquire", "monotonic"):
-        time.sleep(0)
+    steps: i64 = 0
+    while not try_lock(word):
+        steps = wait_step(steps)
 
 
-@emitted(emit_unlock)
+@inlined
 def unlock(word: Atomic[i32]) -> None:
     """Give the lock back."""
     word.store(0)

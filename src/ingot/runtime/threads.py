@@ -1,45 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that nobody waits for, as emitted code and for native functions.
+"""Threads that nobody waits for.
 
 Invariant: such a thread takes no signals, so the user's handlers run on the user's threads.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import I8, I32, I64, PTR
-from ingot.llvm.values import Value, zero
-from ingot.native.functions import emitted
-from ingot.native.pointers import Pointer
-from ingot.runtime.sync import discard
+from ingot.native.functions import external, native
+from ingot.native.operations import memset
+from ingot.native.pointers import Array, Pointer
+from ingot.native.types import i8, i32, i64
 
 _SIGSET_BYTES = 128
 _SIG_SETMASK = 2
 
+ThreadFunction = Callable[[Pointer], Pointer | None]
 
-def emit_detached_thread(f: FunctionBuilder, function: Value, argument: Value) -> Value:
+
+@external("pthread_sigmask")
+def pthread_sigmask(mode: i32, signals: Pointer, before: Pointer | None) -> i32:
+    """Set the signals that this thread does not take."""
+    ...
+
+
+@external("pthread_create")
+def pthread_create(
+    thread: Array[i64], attributes: Pointer | None, function: ThreadFunction, argument: Pointer
+) -> i32:
+    """Start a thread; 0 if it exists."""
+    ...
+
+
+@external("pthread_detach")
+def pthread_detach(thread: i64) -> i32:
+    """Let a thread end without anybody who waits for it."""
+    ...
+
+
+@native
+def start_detached(function: ThreadFunction, argument: Pointer) -> bool:
     """Start a thread that takes no signals and nobody waits for; return whether it exists."""
-    set_mask = f.module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
-    create = f.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
-    detach = f.module.declare("pthread_detach", I32, [I64])
-    everything, before = f.alloca(I8, _SIGSET_BYTES, 8), f.alloca(I8, _SIGSET_BYTES, 8)
-    thread = f.alloca(I64)
-    f.memset(everything, 0xFF, _SIGSET_BYTES)
+    everything = Array[i8].on_stack(_SIGSET_BYTES)
+    before = Array[i8].on_stack(_SIGSET_BYTES)
+    thread = Array[i64].on_stack(1)
+    memset(everything, -1, _SIGSET_BYTES)
     # A thread inherits the mask: the user's signal handlers must run on the user's threads.
-    mode = f.const(I32, _SIG_SETMASK)
-    f.call(set_mask, [mode, everything, before])
-    failed = f.call(create, [thread, zero(PTR), function, argument])
-    f.call(set_mask, [mode, before, zero(PTR)])
-    made = f.icmp("eq", failed, f.const(I32, 0))
-    f.if_(made, lambda: discard(f.call(detach, [f.load(I64, thread)])))
-    return made
-
-
-@emitted(emit_detached_thread)
-def start_detached(function: Callable[[Pointer], Pointer | None], argument: Pointer) -> bool:
-    """Start a thread that takes no signals and nobody waits for; return whether it exists."""
-    threading.Thread(target=function, args=(argument,), daemon=True).start()
+    pthread_sigmask(_SIG_SETMASK, everything, before)
+    failed = pthread_create(thread, None, function, argument)
+    pthread_sigmask(_SIG_SETMASK, before, None)
+    if failed != 0:
+        return False
+    pthread_detach(thread[0])
     return True

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ingot.client.pjrt.trampolines import add_trampolines, fill_targets, python_addresses
+from ingot.client.pjrt.trampolines import add_trampolines, fill_targets
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.native.module import Translation
+from ingot.runtime.c_python import python_addresses
 
 AFTER_THE_END = """
 import ctypes

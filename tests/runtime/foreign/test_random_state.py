@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.native.support import linked
 
 import ingot
 from ingot.evaluator import evaluate
+from ingot.native.pointers import Array
+from ingot.native.types import i64
+from ingot.runtime.foreign.random_state import Counter, rng_state
+from ingot.runtime.records import Buffers, CallFrame
 from ingot.support.flags import RANDOM_SEED, override
 
 pytestmark = pytest.mark.fast_share(4)
@@ -93,3 +98,20 @@ def test_a_program_whose_rng_is_expanded_asks_for_the_seed() -> None:
     assert before == int(evaluate(module, [])) != 0
     with override(RANDOM_SEED, 5):
         assert int(ingot.compile(ingot.parse_hlo(text))()) == before + 5
+
+
+@pytest.mark.parametrize("low", [0, 2**63 - 3, -2, -1, -(2**63)])
+def test_counters_move_as_machine_code_and_as_plain_python(low: int) -> None:
+    call = linked(rng_state)
+    found = []
+    for run in (call, lambda function, *args: function(*args)):
+        site, frame = Counter.on_stack(), CallFrame.on_stack()
+        results, result = Buffers.on_stack(1), Array[i64].on_stack(2)
+        site.low, site.high, site.delta = low, 5, 2
+        frame.results, results[0] = results, result
+        assert run(rng_state, frame, site) == 0
+        found.append((result[0], result[1], site.low, site.high, site.lock.load()))
+    number = (5 << 64 | low & (1 << 64) - 1) + 2
+    following = number & (1 << 64) - 1
+    signed = following - (following >> 63 << 64)
+    assert found == [(low, 5, signed, number >> 64, 0)] * 2

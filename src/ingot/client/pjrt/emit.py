@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from ingot.client.pjrt.c_api import RESOURCE_EXHAUSTED, record
 from ingot.client.pjrt.records import Buffer, Counted, Device, Error, Event, Executable, Memory
 from ingot.client.pjrt.records import Layout as LayoutRecord
-from ingot.native.functions import exported, external, inlined
+from ingot.native.functions import exported, inlined, symbol_of
 from ingot.native.pointers import Array, Pointer, struct_of
 from ingot.native.statics import static
-from ingot.native.types import i32, i64
+from ingot.native.types import i64
+from ingot.runtime.entries import ingot_allocate, ingot_execute, ingot_free
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,26 +54,7 @@ def slot(name: str) -> Callable[[F], F]:
     return exported(name, args=arguments(name))
 
 
-@external("ingot_allocate")
-def ingot_allocate(size: i64) -> Pointer | None:
-    """Return new memory, aligned to 64 bytes, or null."""
-    ...
-
-
-@external("ingot_free")
-def ingot_free(memory: Pointer) -> None:
-    """Give memory back."""
-
-
-@external("ingot_execute")
-def ingot_execute(
-    program: Pointer, inputs: Array[Pointer], outputs: Array[Pointer], sizes: Array[i64]
-) -> i32:
-    """Run a program; return 0 or why it failed."""
-    ...
-
-
-IMPORTS = ("ingot_allocate", "ingot_free", "ingot_execute")
+IMPORTS = tuple(map(symbol_of, (ingot_allocate, ingot_free, ingot_execute)))
 """What the module takes from the native runtime."""
 
 

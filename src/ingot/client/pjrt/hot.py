@@ -26,13 +26,14 @@ from ingot.client.pjrt import (
     hot_worker,
 )
 from ingot.client.pjrt.emit import IMPORTS
-from ingot.client.pjrt.trampolines import add_trampolines, python_addresses
+from ingot.client.pjrt.trampolines import add_trampolines
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported_of
 from ingot.native.module import Translation
+from ingot.runtime.c_python import python_addresses
 from ingot.runtime.native import library_imports, native_runtime
 
 HELPERS = (

@@ -20,8 +20,6 @@ from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT
 from ingot.client.pjrt.emit import (
     add_reference,
     drop_reference,
-    ingot_allocate,
-    ingot_free,
     slot,
     static_error,
     static_reference,
@@ -42,6 +40,7 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import address_of, memset, unlikely
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i32, i64
+from ingot.runtime.entries import ingot_allocate, ingot_free
 
 DELETED_TEXT = "Buffer has been deleted or donated."
 UNFULFILLED_TEXT = "The buffer is an alias that has no memory so far."

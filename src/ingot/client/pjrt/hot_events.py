@@ -18,8 +18,6 @@ from ingot.client.pjrt.emit import (
     NO_MEMORY,
     add_reference,
     drop_reference,
-    ingot_allocate,
-    ingot_free,
     slot,
     static_reference,
 )
@@ -29,6 +27,7 @@ from ingot.native.operations import likely, memcpy, memset, unlikely
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.statics import static
 from ingot.native.types import i8, i32, i64
+from ingot.runtime.entries import ingot_allocate, ingot_free
 from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, lock, unlock
 
 

@@ -8,7 +8,7 @@ is done, and what it writes is pending until then.
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import add_reference, ingot_allocate, ingot_free
+from ingot.client.pjrt.emit import add_reference
 from ingot.client.pjrt.hot_buffers import pending_event
 from ingot.client.pjrt.hot_events import new_event, release_event
 from ingot.client.pjrt.records import Event, Job, Storage
@@ -16,6 +16,7 @@ from ingot.native.functions import inlined, native
 from ingot.native.operations import memset
 from ingot.native.pointers import Array, sizeof
 from ingot.native.types import i64
+from ingot.runtime.entries import ingot_allocate, ingot_free
 
 
 @native

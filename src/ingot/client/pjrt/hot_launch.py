@@ -18,7 +18,6 @@ from __future__ import annotations
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import (
     add_reference,
-    ingot_execute,
     static_error,
     static_reference,
 )
@@ -55,7 +54,9 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import likely, unlikely
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
+from ingot.runtime.entries import ingot_execute
 from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.records import Buffers, Program
 
 SIZE_ERROR = static_error(
     "size_error", INVALID_ARGUMENT, "An argument's buffer has another size than the parameter."
@@ -69,7 +70,7 @@ class Launch(Struct):
     """An execution while it is launched."""
 
     executable: Executable
-    program: Pointer
+    program: Program
     arguments: Array[Buffer]
     results: Array[Buffer | None]
     options: Pointer | None
@@ -171,9 +172,9 @@ def make_outputs(call: Launch) -> Error | None:
 @inlined
 def run_now(call: Launch) -> Error | None:
     """Run the program in this call."""
-    inputs = Array[Pointer].on_stack(call.num_inputs)
+    inputs = Buffers.on_stack(call.num_inputs)
     load_data(call.inputs, call.num_inputs, inputs)
-    outputs = Array[Pointer].on_stack(call.num_outputs)
+    outputs = Buffers.on_stack(call.num_outputs)
     load_data(call.outputs, call.num_outputs, outputs)
     status = ingot_execute(call.program, inputs, outputs, call.executable.sizes)
     if unlikely(status != 0):
@@ -256,7 +257,7 @@ def launch_used(call: Launch, done: Array[Event]) -> Error | None:
 @exported("ingot_pjrt_launch")
 def launch(
     executable: Executable,
-    program: Pointer,
+    program: Program,
     arguments: Array[Buffer],
     results: Array[Buffer | None],
     options: Pointer | None,

@@ -13,8 +13,6 @@ from ingot.artifact.abi import CANCELLED
 from ingot.client.pjrt import c_api
 from ingot.client.pjrt.emit import (
     drop_reference,
-    ingot_execute,
-    ingot_free,
     static_error,
     static_reference,
 )
@@ -25,17 +23,15 @@ from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure,
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native
 from ingot.native.operations import memcpy, unlikely
-from ingot.native.pointers import Array, Pointer, struct_of
+from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
+from ingot.runtime.entries import ingot_execute, ingot_free
 from ingot.runtime.execution import CANCELLED_TEXT
-from ingot.runtime.records import PROGRAM, RUNTIME
+from ingot.runtime.records import Buffers, Program
 from ingot.runtime.sync import futex_wait, lock, unlock
 from ingot.runtime.threads import start_detached
 
 CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program {CANCELLED_TEXT}.")
-
-Runtime = struct_of(RUNTIME, {})
-Program = struct_of(PROGRAM, {"runtime": Runtime})
 
 
 @external("execution_failed")
@@ -51,10 +47,10 @@ def release_executable(executable: Executable) -> Pointer | None:
 
 
 @exported("ingot_pjrt_failure")
-def failure_of(executable: Executable, program: Pointer, status: i32) -> Error | None:
+def failure_of(executable: Executable, program: Program, status: i32) -> Error | None:
     """Return the error for a status of execution."""
     # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
-    if status == CANCELLED and Program.at(program).runtime.rendezvous is None:
+    if status == CANCELLED and program.runtime.rendezvous is None:
         return static_reference(CANCELLED_ERROR)
     failure = Failure.on_stack()
     failure.executable = executable
@@ -71,7 +67,7 @@ def drop_executable(executable: Executable | None) -> None:
 
 
 @native
-def load_data(storages: Array[Storage], count: i64, data: Array[Pointer]) -> None:
+def load_data(storages: Array[Storage], count: i64, data: Buffers) -> None:
     """Store the data addresses of storages."""
     for index in range(count):
         data[index] = storages[index].data
@@ -87,17 +83,19 @@ def run(job: Job) -> Error | None:
             error = error_of(event)
             if error is not None:
                 return error
-    inputs = Array[Pointer].on_stack(job.num_inputs)
+    inputs = Buffers.on_stack(job.num_inputs)
     load_data(job.inputs, job.num_inputs, inputs)
     executable = job.executable
     if executable is None:
         target = job.target
+        source = inputs[0]
         assert target is not None
-        memcpy(target, inputs[0] + job.offset, job.bytes)
+        assert source is not None
+        memcpy(target, source + job.offset, job.bytes)
         return None
     program = job.program
     assert program is not None
-    outputs = Array[Pointer].on_stack(job.num_outputs)
+    outputs = Buffers.on_stack(job.num_outputs)
     load_data(job.outputs, job.num_outputs, outputs)
     status = ingot_execute(program, inputs, outputs, executable.sizes)
     if unlikely(status != 0):

@@ -15,16 +15,21 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import ingot
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.shared_library import link_shared
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
-from ingot.llvm.values import Value, zero
-from ingot.runtime.sync import discard
+from ingot.native.functions import exported, external, inlined, native
+from ingot.native.module import Translation
+from ingot.native.operations import address_of
+from ingot.native.pointers import Array, Pointer, Struct
+from ingot.native.statics import static_text, static_word
+from ingot.native.types import i8, i32, i64
+from ingot.runtime.c_library import c_free
 from ingot.support.diagnostics import UnsupportedError
 
 _RTLD_NOW_GLOBAL = 0x102
@@ -45,14 +50,23 @@ from ingot.client.pjrt.plugin import api_address
 ctypes.c_uint64.from_address({_PLACE}).value = api_address()
 """
 
-_FUNCTIONS: dict[str, tuple[Type, list[Type]]] = {
-    "Py_IsInitialized": (I32, []),
-    "Py_InitializeEx": (VOID, [I32]),
-    "PyGILState_Ensure": (I32, []),
-    "PyGILState_Release": (VOID, [I32]),
-    "PyRun_SimpleString": (I32, [PTR]),
-    "PyEval_SaveThread": (PTR, []),
-}
+
+class PythonFunctions(Struct):
+    """Functions of Python, found by name."""
+
+    is_initialized: Callable[[], i32]
+    initialize: Callable[[i32], None]
+    take_gil: Callable[[], i32]
+    give_gil: Callable[[i32], None]
+    run: Callable[[Pointer], i32]
+    save_thread: Callable[[], Pointer | None]
+
+
+_NAMES = (
+    *("Py_IsInitialized", "Py_InitializeEx", "PyGILState_Ensure", "PyGILState_Release"),
+    *("PyRun_SimpleString", "PyEval_SaveThread"),
+)
+"""Their names, in order."""
 
 
 def write_library(path: Path, python: Path | None = None) -> int:
@@ -81,148 +95,165 @@ def _python_library() -> Path:
     return found
 
 
-def _script() -> bytes:
+def _script() -> str:
     """Return the line of Python that links the plugin."""
     source = str(Path(ingot.__file__).parents[1])
     sites = [path for path in sys.path if path.endswith("site-packages")]
     scope = f"{{'paths': {[source]!r}, 'sites': {sites!r}}}"
-    return f"exec({_CODE!r}, {scope})\n".encode() + b"\0"
+    return f"exec({_CODE!r}, {scope})\n"
+
+
+@external("dlsym")
+def find_symbol(handle: Pointer | None, name: Pointer) -> Pointer | None:
+    """Return the address of a function; the handle null is the process itself."""
+    ...
+
+
+@external("dlopen")
+def open_library(path: Pointer, flags: i32) -> Pointer | None:
+    """Load a library."""
+    ...
+
+
+@external("dlerror")
+def open_error() -> Pointer:
+    """Return why a library was not loaded."""
+    ...
+
+
+@external("strlen")
+def text_length(text: Pointer) -> i64:
+    """Return the bytes of a C string."""
+    ...
+
+
+@external("write")
+def write(file: i32, data: Pointer, size: i64) -> i64:
+    """Write to a file."""
+    ...
+
+
+@external("getenv")
+def get_variable(name: Pointer) -> Pointer | None:
+    """Return a variable of the environment."""
+    ...
+
+
+@external("setenv")
+def set_variable(name: Pointer, value: Pointer, replaces: i32) -> i32:
+    """Set a variable of the environment."""
+    ...
+
+
+@external("unsetenv")
+def remove_variable(name: Pointer) -> i32:
+    """Remove a variable of the environment."""
+    ...
+
+
+@external("strdup")
+def copy_text(text: Pointer) -> Pointer | None:
+    """Return a copy of a C string."""
+    ...
+
+
+TABLE = static_word(Pointer, "table")
+_PROBE = static_text("probe", _NAMES[0])
+_TOLD = static_text("told", f"libingot_pjrt: {_HINT}: ")
+_LINE_END = static_text("line_end", "\n")
+_HOME_NAME = static_text("home.name", "PYTHONHOME")
+_HOME = static_text("home", sys.base_prefix)
+_NAME_TEXTS = [static_text(f"name.{name}", name) for name in _NAMES]
+
+
+@native
+def say(text: Pointer) -> None:
+    """Write a text to standard error."""
+    write(2, text, text_length(text))
+
+
+@inlined
+def look_up(functions: PythonFunctions, handle: Pointer | None) -> None:
+    """Find the functions of Python."""
+    found = Array[Pointer | None].at(functions)
+    found[0] = find_symbol(handle, _NAME_TEXTS[0])
+    found[1] = find_symbol(handle, _NAME_TEXTS[1])
+    found[2] = find_symbol(handle, _NAME_TEXTS[2])
+    found[3] = find_symbol(handle, _NAME_TEXTS[3])
+    found[4] = find_symbol(handle, _NAME_TEXTS[4])
+    found[5] = find_symbol(handle, _NAME_TEXTS[5])
+
+
+@inlined
+def set_home() -> Pointer | None:
+    """Set PYTHONHOME, which tells a Python that no program started where it lies.
+
+    Without it Python looks for a `python3` in the host's PATH, and takes that one's modules.
+    Returns a copy of what the host has.
+    """
+    before = get_variable(_HOME_NAME)
+    kept: Pointer | None = None
+    if before is not None:
+        kept = copy_text(before)
+    set_variable(_HOME_NAME, _HOME, 1)
+    return kept
+
+
+@inlined
+def restore_home(before: Pointer | None) -> None:
+    """Set what the host had, or nothing."""
+    if before is None:
+        remove_variable(_HOME_NAME)
+    else:
+        set_variable(_HOME_NAME, before, 1)
+        c_free(before)
+
+
+@inlined
+def write_digits(place: Array[i8], number: i64) -> None:
+    """Write a number as hexadecimal digits."""
+    for index in range(_DIGITS):
+        digit = number >> (_DIGITS - 1 - index) * 4 & 15
+        base = i64(ord("a") - 10) if digit > 9 else ord("0")
+        place[index] = i8(base + digit)
 
 
 def library_module(python: Path) -> ModuleBuilder:
-    """Return the module with `GetPjrtApi`."""
+    """Return the module with `GetPjrtApi`, which loads `python` where the process has none."""
+    text = _script()
+    path = static_text("python", str(python))
+    script = static_text("script", text, is_constant=False)
+    digits = script + (text.encode().index(_PLACE.encode()) + 2)
+
+    @exported("GetPjrtApi")
+    def get_api() -> Pointer | None:
+        known = TABLE.load()
+        if known is not None:
+            return known
+        handle: Pointer | None = None
+        if find_symbol(None, _PROBE) is None:
+            handle = open_library(path, _RTLD_NOW_GLOBAL)
+            if handle is None:
+                say(_TOLD)
+                say(open_error())
+                say(_LINE_END)
+                return None
+        functions = PythonFunctions.on_stack()
+        look_up(functions, handle)
+        is_fresh = functions.is_initialized() == 0
+        home: Pointer | None = None
+        if is_fresh:
+            home = set_home()
+            functions.initialize(0)
+        state = functions.take_gil()
+        write_digits(Array[i8].at(digits), address_of(TABLE))
+        functions.run(script)
+        functions.give_gil(state)
+        if is_fresh:
+            restore_home(home)
+            functions.save_thread()
+        return TABLE.load()
+
     module = ModuleBuilder("ingot_pjrt_library")
-    table = module.global_text("table", "internal global ptr null, align 8")
-    f = module.function("GetPjrtApi", PTR, [])
-    known = f.atomic_load(PTR, table)
-    f.if_(f.icmp("ne", known, zero(PTR)), lambda: f.ret(known))
-    handle = _emit_find_python(f, python)
-    call = _PythonCalls(f, handle)
-    fresh = f.icmp("eq", call("Py_IsInitialized"), f.const(I32, 0))
-    home = _Home(f)
-
-    def initialize() -> None:
-        home.set(sys.base_prefix)
-        call("Py_InitializeEx", f.const(I32, 0))
-
-    f.if_(fresh, initialize)
-    state = call("PyGILState_Ensure")
-    script = _script()
-    place = module.global_bytes("script", script, align=1, constant=False)
-    _emit_digits(f, f.gep(place, script.index(_PLACE.encode()) + 2), f.ptrtoint(table))
-    call("PyRun_SimpleString", place)
-    call("PyGILState_Release", state)
-
-    def give_back() -> None:
-        home.restore()
-        call("PyEval_SaveThread")
-
-    f.if_(fresh, give_back)
-    f.ret(f.atomic_load(PTR, table))
+    Translation(module).add(get_api)
     return module
-
-
-def _text(f: FunctionBuilder, name: str, text: str) -> Value:
-    return f.owner.global_bytes(name, text.encode() + b"\0", align=1)
-
-
-def _emit_find_python(f: FunctionBuilder, python: Path) -> Value:
-    """Return the handle to look Python's functions up in: null is the process itself."""
-    lookup = f.module.declare("dlsym", PTR, [PTR, PTR])
-    load = f.module.declare("dlopen", PTR, [PTR, I32])
-    probe = f.call(lookup, [zero(PTR), _text(f, "probe", "Py_IsInitialized")])
-
-    def open_python() -> list[Value]:
-        path = _text(f, "python", str(python))
-        opened = f.call(load, [path, f.const(I32, _RTLD_NOW_GLOBAL)])
-
-        def fail() -> None:
-            _emit_say(f, f"libingot_pjrt: {_HINT}: ".encode())
-            reason = f.call(f.module.declare("dlerror", PTR, []), [])
-            size = f.call(f.module.declare("strlen", I64, [PTR]), [reason])
-            _emit_write(f, reason, size)
-            _emit_say(f, b"\n")
-            f.ret(zero(PTR))
-
-        f.if_(f.icmp("eq", opened, zero(PTR)), fail)
-        return [opened]
-
-    return f.if_(f.icmp("eq", probe, zero(PTR)), open_python, otherwise=[zero(PTR)])[0]
-
-
-def _emit_say(f: FunctionBuilder, text: bytes) -> None:
-    """Write a text to standard error."""
-    place = f.owner.global_bytes(f"said.{len(text)}", text, align=1)
-    _emit_write(f, place, f.const(I64, len(text)))
-
-
-def _emit_write(f: FunctionBuilder, text: Value, size: Value) -> None:
-    write = f.module.declare("write", I64, [I32, PTR, I64])
-    discard(f.call(write, [f.const(I32, 2), text, size]))
-
-
-class _Home:
-    """Emits PYTHONHOME, which tells a Python that no program started where it lies.
-
-    Without it Python looks for a `python3` in the host's PATH, and takes that one's modules.
-    """
-
-    def __init__(self, f: FunctionBuilder) -> None:
-        self._f = f
-        self._name = _text(f, "home.name", "PYTHONHOME")
-        self._set = f.module.declare("setenv", I32, [PTR, PTR, I32])
-        self._before = f.alloca(PTR)
-
-    def set(self, home: str) -> None:
-        """Set it, and keep what the host has."""
-        f = self._f
-        before = f.call(f.module.declare("getenv", PTR, [PTR]), [self._name])
-        copy = f.module.declare("strdup", PTR, [PTR])
-        (kept,) = f.if_(
-            f.icmp("eq", before, zero(PTR)), lambda: [zero(PTR)], lambda: [f.call(copy, [before])]
-        )
-        f.store(kept, self._before)
-        values = [self._name, _text(f, "home", home), f.const(I32, 1)]
-        discard(f.call(self._set, values))
-
-    def restore(self) -> None:
-        """Set what the host had, or nothing."""
-        f = self._f
-        before = f.load(PTR, self._before)
-
-        def remove() -> None:
-            discard(f.call(f.module.declare("unsetenv", I32, [PTR]), [self._name]))
-
-        def again() -> None:
-            discard(f.call(self._set, [self._name, before, f.const(I32, 1)]))
-            f.call(f.module.declare("free", VOID, [PTR]), [before])
-
-        f.if_(f.icmp("eq", before, zero(PTR)), remove, again)
-
-
-class _PythonCalls:
-    """Emits calls of Python's functions, found by name."""
-
-    def __init__(self, f: FunctionBuilder, handle: Value) -> None:
-        self._f = f
-        lookup = f.module.declare("dlsym", PTR, [PTR, PTR])
-        self._found = {
-            name: f.call(lookup, [handle, _text(f, f"name.{name}", name)]) for name in _FUNCTIONS
-        }
-
-    def __call__(self, name: str, *args: Value) -> Value:
-        result, types = _FUNCTIONS[name]
-        return self._f.call_indirect(self._found[name], result, types, list(args))
-
-
-def _emit_digits(f: FunctionBuilder, place: Value, number: Value) -> None:
-    """Write `number` as hexadecimal digits."""
-
-    def digit(index: Value, _: list[Value]) -> None:
-        shift = f.mul(f.sub(f.const(I64, _DIGITS - 1), index), f.const(I64, 4))
-        value = f.and_(f.lshr(number, shift), f.const(I64, 15))
-        letter = f.icmp("ugt", value, f.const(I64, 9))
-        base = f.select(letter, f.const(I64, ord("a") - 10), f.const(I64, ord("0")))
-        f.store(f.trunc(f.add(value, base), I8), f.gep(place, index))
-
-    f.loop(0, _DIGITS, 1, [], digit)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i8, i32, i64
+from ingot.runtime.records import Program
 
 GONE = 1 << 62
 """In `Buffer.users`: nobody may begin to use the storage; who ends last gives it back."""
@@ -205,7 +206,7 @@ class Argument(Struct, name="IngotPjrtArgument"):
 class Executable(Counted, name="IngotPjrtExecutable"):
     """PJRT_Executable and PJRT_LoadedExecutable."""
 
-    program: Pointer  # IngotProgram
+    program: Program
     sizes: Array[i64]  # what `ingot_prepare` computed once
     num_arguments: i64
     arguments: Structs[Argument]
@@ -242,7 +243,7 @@ class Job(Struct, name="IngotPjrtJob"):
     deferred: i32  # 1: it waits outside of the queue, and holds its inputs
     launch_id: i32  # the host's name of the execution
     executable: Executable | None  # null: copy `bytes` from the only input to `target`
-    program: Pointer | None  # IngotProgram to run; its runtime may be this execution's own
+    program: Program | None  # what to run; its runtime may be this execution's own
     event: Event  # set when it is done
     num_inputs: i64
     inputs: Array[Storage]  # after the struct

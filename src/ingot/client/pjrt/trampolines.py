@@ -22,80 +22,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ingot.llvm.linking import Library
-from ingot.native.functions import exported, external, native, symbol_of
+from ingot.native.functions import exported, native
 from ingot.native.module import Translation
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static_array, static_word
-from ingot.native.types import i32, i64
-
-Cell = Array[Pointer | None]
-
-
-@external("Py_IsInitialized")
-def is_initialized() -> i32:
-    """Return whether there is an interpreter."""
-    ...
-
-
-@external("PyGILState_Ensure")
-def take_gil() -> i32:
-    """Take the GIL; return what `give_gil` wants."""
-    ...
-
-
-@external("PyGILState_Release")
-def give_gil(state: i32) -> None:
-    """Give the GIL back."""
-
-
-@external("PyEval_SaveThread")
-def save_thread() -> Pointer | None:
-    """Give the GIL back, and stay a thread that Python knows."""
-    ...
-
-
-@external("PyErr_Fetch")
-def fetch_error(kind: Cell, value: Cell, traceback: Cell) -> None:
-    """Take the pending exception away."""
-
-
-@external("PyErr_Restore")
-def restore_error(kind: Pointer | None, value: Pointer | None, traceback: Pointer | None) -> None:
-    """Put an exception back."""
-
-
-@external("PyErr_WriteUnraisable")
-def write_unraisable(function: Pointer) -> None:
-    """Print the pending exception."""
-
-
-@external("PyLong_FromVoidPtr")
-def integer_of(pointer: Pointer | None) -> Pointer:
-    """Return an address as an int of Python."""
-    ...
-
-
-@external("PyLong_AsVoidPtr")
-def pointer_of(integer: Pointer) -> Pointer | None:
-    """Return the address that an int of Python is."""
-    ...
-
-
-@external("PyObject_CallOneArg")
-def call_with(function: Pointer, argument: Pointer) -> Pointer | None:
-    """Call a Python function; null if it raises."""
-    ...
-
-
-@external("Py_DecRef")
-def drop(object_: Pointer) -> None:
-    """Drop a reference."""
-
-
-_PYTHON = (
-    *(is_initialized, take_gil, give_gil, save_thread, fetch_error, restore_error),
-    *(write_unraisable, integer_of, pointer_of, call_with, drop),
+from ingot.native.types import i64
+from ingot.runtime.c_python import (
+    Cell,
+    call_with,
+    drop,
+    fetch_error,
+    give_gil,
+    integer_of,
+    is_initialized,
+    pointer_of,
+    restore_error,
+    save_thread,
+    take_gil,
+    write_unraisable,
 )
 
 Target = Callable[[int], int]
@@ -103,14 +48,6 @@ Target = Callable[[int], int]
 
 _immortal: list[object] = []
 """What trampolines call, for the rest of the process and after it."""
-
-
-def python_addresses() -> dict[str, int]:
-    """Return the addresses of CPython's functions."""
-    found = {name: getattr(ctypes.pythonapi, name) for name in map(symbol_of, _PYTHON)}
-    return {
-        name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in found.items()
-    }
 
 
 INSIDE = static_word(i64, "gate.inside")

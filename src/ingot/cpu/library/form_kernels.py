@@ -16,7 +16,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.loop.split import plain_fold
 from ingot.cpu.emit.template import Template
-from ingot.cpu.library.parts import KEPT_PARTS, LibraryKernel, LibraryPart, library_part
+from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, LibraryPart, library_part
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -41,7 +41,7 @@ take half as long again."""
 COMMON_FOLDS = ("add", "maximum")
 """Folds of f32 that are loaded with the library."""
 
-_emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=KEPT_PARTS)
+_emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=CACHED_PARTS)
 
 
 def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKernel:

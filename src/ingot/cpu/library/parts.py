@@ -69,10 +69,10 @@ def shared_addresses(parts: Iterable[LibraryPart]) -> dict[str, int]:
     return found
 
 
-KEPT_PARTS = 512
+CACHED_PARTS = 512
 """Parts that stay mapped while no program uses them: what `load_library` loads is a fifth."""
 
-_loaded = RecentTable[tuple[TargetSpec, str], LibraryPart](most=KEPT_PARTS)
+_loaded = RecentTable[tuple[TargetSpec, str], LibraryPart](most=CACHED_PARTS)
 
 
 @defers_fork

@@ -29,7 +29,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64
-from ingot.kernel.fft.build import FOLD_BLOCK, Area, FoldStage, Place, Stage, plan_fft
+from ingot.kernel.fft.build import FOLD_BLOCK, Area, FoldStage, Stage, Strides, plan_fft
 from ingot.kernel.fft.steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
@@ -213,14 +213,14 @@ class _Maker:
             slots.extend(self._step(steps, step))
         return Phase(drivers.stage_symbol(number), chunks), slots, tile_size
 
-    def _side(self, side: str, place: Place, *, is_real: bool) -> dict[str, Slot]:
+    def _side(self, side: str, strides: Strides, *, is_real: bool) -> dict[str, Slot]:
         each = self.scalar.bytes if is_real else 2 * self.scalar.bytes
-        slot, offset = self._area(place.area)
+        slot, offset = self._area(strides.area)
         return {
             f"{side}_slot": slot,
             f"{side}_offset": offset,
-            f"{side}_outer": place.outer * each,
-            f"{side}_lane": place.lane * each,
+            f"{side}_outer": strides.outer * each,
+            f"{side}_lane": strides.lane * each,
         }
 
     def _area(self, area: Area) -> tuple[int, int | Dim]:

@@ -14,231 +14,208 @@ Source: TensorFlow's `tensorflow/c/eager/c_api.h`, `python/eager/pywrap_tensor.h
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 
-from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.launch_inputs import emit_guards
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import compile_object
+from ingot.frontends.tensorflow import capi, kernel_api
+from ingot.frontends.tensorflow.kernel_api import PACKAGES, Status, Tensor
+from ingot.frontends.tensorflow.launch_records import Guard
+from ingot.frontends.tensorflow.launch_runs import dims_in
+from ingot.frontends.tensorflow.launch_variants import meets_guards
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.native.layout import Field, Record
-from ingot.runtime.execute import emit_stack_array
-from ingot.runtime.native import native_runtime
-from ingot.runtime.records import OUTPUT, PROGRAM
-
-EAGER_CALL = Record(
-    "IngotEagerCall",
-    Field("program", "ptr", note="IngotProgram"),
-    Field("num_inputs", "i64"),
-    Field("num_outputs", "i64"),
-    Field("sources", "ptr", note="int64_t[num_inputs]: index of the argument, or -1"),
-    Field("captures", "ptr", note="void*[num_inputs]: data of captured tensors"),
-    Field("sizes", "ptr", note="int64_t[num_sizes], computed once"),
-    Field("output_types", "ptr", note="int32_t[num_outputs], TF_DataType"),
-    Field("releases_gil", "i64", note="not 0: the program runs without the GIL"),
-    Field("num_guards", "i64", note="values of inputs that the program was compiled for"),
-    Field("guards", "ptr", note="IngotGuard[num_guards]"),
-    Field("next", "ptr", note="the record for other values of the same inputs, or null"),
+from ingot.native.functions import (
+    cold,
+    exported,
+    external,
+    external_symbols,
+    inlined,
+    native,
+    symbol_of,
 )
-
-ENTRY = "ingot_eager_call"
-
-_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "TF_NewStatus": (PTR, ()),
-    "TF_DeleteStatus": (VOID, (PTR,)),
-    "TF_GetCode": (I32, (PTR,)),
-    "TF_AllocateTensor": (PTR, (I32, PTR, I32, I64)),
-    "TF_TensorData": (PTR, (PTR,)),
-    "TF_DeleteTensor": (VOID, (PTR,)),
-    "TFE_TensorHandleDevicePointer": (PTR, (PTR, PTR)),
-    "TFE_NewTensorHandle": (PTR, (PTR, PTR)),
-    capi.EAGER_TENSOR_HANDLE: (PTR, (PTR,)),
-    capi.EAGER_TENSOR_FROM_HANDLE: (PTR, (PTR, I8)),
-}
-_PYTHON_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "PyCapsule_GetPointer": (PTR, (PTR, PTR)),
-    "PyTuple_New": (PTR, (I64,)),
-    "PyTuple_SetItem": (I32, (PTR, I64, PTR)),
-    "Py_IncRef": (VOID, (PTR,)),
-    "PyEval_SaveThread": (PTR, ()),
-    "PyEval_RestoreThread": (VOID, (PTR,)),
-}
-_EXECUTE = "ingot_execute"
-_NOT_IMPLEMENTED = "ingot_not_implemented"
+from ingot.native.module import compiled
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Pointer, Struct, Structs
+from ingot.native.statics import external_data
+from ingot.native.types import i8, i32, i64
+from ingot.runtime.c_python import (
+    capsule_pointer,
+    keep,
+    new_tuple,
+    python_addresses,
+    restore_thread,
+    save_thread,
+    set_item,
+)
+from ingot.runtime.entries import ingot_execute
+from ingot.runtime.native import native_runtime
+from ingot.runtime.records import Buffers, Program
 
 
-class _Emitter:
-    def __init__(self) -> None:
-        self.module = ModuleBuilder("ingot_tensorflow_eager")
-        table = {**_FUNCTIONS, **_PYTHON_FUNCTIONS, _EXECUTE: (I32, (PTR, PTR, PTR, PTR))}
-        self._functions: dict[str, FunctionRef] = {
-            name: self.module.declare(name, result, list(params))
-            for name, (result, params) in table.items()
-        }
+class EagerCall(Struct, name="IngotEagerCall"):
+    """A program for some arguments."""
 
-    def _call(self, f: FunctionBuilder, name: str, *args: Value) -> Value:
-        return f.call(self._functions[name], list(args))
+    program: Program
+    num_inputs: i64
+    num_outputs: i64
+    sources: Array[i64]  # of each input: the index of the argument, or -1
+    captures: Buffers  # of each input: the data of a captured tensor
+    sizes: Array[i64]  # computed once
+    output_types: Array[i32]  # TF_DataType
+    releases_gil: i64  # not 0: the program runs without the GIL
+    num_guards: i64  # values of inputs that the program was compiled for
+    guards: Structs[Guard]
+    next: EagerCall | None  # the record for other values of the same inputs
 
-    def text(self) -> str:
-        params = [("self", PTR), ("args", PTR), ("nargs", I64)]
-        f = self.module.function(ENTRY, PTR, params)
-        capsule, args, _ = f.params
-        record = self._call(f, "PyCapsule_GetPointer", capsule, zero(PTR))
-        count = EAGER_CALL.load(f, record, "num_outputs")
-        inputs = emit_stack_array(f, PTR, EAGER_CALL.load(f, record, "num_inputs"))
-        tensors = emit_stack_array(f, PTR, count)
-        outputs = emit_stack_array(f, PTR, count)
-        status = self._call(f, "TF_NewStatus")
-        self._emit_inputs(f, record, args, inputs, status)
-        good = f.icmp("eq", self._call(f, "TF_GetCode", status), f.const(I32, 0))
-        self._call(f, "TF_DeleteStatus", status)
 
-        def refuse() -> None:
-            refusal = self.module.global_text(_NOT_IMPLEMENTED, "external global i8")
-            self._call(f, "Py_IncRef", refusal)
-            f.ret(refusal)
+EAGER_CALL = EagerCall.c_layout
 
-        f.if_(f.xor(good, f.as_condition(True)), refuse, likely=False)
-        record = self._emit_choose(f, record, inputs)
-        f.if_(f.icmp("eq", record, zero(PTR)), refuse, likely=False)
-        self._emit_outputs(f, record, tensors, outputs)
-        ran = self._emit_execute(f, record, inputs, outputs)
-        done = f.icmp("eq", ran, f.const(I32, 0))
-        f.if_(done, lambda: f.ret(self._wrap(f, tensors, count)), likely=True)
-        self._delete(f, tensors, count)
-        refuse()
-        return self.module.text()
 
-    def _emit_choose(self, f: FunctionBuilder, first: Value, inputs: Value) -> Value:
-        """Return the record whose guards the inputs meet, or null."""
+class TensorHandle(Pointer):
+    """TFE_TensorHandle."""
 
-        def differs(found: list[Value]) -> Value:
-            def compare() -> list[Value]:
-                guards = EAGER_CALL.load(f, found[0], "guards")
-                number = EAGER_CALL.load(f, found[0], "num_guards")
-                return [emit_guards(f, number, guards, inputs)]
+    __slots__ = ()
 
-            some = f.icmp("ne", found[0], zero(PTR))
-            (different,) = f.if_(some, compare, otherwise=[f.const(I64, 0)])
-            return f.icmp("ne", different, f.const(I64, 0))
 
-        def follow(found: list[Value]) -> list[Value]:
-            return [EAGER_CALL.load(f, found[0], "next")]
+@external("TF_AllocateTensor")
+def allocate_tensor(type: i32, dims: Array[i64], rank: i32, bytes: i64) -> Tensor:
+    """Return a new tensor."""
+    ...
 
-        return f.while_([first], differs, follow)[0]
 
-    def _emit_inputs(
-        self, f: FunctionBuilder, record: Value, args: Value, inputs: Value, status: Value
-    ) -> None:
-        sources = EAGER_CALL.load(f, record, "sources")
-        captures = EAGER_CALL.load(f, record, "captures")
+@external("TFE_TensorHandleDevicePointer")
+def device_pointer(handle: TensorHandle, status: Status) -> Pointer | None:
+    """Return the memory behind a handle."""
+    ...
 
-        def one(index: Value, _: list[Value]) -> None:
-            source = f.load(I64, f.gep(sources, index, I64))
 
-            def captured() -> list[Value]:
-                return [f.load(PTR, f.gep(captures, index, PTR))]
+@external("TFE_NewTensorHandle")
+def new_handle(tensor: Tensor, status: Status) -> TensorHandle:
+    """Return a handle of a tensor."""
+    ...
 
-            def given() -> list[Value]:
-                item = f.load(PTR, f.gep(args, source, PTR))
-                handle = self._call(f, capi.EAGER_TENSOR_HANDLE, item)
-                return [self._call(f, "TFE_TensorHandleDevicePointer", handle, status)]
 
-            (data,) = f.if_(f.icmp("slt", source, f.const(I64, 0)), captured, given)
-            f.store(data, f.gep(inputs, index, PTR))
+@external(capi.EAGER_TENSOR_HANDLE)
+def handle_of(eager_tensor: Pointer) -> TensorHandle:
+    """Return the handle of an EagerTensor."""
+    ...
 
-        f.loop(0, EAGER_CALL.load(f, record, "num_inputs"), 1, [], one)
 
-    def _emit_outputs(
-        self, f: FunctionBuilder, record: Value, tensors: Value, outputs: Value
-    ) -> None:
-        sizes = EAGER_CALL.load(f, record, "sizes")
-        types = EAGER_CALL.load(f, record, "output_types")
-        infos = PROGRAM.load(f, EAGER_CALL.load(f, record, "program"), "outputs")
+@external(capi.EAGER_TENSOR_FROM_HANDLE)
+def eager_tensor_of(handle: TensorHandle, is_packed: i8) -> Pointer:
+    """Return an EagerTensor that takes over a handle."""
+    ...
 
-        def one(index: Value, _: list[Value]) -> None:
-            info = OUTPUT.element(f, infos, index)
-            dims = f.gep(sizes, OUTPUT.load(f, info, "dims_slot"), I64)
-            size = f.load(I64, f.gep(sizes, OUTPUT.load(f, info, "bytes_slot"), I64))
-            rank = f.trunc(OUTPUT.load(f, info, "rank"), I32)
-            kind = f.load(I32, f.gep(types, index, I32))
-            tensor = self._call(f, "TF_AllocateTensor", kind, dims, rank, size)
-            f.store(tensor, f.gep(tensors, index, PTR))
-            f.store(self._call(f, "TF_TensorData", tensor), f.gep(outputs, index, PTR))
 
-        f.loop(0, EAGER_CALL.load(f, record, "num_outputs"), 1, [], one)
+_NOT_IMPLEMENTED = external_data(Pointer, "ingot_not_implemented")
 
-    def _emit_execute(
-        self, f: FunctionBuilder, record: Value, inputs: Value, outputs: Value
-    ) -> Value:
-        program = EAGER_CALL.load(f, record, "program")
-        sizes = EAGER_CALL.load(f, record, "sizes")
+_EAGER_FUNCTIONS = (allocate_tensor, device_pointer, new_handle, handle_of, eager_tensor_of)
 
-        def execute() -> list[Value]:
-            return [self._call(f, _EXECUTE, program, inputs, outputs, sizes)]
 
-        def without_gil() -> list[Value]:
-            thread = self._call(f, "PyEval_SaveThread")
-            result = execute()
-            self._call(f, "PyEval_RestoreThread", thread)
-            return result
+@cold
+@native
+def refuse() -> Pointer:
+    """Return NotImplemented."""
+    keep(_NOT_IMPLEMENTED)
+    return _NOT_IMPLEMENTED
 
-        releases = f.icmp("ne", EAGER_CALL.load(f, record, "releases_gil"), f.const(I64, 0))
-        (ran,) = f.if_(releases, without_gil, execute)
-        return ran
 
-    def _wrap(self, f: FunctionBuilder, tensors: Value, count: Value) -> Value:
-        """Return the only output, or a tuple of all; the tensors are handed over."""
+@inlined
+def read_inputs(record: EagerCall, args: Array[Pointer], inputs: Buffers) -> bool:
+    """Store the memory of each input; return whether all have some."""
+    status = kernel_api.new_status()
+    for index in range(record.num_inputs):
+        source = record.sources[index]
+        if source < 0:
+            inputs[index] = record.captures[index]
+        else:
+            inputs[index] = device_pointer(handle_of(args[source]), status)
+    is_good = kernel_api.get_code(status) == 0
+    kernel_api.delete_status(status)
+    return is_good
 
-        def wrapped(index: Value) -> Value:
-            tensor = f.load(PTR, f.gep(tensors, index, PTR))
-            status = self._call(f, "TF_NewStatus")
-            handle = self._call(f, "TFE_NewTensorHandle", tensor, status)
-            self._call(f, "TF_DeleteStatus", status)
-            self._call(f, "TF_DeleteTensor", tensor)
-            return self._call(f, capi.EAGER_TENSOR_FROM_HANDLE, handle, f.const(I8, 0))
 
-        def several() -> list[Value]:
-            result = self._call(f, "PyTuple_New", count)
+@inlined
+def choose(first: EagerCall, inputs: Buffers) -> EagerCall | None:
+    """Return the record whose guards the inputs meet, or null."""
+    record: EagerCall | None = first
+    while record is not None:
+        if meets_guards(record.guards, record.num_guards, inputs):
+            return record
+        record = record.next
+    return None
 
-            def one(index: Value, _: list[Value]) -> None:
-                self._call(f, "PyTuple_SetItem", result, index, wrapped(index))
 
-            f.loop(0, count, 1, [], one)
-            return [result]
+@inlined
+def allocate_outputs(record: EagerCall, tensors: Array[Tensor], outputs: Buffers) -> None:
+    """Make the outputs."""
+    for index in range(record.num_outputs):
+        output = record.program.outputs[index]
+        size = record.sizes[output.bytes_slot]
+        dims = dims_in(record.sizes, output)
+        tensor = allocate_tensor(record.output_types[index], dims, i32(output.rank), size)
+        tensors[index] = tensor
+        outputs[index] = kernel_api.tensor_data(tensor)
 
-        single = f.icmp("eq", count, f.const(I64, 1))
-        (result,) = f.if_(single, lambda: [wrapped(f.const(I64, 0))], several)
-        return result
 
-    def _delete(self, f: FunctionBuilder, tensors: Value, count: Value) -> None:
-        def one(index: Value, _: list[Value]) -> None:
-            self._call(f, "TF_DeleteTensor", f.load(PTR, f.gep(tensors, index, PTR)))
+@inlined
+def run(record: EagerCall, inputs: Buffers, outputs: Buffers) -> i32:
+    """Execute; return the status."""
+    if record.releases_gil == 0:
+        return ingot_execute(record.program, inputs, outputs, record.sizes)
+    thread = save_thread()
+    status = ingot_execute(record.program, inputs, outputs, record.sizes)
+    restore_thread(thread)
+    return status
 
-        f.loop(0, count, 1, [], one)
+
+@native
+def wrapped(tensor: Tensor) -> Pointer:
+    """Return an EagerTensor that a tensor is handed over to."""
+    status = kernel_api.new_status()
+    handle = new_handle(tensor, status)
+    kernel_api.delete_status(status)
+    kernel_api.delete_tensor(tensor)
+    return eager_tensor_of(handle, 0)
+
+
+@exported("ingot_eager_call")
+def eager_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer:
+    """Return the only output, or a tuple of all."""
+    first = EagerCall.at(capsule_pointer(self, None))
+    count = first.num_outputs
+    inputs = Buffers.on_stack(first.num_inputs)
+    tensors = Array[Tensor].on_stack(count)
+    outputs = Buffers.on_stack(count)
+    if unlikely(not read_inputs(first, args, inputs)):
+        return refuse()
+    record = choose(first, inputs)
+    if record is None:
+        return refuse()
+    allocate_outputs(record, tensors, outputs)
+    if unlikely(run(record, inputs, outputs) != 0):
+        for failed in range(count):
+            kernel_api.delete_tensor(tensors[failed])
+        return refuse()
+    if count == 1:
+        return wrapped(tensors[0])
+    result = new_tuple(count)
+    for index in range(count):
+        set_item(result, index, wrapped(tensors[index]))
+    return result
 
 
 @cache
 def eager_call_address() -> int:
-    """Return the address of `ingot_eager_call`; the first call compiles and links it."""
+    """Return the address of `ingot_eager_call`; the first call compiles (or loads) and links it."""
     addresses = {
-        **capi.imports(_FUNCTIONS),
-        **{name: python_address(name) for name in _PYTHON_FUNCTIONS},
-        _EXECUTE: native_runtime().address(_EXECUTE),
-        _NOT_IMPLEMENTED: id(NotImplemented),
+        **capi.imports([*external_symbols(kernel_api), *map(symbol_of, _EAGER_FUNCTIONS)]),
+        **python_addresses(),
+        symbol_of(ingot_execute): native_runtime().address(symbol_of(ingot_execute)),
+        "ingot_not_implemented": id(NotImplemented),
     }
-    library = link_object([compile_object(_Emitter().text(), TargetSpec.host())], addresses)
+    data = compiled("ingot_tensorflow_eager", PACKAGES, lambda: [eager_call])
+    library = link_object([data], addresses)
     _libraries.append(library)
-    return library.address(ENTRY)
+    return library.address(symbol_of(eager_call))
 
 
 _libraries: list[Library] = []
-
-
-def python_address(name: str) -> int:
-    """Return the address of a function of CPython's C API."""
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

@@ -26,12 +26,9 @@ from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import run_error, status_of
 from ingot.frontends.tensorflow.launch_records import (
     DONE,
-    FAILED,
     GUARD,
     LAUNCH,
-    MISS,
     NO_VARIANT,
-    REQUEST,
     TRY_EXACT,
     TRY_ROOM,
     VARIABLE,
@@ -47,6 +44,7 @@ from ingot.frontends.tensorflow.specialisation import (
     Reason,
     Sizes,
 )
+from ingot.frontends.tensorflow.trampolines import FAILED, MISS, REQUEST
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, UnsupportedError

@@ -1,128 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of the launch ops emit first: reading the op's inputs, and comparing values.
+"""What the kernels of the launch ops do first and last: read the op's inputs, report a failure.
 
-Invariant: `LaunchInputs.delete` deletes what `read` got, on every way out of a kernel.
-Source: TensorFlow's `tensorflow/c/kernels.h`.
+Invariant: every TF_Tensor and TF_Status that `run_kernel` gets is deleted on every way out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from ingot.frontends.tensorflow.launch_records import GUARD, LAUNCH, VARIABLE
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import I8, I32, I64, PTR
-from ingot.llvm.values import Value, zero
-from ingot.runtime.execute import emit_stack_array
-
-if TYPE_CHECKING:
-    from ingot.frontends.tensorflow.launch_code import LaunchEmitter
-
-Choice = Callable[[Value], Value]
+from ingot.frontends.tensorflow import kernel_api
+from ingot.frontends.tensorflow.kernel_api import Context, Status, Tensor
+from ingot.frontends.tensorflow.launch_records import LaunchRecord
+from ingot.native.functions import inlined
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array, Struct
+from ingot.native.types import i32, i64
+from ingot.runtime.records import Buffers, Dims
 
 
-class LaunchInputs:
-    """Emits how the kernel reads its inputs; the attributes are arrays on its stack.
+class Call(Struct):
+    """One execution of a kernel; the arrays are on its stack, with an item for each input."""
 
-    `tensors`: TF_Tensor* or null for a variable's handle; `data`: memory (a variable's is filled in
-    later); `ranks`, `dims`: sizes, those of variables from the record.
-    """
-
-    def __init__(self, emitter: LaunchEmitter, f: FunctionBuilder, status: Value) -> None:
-        """Make room for all inputs."""
-        self._emitter, self._f, self._status = emitter, f, status
-        self._record, self._context = f.params
-        self._count = LAUNCH.load(f, self._record, "num_inputs")
-        self._rows = LAUNCH.load(f, self._record, "rows")
-        self._variables = LAUNCH.load(f, self._record, "variables")
-        self.tensors = emit_stack_array(f, PTR, self._count)
-        self.data = emit_stack_array(f, PTR, self._count)
-        self.dims = emit_stack_array(f, PTR, self._count)
-        self.ranks = emit_stack_array(f, I64, self._count)
-
-    def read(self) -> None:
-        """Get every tensor, its memory and its sizes."""
-        f, zero_count = self._f, self._f.const(I64, 0)
-        (total,) = f.loop(0, self._count, 1, [zero_count], self._read_one)
-        self._sizes = emit_stack_array(f, I64, total)
-        f.loop(0, self._count, 1, [zero_count], self._read_dims)
-
-    def delete(self) -> None:
-        """Delete the TF_Tensors."""
-        f = self._f
-
-        def one(index: Value, _: list[Value]) -> None:
-            tensor = f.load(PTR, f.gep(self.tensors, index, PTR))
-            some = f.icmp("ne", tensor, zero(PTR))
-            f.if_(some, lambda: _drop(self._emitter.call(f, "TF_DeleteTensor", tensor)))
-
-        f.loop(0, self._count, 1, [], one)
-
-    def _row(self, index: Value) -> Value:
-        return self._f.load(I64, self._f.gep(self._rows, index, I64))
-
-    def _choose(self, index: Value, tensor: Choice, variable: Choice) -> Value:
-        """Return the value for a tensor, or for the row of a variable."""
-        f, row = self._f, self._row(index)
-        is_tensor = f.icmp("slt", row, f.const(I64, 0))
-
-        def of_variable() -> list[Value]:
-            return [variable(VARIABLE.element(f, self._variables, row))]
-
-        return f.if_(is_tensor, lambda: [tensor(index)], of_variable)[0]
-
-    def _read_one(self, index: Value, total: list[Value]) -> list[Value]:
-        f = self._f
-        f.store(zero(PTR), f.gep(self.tensors, index, PTR))
-        rank = self._choose(index, self._get, lambda row: VARIABLE.load(f, row, "rank"))
-        f.store(rank, f.gep(self.ranks, index, I64))
-        return [f.add(total[0], rank)]
-
-    def _get(self, index: Value) -> Value:
-        f, call = self._f, self._emitter.call
-        slot = f.gep(self.tensors, index, PTR)
-        call(f, "TF_GetInput", self._context, f.trunc(index, I32), slot, self._status)
-        tensor = f.load(PTR, slot)
-        f.store(call(f, "TF_TensorData", tensor), f.gep(self.data, index, PTR))
-        return f.sext(call(f, "TF_NumDims", tensor), I64)
-
-    def _read_dims(self, index: Value, at: list[Value]) -> list[Value]:
-        f = self._f
-        rank = f.load(I64, f.gep(self.ranks, index, I64))
-
-        def of_tensor(index: Value) -> Value:
-            here = f.gep(self._sizes, at[0], I64)
-            tensor = f.load(PTR, f.gep(self.tensors, index, PTR))
-
-            def one(axis: Value, _: list[Value]) -> None:
-                size = self._emitter.call(f, "TF_Dim", tensor, f.trunc(axis, I32))
-                f.store(size, f.gep(here, axis, I64))
-
-            f.loop(0, rank, 1, [], one)
-            return here
-
-        here = self._choose(index, of_tensor, lambda row: VARIABLE.load(f, row, "dims"))
-        f.store(here, f.gep(self.dims, index, PTR))
-        return [f.add(at[0], rank)]
+    record: LaunchRecord
+    context: Context
+    status: Status
+    tensors: Array[Tensor | None]  # null for the handle of a variable
+    data: Buffers  # memory; that of a variable is filled in later
+    ranks: Array[i64]
+    dims: Dims  # those of variables are the record's
 
 
-def emit_guards(f: FunctionBuilder, count: Value, guards: Value, data: Value) -> Value:
-    """Return how many bytes of the inputs at `data` (`ptr[]`) differ from what guards say."""
+@inlined
+def read_tensors(call: Call) -> i64:
+    """Get the tensors, their memory and the ranks; return the sum of the ranks."""
+    record = call.record
+    total: i64 = 0
+    for index in range(record.num_inputs):
+        row = record.rows[index]
+        call.tensors[index] = None
+        rank: i64 = 0
+        if row < 0:
+            found = Array[Tensor].at(call.tensors + 8 * index)
+            kernel_api.get_input(call.context, i32(index), found, call.status)
+            call.data[index] = kernel_api.tensor_data(found[0])
+            rank = i64(kernel_api.num_dims(found[0]))
+        else:
+            rank = record.variables[row].rank
+        call.ranks[index] = rank
+        total += rank
+    return total
 
-    def one_guard(index: Value, found: list[Value]) -> list[Value]:
-        guard = GUARD.element(f, guards, index)
-        given = f.load(PTR, f.gep(data, GUARD.load(f, guard, "input"), PTR))
-        wanted = GUARD.load(f, guard, "data")
 
-        def one_byte(at: Value, total: list[Value]) -> list[Value]:
-            here, there = (f.load(I8, f.gep(base, at, I8)) for base in (given, wanted))
-            return [f.add(total[0], f.zext(f.icmp("ne", here, there), I64))]
+@inlined
+def read_dims(call: Call, sizes: Array[i64]) -> None:
+    """Get the dimensions; `sizes` has room for those of all tensors."""
+    record = call.record
+    room = sizes
+    for index in range(record.num_inputs):
+        tensor = call.tensors[index]
+        if tensor is None:
+            call.dims[index] = record.variables[record.rows[index]].dims
+        else:
+            call.dims[index] = room
+            for axis in range(call.ranks[index]):
+                room[axis] = kernel_api.dim(tensor, i32(axis))
+            room = Array[i64].at(room + 8 * call.ranks[index])
 
-        return f.loop(0, GUARD.load(f, guard, "bytes"), 1, found, one_byte)
 
-    return f.loop(0, count, 1, [f.const(I64, 0)], one_guard)[0]
-
-
-def _drop(_: object) -> None:
-    """Make a branch that returns nothing of a call."""
+@inlined
+def run_kernel(record: LaunchRecord, context: Context, body: Callable[[Call], None]) -> None:
+    """Run `body` on the inputs of an op; its status says whether the op failed."""
+    count = record.num_inputs
+    call = Call.on_stack()
+    call.record = record
+    call.context = context
+    call.status = kernel_api.new_status()
+    call.tensors = Array[Tensor | None].on_stack(count)
+    call.data = Buffers.on_stack(count)
+    call.ranks = Array[i64].on_stack(count)
+    call.dims = Dims.on_stack(count)
+    total = read_tensors(call)
+    read_dims(call, Array[i64].on_stack(total))
+    body(call)
+    for index in range(count):
+        tensor = call.tensors[index]
+        if tensor is not None:
+            kernel_api.delete_tensor(tensor)
+    if unlikely(kernel_api.get_code(call.status) != 0):
+        kernel_api.fail(context, call.status)
+    kernel_api.delete_status(call.status)

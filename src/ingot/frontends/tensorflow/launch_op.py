@@ -15,20 +15,17 @@ from __future__ import annotations
 
 import ctypes
 import secrets
+from functools import partial
 
-from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow import capi, kernel_api, variable_objects
+from ingot.frontends.tensorflow.kernel_api import PACKAGES
 from ingot.frontends.tensorflow.launch import trampoline_addresses
-from ingot.frontends.tensorflow.launch_code import LaunchEmitter
-from ingot.frontends.tensorflow.launch_records import (
-    PROCESS,
-    RUNTIME_FUNCTIONS,
-    TF_FUNCTIONS,
-)
+from ingot.frontends.tensorflow.launch_code import PROCESS, launch_functions
 from ingot.frontends.tensorflow.variable_access import layout_problem
-from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS
-from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
+from ingot.native.functions import external_symbols
+from ingot.native.module import compiled
+from ingot.runtime import entries
 from ingot.runtime.native import native_runtime
 from ingot.support.forking import ForkLock, defers_fork
 
@@ -64,16 +61,17 @@ def register() -> None:
 
 def _build() -> Library:
     with_variables = layout_problem() is None
-    text = LaunchEmitter(with_variables).text()
     runtime = native_runtime()
     addresses = {
-        **capi.imports(TF_FUNCTIONS),
-        **(capi.imports(VARIABLE_FUNCTIONS) if with_variables else {}),
-        **{name: runtime.address(name) for name in RUNTIME_FUNCTIONS},
+        **capi.imports(external_symbols(kernel_api)),
+        **(capi.imports(external_symbols(variable_objects)) if with_variables else {}),
+        **{name: runtime.address(name) for name in external_symbols(entries)},
         **trampoline_addresses(),
         PROCESS: ctypes.addressof(_process_mark),
     }
-    library = link_object([compile_object(text, TargetSpec.host())], addresses)
+    name = f"ingot_tensorflow_launch_{int(with_variables)}"
+    data = compiled(name, PACKAGES, partial(launch_functions, with_variables))
+    library = link_object([data], addresses)
     # Never unloaded, not even when the interpreter ends: TensorFlow's threads may stand in it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

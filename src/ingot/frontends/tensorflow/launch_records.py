@@ -1,63 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machine code and Python share about launches: records, functions, texts.
+"""What machine code and Python share about launches: records and texts.
 
-Declared once, in the layout of C; `launch_code` and `variable_code` emit code over them, `launch`
-fills them. Source: TensorFlow's `tensorflow/c/kernels.h`; the runtime's entries are declared by
-`runtime.records.c_header`.
+Declared once, in the layout of C; the native functions of the launch op read them, `launch` fills
+them.
 """
 
 from __future__ import annotations
 
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
-from ingot.native.layout import Field, Record
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
+from ingot.native.types import i32, i64
 from ingot.runtime.execution import CANCELLED_TEXT
+from ingot.runtime.records import Program, Staged
 
-LAUNCH = Record(
-    "IngotLaunch",
-    Field("variants", "ptr", note="list of IngotVariant, newest first; null before the first"),
-    Field("identifier", "i64", note="what the trampoline is told"),
-    Field("num_inputs", "i64"),
-    Field("num_outputs", "i64"),
-    Field("output_types", "ptr", note="int32_t[num_outputs], TF_DataType"),
-    Field("rows", "ptr", note="int64_t[num_inputs]: row in `variables`, or -1 for a tensor"),
-    Field("num_variables", "i64", note="inputs that are handles of variables"),
-    Field("variables", "ptr", note="IngotVariable[num_variables]"),
-    Field("quiet", "i64", note="1: `request` need not be called"),
-)
 
-VARIABLE = Record(
-    "IngotVariable",
-    Field("input", "i64", note="index of the handle among the inputs"),
-    Field("result", "i64", note="index of the new value among the program's results, or -1"),
-    Field("rank", "i64"),
-    Field("dims", "ptr", note="int64_t[rank]"),
-    Field("elements", "i64"),
-    Field("type", "i32", note="TF_DataType"),
-    Field("copy", "ptr", note="where `miss` finds the value of a small variable; else null"),
-    Field("copy_bytes", "i64"),
-)
+class VariableRow(Struct, name="IngotVariable"):
+    """An input that is a variable's handle."""
 
-GUARD = Record(
-    "IngotGuard",
-    Field("input", "i64", note="index of the input"),
-    Field("bytes", "i64"),
-    Field("data", "ptr", note="what the input's first bytes must be"),
-)
+    input: i64  # index of the handle among the inputs
+    result: i64  # index of the new value among the program's results, or -1
+    rank: i64
+    dims: Array[i64]
+    elements: i64
+    type: i32  # TF_DataType
+    copy: Pointer | None  # where `miss` finds the value of a small variable
+    copy_bytes: i64
 
-VARIANT = Record(
-    "IngotVariant",
-    Field("program", "ptr", note="IngotProgram"),
-    Field("ranks", "ptr", note="int64_t[num_inputs]: the ranks it was compiled for"),
-    Field("next", "ptr"),
-    Field("num_guards", "i64", note="values of inputs that it was compiled for"),
-    Field("guards", "ptr", note="IngotGuard[num_guards]"),
-    Field("staged", "ptr", note="IngotStaged, of a program that runs in stages; else null"),
-    Field("runs_again", "i64", note="1: it may end for lack of room, and another one run then"),
-    Field("num_parameters", "i64", note="of a program in stages: its parameters"),
-    Field("parameters", "ptr", note="int64_t[num_parameters], offsets of their slots"),
-    Field("num_results", "i64", note="of a program in stages: its results"),
-    Field("results", "ptr", note="int64_t[num_results][3], slot, rank, bytes of an element"),
-)
+
+class Guard(Struct, name="IngotGuard"):
+    """The value of an input that a program was compiled for."""
+
+    input: i64
+    bytes: i64
+    data: Pointer  # what the input's first bytes must be
+
+
+class ResultRow(Struct, name="IngotResult"):
+    """Where a program in stages has a result."""
+
+    slot: i64  # its offset in the frame
+    rank: i64
+    element_bytes: i64
+
+
+class Variant(Struct, name="IngotVariant"):
+    """A compiled program, and what it is for."""
+
+    program: Program
+    ranks: Array[i64]  # of each input
+    next: Variant | None
+    num_guards: i64
+    guards: Structs[Guard]
+    staged: Staged | None  # of a program that runs in stages
+    runs_again: i64  # 1: it may end for lack of room, and another one run then
+    num_parameters: i64  # of a program in stages
+    parameters: Array[i64]  # offsets of their slots
+    num_results: i64  # of a program in stages
+    results: Structs[ResultRow]
+
+
+class LaunchRecord(Struct, name="IngotLaunch"):
+    """A function of TensorFlow's that Ingot runs."""
+
+    variants: Atomic[Variant | None]  # a list, newest first
+    identifier: i64  # what the trampolines are told
+    num_inputs: i64
+    num_outputs: i64
+    output_types: Array[i32]  # TF_DataType
+    rows: Array[i64]  # of each input: its row in `variables`, or -1 for a tensor
+    num_variables: i64  # inputs that are handles of variables
+    variables: Structs[VariableRow]
+    quiet: Atomic[i64]  # 1: `request` need not be called
+
+
+LAUNCH, VARIABLE = LaunchRecord.c_layout, VariableRow.c_layout
+GUARD, VARIANT = Guard.c_layout, Variant.c_layout
 
 ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
 OUT_OF_MEMORY_TEXT = "Ingot: there is not enough memory for the temporary buffers of this function."
@@ -66,53 +82,6 @@ FOREIGN = (
     "model.save, which store the original functions."
 )
 
-TF_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "TF_NewStatus": (PTR, ()),
-    "TF_DeleteStatus": (VOID, (PTR,)),
-    "TF_GetCode": (I32, (PTR,)),
-    "TF_SetStatus": (VOID, (PTR, I32, PTR)),
-    "TF_GetInput": (VOID, (PTR, I32, PTR, PTR)),
-    "TF_TensorData": (PTR, (PTR,)),
-    "TF_NumDims": (I32, (PTR,)),
-    "TF_Dim": (I64, (PTR, I32)),
-    "TF_DeleteTensor": (VOID, (PTR,)),
-    "TF_AllocateOutput": (PTR, (PTR, I32, I32, PTR, I32, I64, PTR)),
-    "TF_NewTensor": (PTR, (I32, PTR, I32, PTR, I64, PTR, PTR)),
-    "TF_SetOutput": (VOID, (PTR, I32, PTR, PTR)),
-    "TF_OpKernelContext_Failure": (VOID, (PTR, PTR)),
-    "TF_OpKernelConstruction_GetAttrInt64": (VOID, (PTR, PTR, PTR, PTR)),
-    "TF_OpKernelConstruction_Failure": (VOID, (PTR, PTR)),
-    "TF_ShapeInferenceContextSetUnknownShape": (VOID, (PTR, PTR)),
-}
-"""The C API that launches call: result type, parameter types."""
-
-RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "ingot_prepare": (I32, (PTR, PTR, PTR)),
-    "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
-    "ingot_stages_run": (I64, (PTR, PTR, PTR)),
-    "ingot_allocate": (PTR, (I64,)),
-    "ingot_free": (VOID, (PTR,)),
-}
-"""The runtime's entries, as `runtime.records.c_header` declares them."""
-
-REQUEST = "ingot_launch_request"
-MISS = "ingot_launch_miss"
-FAILED = "ingot_launch_failed"
-
-TRAMPOLINES: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    MISS: (VOID, (I64, PTR, PTR, PTR, I64, PTR)),
-    FAILED: (I32, (I64, PTR, PTR, I64, PTR)),
-    REQUEST: (VOID, (I64, PTR, PTR, PTR)),
-}
-"""Functions of Python. `miss(identifier, i64* ranks, i64** dims, void** data, wanted, TF_Status*)`
-compiles a variant as an attempt wants it; memory that cannot be read is null.
-`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)` says why, or returns what another
-variant may do: `TRY_EXACT` or `TRY_ROOM`.
-`request(identifier, i64* ranks, i64** dims, void** data)` asks for a variant, now or later."""
-
 DONE, NO_VARIANT, TRY_EXACT, TRY_ROOM = range(4)
 """What an attempt returns: the status says how it went; else `miss` is called first, for a variant,
 for one for exactly these sizes, or for one with more room for lists that grow."""
-
-PROCESS = "ingot_process"
-"""An i64 that marks the ops of this process: what they hold are addresses."""

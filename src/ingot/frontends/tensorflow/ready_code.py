@@ -10,54 +10,38 @@ Invariant: the answer is true only if the launch op, given the same inputs, find
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ingot.frontends.tensorflow.launch_inputs import LaunchInputs
-from ingot.frontends.tensorflow.launch_records import LAUNCH, REQUEST
-from ingot.llvm.types import I8, I32, I64, PTR, VOID
-from ingot.llvm.values import FunctionRef, Value, zero
-
-if TYPE_CHECKING:
-    from ingot.frontends.tensorflow.launch_code import LaunchEmitter
+from ingot.frontends.tensorflow import kernel_api
+from ingot.frontends.tensorflow.kernel_api import Context
+from ingot.frontends.tensorflow.launch_inputs import Call, run_kernel
+from ingot.frontends.tensorflow.launch_records import LaunchRecord
+from ingot.frontends.tensorflow.launch_variants import find
+from ingot.frontends.tensorflow.trampolines import request
+from ingot.native.functions import exported, native
+from ingot.native.operations import unlikely
+from ingot.native.pointers import Array
+from ingot.native.types import i8
 
 _BOOL = 10
 """TF_BOOL."""
 
 
-def emit_ready(emitter: LaunchEmitter, find: FunctionRef) -> None:
-    """Emit `void ingot_ready_compute(record, context)`."""
-    f = emitter.module.function("ingot_ready_compute", VOID, [("record", PTR), ("context", PTR)])
-    record, context = f.params
-    status = emitter.call(f, "TF_NewStatus")
-    inputs = LaunchInputs(emitter, f, status)
-    inputs.read()
+@native
+def answer(call: Call) -> None:
+    """Output whether there is a variant for the inputs; ask for one if there is none."""
+    record = call.record
+    is_ready = find(call) is not None
+    if unlikely(not is_ready and record.quiet.load() == 0):
+        request(record.identifier, call.ranks, call.dims, call.data)
+        is_ready = find(call) is not None
+    tensor = kernel_api.allocate_output(call.context, 0, _BOOL, None, 0, 1, call.status)
+    if kernel_api.get_code(call.status) == 0:
+        value = Array[i8].at(kernel_api.tensor_data(tensor))
+        assert value is not None
+        value[0] = i8(is_ready)
+        kernel_api.delete_tensor(tensor)
 
-    def is_ready() -> Value:
-        variant = f.call(find, [record, inputs.ranks, inputs.dims, inputs.data])
-        return f.icmp("ne", variant, zero(PTR))
 
-    def ask() -> list[Value]:
-        identifier = LAUNCH.load(f, record, "identifier")
-        emitter.call(f, REQUEST, identifier, inputs.ranks, inputs.dims, inputs.data)
-        return [is_ready()]
-
-    ready = is_ready()
-    quiet = f.atomic_load(I64, LAUNCH.address(f, record, "quiet"), "acquire")
-    asks = f.and_(f.icmp("eq", quiet, f.const(I64, 0)), f.xor(ready, f.const(ready.type, 1)))
-    (ready,) = f.if_(asks, ask, otherwise=[ready], likely=False)
-    inputs.delete()
-    scalar = (f.const(I32, _BOOL), zero(PTR), f.const(I32, 0), f.const(I64, 1), status)
-    tensor = emitter.call(f, "TF_AllocateOutput", context, f.const(I32, 0), *scalar)
-    good = f.icmp("eq", emitter.call(f, "TF_GetCode", status), f.const(I32, 0))
-
-    def fill() -> None:
-        f.store(f.zext(ready, I8), emitter.call(f, "TF_TensorData", tensor))
-        emitter.call(f, "TF_DeleteTensor", tensor)
-
-    def fail() -> None:
-        emitter.call(f, "TF_OpKernelContext_Failure", context, status)
-
-    f.if_(good, fill, likely=True)
-    f.if_(f.icmp("ne", emitter.call(f, "TF_GetCode", status), f.const(I32, 0)), fail, likely=False)
-    emitter.call(f, "TF_DeleteStatus", status)
-    f.ret()
+@exported("ingot_ready_compute")
+def compute(record: LaunchRecord, context: Context) -> None:
+    """Run the kernel."""
+    run_kernel(record, context, answer)

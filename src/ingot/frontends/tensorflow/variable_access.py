@@ -16,18 +16,19 @@ import logging
 import platform
 from functools import cache
 
-from ingot.frontends.tensorflow import capi, series
+from ingot.frontends.tensorflow import capi, series, variable_objects
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedInput
 from ingot.frontends.tensorflow.modules import tensorflow
-from ingot.frontends.tensorflow.variable_code import AT, VARIABLE_FUNCTIONS
+from ingot.frontends.tensorflow.variable_objects import DELETE_SLOT, NOTIFY_DELETED_SLOT
+from ingot.native.functions import external_symbols
 
 _logger = logging.getLogger("ingot.tensorflow")
 
 _VIRTUAL_TABLE = "_ZTVN3tsl4core10RefCountedE"
 _SLOTS = {
-    AT.delete_slot: "_ZN3tsl4core10RefCountedD0Ev",
-    AT.notify_deleted_slot: "_ZNK3tsl4core10RefCounted13NotifyDeletedEv",
+    DELETE_SLOT: "_ZN3tsl4core10RefCountedD0Ev",
+    NOTIFY_DELETED_SLOT: "_ZNK3tsl4core10RefCounted13NotifyDeletedEv",
 }
 _SLOTS_FROM = 2
 """A virtual table starts with the offset to top and the type information."""
@@ -47,7 +48,7 @@ def _find_problem() -> str | None:
         return f"the layout of variables in TensorFlow {tensorflow.__version__} is not known"
     if platform.machine() not in ("x86_64", "AMD64"):
         return f"the layout of variables on {platform.machine()} is not known"
-    missing = [name for name in VARIABLE_FUNCTIONS if not capi.exports(name)]
+    missing = [name for name in external_symbols(variable_objects) if not capi.exports(name)]
     if missing:
         return f"TensorFlow does not export {missing[0]}"
     table = capi.data_address(_VIRTUAL_TABLE)

@@ -19,163 +19,116 @@ from functools import cache
 from typing import Any
 
 from ingot.client.threads import pool_of
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.native.layout import Field, Record
+from ingot.native.functions import exported, external_symbols, inlined, symbol_of
+from ingot.native.module import compiled
+from ingot.native.operations import memcpy, unlikely
+from ingot.native.pointers import Array, Pointer, Struct, sizeof
+from ingot.native.types import i32, i64
+from ingot.runtime import entries
 from ingot.runtime.builtins import fastcall
-from ingot.runtime.execute import emit_stack_array
+from ingot.runtime.c_python import (
+    capsule_pointer,
+    int_of,
+    number_of,
+    python_addresses,
+    restore_thread,
+    save_thread,
+)
+from ingot.runtime.entries import ingot_execute, ingot_execute_python, ingot_prepare
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
-from ingot.runtime.records import PROGRAM, RUNTIME
-
-TORCH_CALL = Record(
-    "IngotTorchCall",
-    Field("program", "ptr", note="IngotProgram"),
-    Field("num_inputs", "i64"),
-    Field("num_outputs", "i64"),
-    Field("num_dims", "i64", note="dimensions of all inputs together"),
-    Field("num_open", "i64", note="dimensions that each call gives"),
-    Field("dims", "ptr", note="int64_t[num_dims]"),
-    Field("rows", "ptr", note="int64_t[num_inputs]: where the dimensions of each input begin"),
-    Field("slots", "ptr", note="int64_t[num_open]: which dimensions the call gives"),
-    Field("releases_gil", "i64", note="not 0: the program runs without the GIL"),
-    Field("pool", "ptr", note="IngotPool of its own, or null"),
-    Field("num_threads", "i64", note="threads of that pool"),
-)
-
-ENTRY = "ingot_torch_call"
-
-_PYTHON_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "PyCapsule_GetPointer": (PTR, (PTR, PTR)),
-    "PyLong_AsUnsignedLongLong": (I64, (PTR,)),
-    "PyLong_FromLong": (PTR, (I64,)),
-    "PyEval_SaveThread": (PTR, ()),
-    "PyEval_RestoreThread": (VOID, (PTR,)),
-}
-_RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "ingot_prepare": (I32, (PTR, PTR, PTR)),
-    "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
-    "ingot_execute_python": (I32, (PTR, PTR, PTR, PTR, PTR)),
-}
+from ingot.runtime.records import Buffers, Dims, Pool, Runtime
+from ingot.runtime.records import Program as ProgramRecord
 
 
-class _Emitter:
-    def __init__(self) -> None:
-        self.module = ModuleBuilder("ingot_torch_call")
-        self._functions: dict[str, FunctionRef] = {
-            name: self.module.declare(name, result, list(params))
-            for name, (result, params) in {**_PYTHON_FUNCTIONS, **_RUNTIME_FUNCTIONS}.items()
-        }
+class TorchCall(Struct, name="IngotTorchCall"):
+    """A program, and what its calls give."""
 
-    def _call(self, f: FunctionBuilder, name: str, *args: Value) -> Value:
-        return f.call(self._functions[name], list(args))
+    program: ProgramRecord
+    num_inputs: i64
+    num_outputs: i64
+    num_dims: i64  # dimensions of all inputs together
+    num_open: i64  # dimensions that each call gives
+    dims: Array[i64]  # of all inputs, one after the other
+    rows: Array[i64]  # of each input: where its dimensions begin
+    slots: Array[i64]  # which dimensions the call gives
+    releases_gil: i64  # not 0: the program runs without the GIL
+    pool: Pool | None  # of its own
+    num_threads: i64  # threads of that pool
 
-    def text(self) -> str:
-        f = self.module.function(ENTRY, PTR, [("self", PTR), ("args", PTR), ("nargs", I64)])
-        capsule, args, _ = f.params
-        record = self._call(f, "PyCapsule_GetPointer", capsule, zero(PTR))
-        num_inputs = TORCH_CALL.load(f, record, "num_inputs")
-        num_outputs = TORCH_CALL.load(f, record, "num_outputs")
-        inputs = self._words(f, args, f.const(I64, 0), num_inputs)
-        outputs = self._words(f, args, num_inputs, num_outputs)
-        in_dims = self._dims(f, record, args, f.add(num_inputs, num_outputs))
-        program = TORCH_CALL.load(f, record, "program")
-        sizes = emit_stack_array(f, I64, PROGRAM.load(f, program, "num_sizes"))
-        status = self._call(f, "ingot_prepare", program, in_dims, sizes)
 
-        def refuse() -> None:
-            f.ret(self._call(f, "PyLong_FromLong", f.sext(status, I64)))
+TORCH_CALL = TorchCall.c_layout
 
-        f.if_(f.icmp("ne", status, f.const(I32, 0)), refuse, likely=False)
-        ran = self._execute(f, record, [program, inputs, outputs, sizes])
-        f.ret(self._call(f, "PyLong_FromLong", f.sext(ran, I64)))
-        return self.module.text()
 
-    def _words(self, f: FunctionBuilder, args: Value, first: Value, count: Value) -> Value:
-        """Return `count` arguments from `first` on as words on the stack."""
-        words = emit_stack_array(f, I64, count)
+@inlined
+def read_numbers(words: Array[i64], args: Array[Pointer], count: i64) -> None:
+    """Store the numbers that arguments are."""
+    for index in range(count):
+        words[index] = number_of(args[index])
 
-        def one(index: Value, _: list[Value]) -> None:
-            item = f.load(PTR, f.gep(args, f.add(first, index), PTR))
-            f.store(self._call(f, "PyLong_AsUnsignedLongLong", item), f.gep(words, index, I64))
 
-        f.loop(0, count, 1, [], one)
-        return words
+@inlined
+def read_dims(record: TorchCall, dims: Array[i64], args: Array[Pointer], in_dims: Dims) -> None:
+    """Store the dimensions of all inputs; `args` are those that the call gives."""
+    memcpy(dims, record.dims, record.num_dims * 8)
+    for index in range(record.num_open):
+        dims[record.slots[index]] = number_of(args[index])
+    for row in range(record.num_inputs):
+        in_dims[row] = Array[i64].at(dims + record.rows[row] * 8)
 
-    def _dims(self, f: FunctionBuilder, record: Value, args: Value, first: Value) -> Value:
-        """Return a pointer to the dimensions of each input, with the sizes of this call."""
-        count = TORCH_CALL.load(f, record, "num_dims")
-        dims = emit_stack_array(f, I64, count)
-        f.memcpy(dims, TORCH_CALL.load(f, record, "dims"), f.mul(count, f.const(I64, 8)))
-        slots = TORCH_CALL.load(f, record, "slots")
 
-        def give(index: Value, _: list[Value]) -> None:
-            item = f.load(PTR, f.gep(args, f.add(first, index), PTR))
-            slot = f.load(I64, f.gep(slots, index, I64))
-            f.store(self._call(f, "PyLong_AsUnsignedLongLong", item), f.gep(dims, slot, I64))
+@inlined
+def run(record: TorchCall, inputs: Buffers, outputs: Buffers, sizes: Array[i64]) -> i32:
+    """Execute, on the threads and with the GIL as the record says; return the status."""
+    program = record.program
+    if record.releases_gil == 0:
+        return ingot_execute(program, inputs, outputs, sizes)
+    # A copy for each execution: who profiles or interrupts programs writes the shared one.
+    own = Runtime.on_stack()
+    runtime = program.runtime
+    pool = record.pool
+    if pool is not None:
+        memcpy(own, runtime, sizeof(Runtime))
+        own.pool = pool
+        own.num_threads = record.num_threads
+        runtime = own
+    thread = save_thread()
+    status = ingot_execute_python(program, runtime, inputs, outputs, sizes)
+    restore_thread(thread)
+    return status
 
-        f.loop(0, TORCH_CALL.load(f, record, "num_open"), 1, [], give)
-        num_inputs = TORCH_CALL.load(f, record, "num_inputs")
-        in_dims = emit_stack_array(f, PTR, num_inputs)
-        rows = TORCH_CALL.load(f, record, "rows")
 
-        def row(index: Value, _: list[Value]) -> None:
-            start = f.gep(dims, f.load(I64, f.gep(rows, index, I64)), I64)
-            f.store(start, f.gep(in_dims, index, PTR))
+@exported("ingot_torch_call")
+def torch_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer | None:
+    """Run a program on addresses; return its status."""
+    record = TorchCall.at(capsule_pointer(self, None))
+    inputs = Array[i64].on_stack(record.num_inputs)
+    read_numbers(inputs, args, record.num_inputs)
+    rest = Array[Pointer].at(args + record.num_inputs * 8)
+    outputs = Array[i64].on_stack(record.num_outputs)
+    read_numbers(outputs, rest, record.num_outputs)
+    dims = Array[i64].on_stack(record.num_dims)
+    in_dims = Dims.on_stack(record.num_inputs)
+    read_dims(record, dims, Array[Pointer].at(rest + record.num_outputs * 8), in_dims)
+    sizes = Array[i64].on_stack(record.program.num_sizes)
+    status = ingot_prepare(record.program, in_dims, sizes)
+    if unlikely(status != 0):
+        return int_of(i64(status))
+    return int_of(i64(run(record, Buffers.at(inputs), Buffers.at(outputs), sizes)))
 
-        f.loop(0, num_inputs, 1, [], row)
-        return in_dims
 
-    def _execute(self, f: FunctionBuilder, record: Value, values: list[Value]) -> Value:
-        program, *rest = values
-
-        def without_gil() -> list[Value]:
-            runtime = self._runtime(f, record, program)
-            thread = self._call(f, "PyEval_SaveThread")
-            ran = self._call(f, "ingot_execute_python", program, runtime, *rest)
-            self._call(f, "PyEval_RestoreThread", thread)
-            return [ran]
-
-        def with_gil() -> list[Value]:
-            return [self._call(f, "ingot_execute", *values)]
-
-        releases = f.icmp("ne", TORCH_CALL.load(f, record, "releases_gil"), f.const(I64, 0))
-        return f.if_(releases, without_gil, with_gil)[0]
-
-    def _runtime(self, f: FunctionBuilder, record: Value, program: Value) -> Value:
-        """Return the runtime to run on: the process's, or a copy that leads to another pool."""
-        shared = PROGRAM.load(f, program, "runtime")
-        pool = TORCH_CALL.load(f, record, "pool")
-        size = ctypes.sizeof(RUNTIME.structure)
-        copy = emit_stack_array(f, I64, f.const(I64, -(-size // 8)))
-
-        def own() -> list[Value]:
-            # A copy for each execution: who profiles or interrupts programs writes the shared one.
-            f.memcpy(copy, shared, f.const(I64, size))
-            RUNTIME.store(f, copy, "pool", pool)
-            RUNTIME.store(f, copy, "num_threads", TORCH_CALL.load(f, record, "num_threads"))
-            return [copy]
-
-        return f.if_(f.icmp("eq", pool, zero(PTR)), lambda: [shared], own)[0]
+ENTRY = symbol_of(torch_call)
 
 
 @cache
 def _library() -> Library:
     """Return the library with `ENTRY`; compiled once per machine, linked once per process."""
     runtime = native_runtime()
-    addresses = {
-        **{name: _python_address(name) for name in _PYTHON_FUNCTIONS},
-        **{name: runtime.address(name) for name in _RUNTIME_FUNCTIONS},
-    }
-    return link_object([compile_object(_Emitter().text(), TargetSpec.host())], addresses)
-
-
-def _python_address(name: str) -> int:
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    addresses = {name: runtime.address(name) for name in external_symbols(entries)}
+    packages = ("artifact", "runtime", "frontends/torch")
+    data = compiled("ingot_torch_call", packages, lambda: [torch_call])
+    return link_object([data], {**addresses, **python_addresses()})
 
 
 def make_call(

@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import GpuSchedule, TiledContraction
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.place import converted
+from ingot.kernel.elemental.points import converted
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, Combiner, ContractionKernel
 from ingot.llvm.builder import FunctionBuilder

@@ -15,7 +15,7 @@ from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.place import compare
+from ingot.kernel.elemental.points import compare
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store

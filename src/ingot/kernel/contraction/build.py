@@ -18,12 +18,12 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_index import accumulation_type
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, ContractionKernel, Store
-from ingot.kernel.loop.build import axis_name, buffers_of, frames_of, place_of, roots_of
+from ingot.kernel.loop.build import axis_name, buffers_of, frames_of, point_of, roots_of
 from ingot.support.diagnostics import InternalError
 
 K_AXIS = "@k"
@@ -79,7 +79,7 @@ def epilogue_stores(
     )
 
 
-def _places(dot: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _free_dims(dot: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     given = dot.as_(DotAttributes)
     lhs_free = given.lhs_free_dims(dot.operands[0].shape.rank)
     rhs_free = given.rhs_free_dims(dot.operands[1].shape.rank)
@@ -95,7 +95,7 @@ def _result_axes(
     dot: Instruction, frame: tuple[int, ...], extents: list[int | Dim]
 ) -> dict[str, Axis]:
     """Return the axes of batch, m and n; a result dimension of extent 1 gets an axis of its own."""
-    lhs_free, rhs_free = _places(dot)
+    lhs_free, rhs_free = _free_dims(dot)
     given = dot.as_(DotAttributes)
     kinds = "b" * len(given.lhs_batch_dims) + "m" * len(lhs_free) + "n" * len(rhs_free)
     axes = {kind: Axis(f"@{kind}", 1) for kind in "bmn"}
@@ -107,8 +107,8 @@ def _result_axes(
 
 def _contracted_axis(dot: Instruction) -> Axis:
     given = dot.as_(DotAttributes)
-    places = given.lhs_contracting_dims
-    extent = dot.operands[0].shape.dims[places[0]] if places else 1
+    contracting = given.lhs_contracting_dims
+    extent = dot.operands[0].shape.dims[contracting[0]] if contracting else 1
     return Axis(K_AXIS, extent)
 
 
@@ -121,12 +121,12 @@ def _operand(
     free = axes["mn"[number]]
     operand = dot.operands[number]
 
-    def position(place: int) -> int | Dim:
-        axis = axes["b"] if place in batch else k_axis if place in contracting else free
+    def position(dimension: int) -> int | Dim:
+        axis = axes["b"] if dimension in batch else k_axis if dimension in contracting else free
         return 0 if axis.extent == 1 else Dim.symbol(axis.name)
 
-    index = tuple(position(place) for place in range(operand.shape.rank))
-    return lowering.value(operand, Place(index))
+    index = tuple(position(dimension) for dimension in range(operand.shape.rank))
+    return lowering.value(operand, Point(index))
 
 
 def _store(
@@ -134,5 +134,5 @@ def _store(
 ) -> Store:
     if frame is None:
         raise InternalError(f"root %{root.name} has no single place in its fusion")
-    place = place_of(frame)
-    return Store(buffer, linearize(place.index, root.shape.dims), lowering.value(root, place))
+    point = point_of(frame)
+    return Store(buffer, linearize(point.index, root.shape.dims), lowering.value(root, point))

@@ -115,8 +115,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         cell_bytes = cell_bits(given.cell) // 8
         blocks = blocks_ahead(given.sizes, even, depth, cell_bytes, has_epilogue=sums is None)
     if sums is None:
-        is_kept = form.ahead or depth < k
-        out = (0, blocks.n_block, blocks.n_block if is_kept else 0)
+        has_partial_sums = form.ahead or depth < k
+        out = (0, blocks.n_block, blocks.n_block if has_partial_sums else 0)
         result = None
     else:
         out, result = sums, kernel.stores[0].buffer

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions as implicit matrix products.
 
-In the `ContractionKernel`, m are the result's places (batch and space), n its features, k the
-kernel's places and input features in the order of the kernel's memory, so that the rhs is read
-with fixed strides. The lhs is a masked load that depends on the places behind m and k (`Patches`);
-it is packed block by block, so patches never reach memory. Groups are the batch axis.
+In the `ContractionKernel`, m are the result's positions (batch and space), n its features, k the
+kernel's positions and input features in the order of the kernel's memory, so that the rhs is read
+with fixed strides. The lhs is a masked load that depends on the positions behind m and k
+(`Patches`); it is packed block by block, so patches never reach memory. Groups are the batch axis.
 
 Convolutions with few features per group (depthwise ones) are loops instead (`is_product`).
 
@@ -25,7 +25,7 @@ from ingot.kernel.contraction.schedule import MIN_COLUMN_DOT_DEPTH
 from ingot.kernel.convolution.plain import plain_convolution
 from ingot.kernel.elemental.convolution_index import (
     ConvolutionDims,
-    Places,
+    Indices,
     accumulation_type,
     joins_last,
     joins_last_of_result,
@@ -33,7 +33,7 @@ from ingot.kernel.elemental.convolution_index import (
     loop_extents,
 )
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
@@ -90,16 +90,16 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
     column: int | Dim = 0 if form.group_features == 1 else Dim.symbol(N)
     feature = group * form.group_features + column
     rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
-    lhs = lhs_value(lowering, convolution, _places(rows), _places(columns), group)
+    lhs = lhs_value(lowering, convolution, _indices(rows), _indices(columns), group)
     m_axes, k_axes = _proper(rows), _proper(columns)
     lhs, patches = _with_patches(lhs, m_axes, k_axes)
     rhs = _rhs(lowering, convolution, form, feature)
     own = tuple(
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
-    places = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
+    positions = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
     names = {own[form.output.index("f")].name: feature}
-    stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(places), names)
+    stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(positions), names)
     return ContractionKernel(
         Axis(BATCH, form.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
@@ -115,7 +115,7 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
     )
 
 
-def _places(axes: Mapping[str, Axis]) -> Places:
+def _indices(axes: Mapping[str, Axis]) -> Indices:
     """Return the index along each axis, by label."""
     return {label: 0 if axis.extent == 1 else Dim.symbol(axis.name) for label, axis in axes.items()}
 
@@ -159,7 +159,7 @@ def _rhs(
     index[-1] = feature
     if len(index) > 1:
         index[-2] = Dim.symbol(K)
-    return lowering.value(weights, Place(tuple(index)))
+    return lowering.value(weights, Point(tuple(index)))
 
 
 def _with_patches(
@@ -182,7 +182,7 @@ def _is_dense(lhs: Expr, axis: Axis) -> bool:
 
 
 def _on_m(
-    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Places
+    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Indices
 ) -> tuple[Store, ...]:
     """Return the stores over m instead of the result's own axes."""
     exprs = [item for store in stores for item in store.exprs]

@@ -16,7 +16,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.schedule import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 
@@ -69,15 +69,15 @@ def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:
 def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     """Return the buffer that holds an operand densely, None if it is computed or lies otherwise."""
     names = [f"@{operand.name} {number}" for number in range(operand.shape.rank)]
-    place = tuple(
+    index = tuple(
         Dim.symbol(name) if size != 1 else 0
         for name, size in zip(names, operand.shape.dims, strict=True)
     )
-    found = lowering.value(operand, Place(place))
+    found = lowering.value(operand, Point(index))
     if found.op != "load" or found.args or found.dtype is not operand.shape.dtype:
         return None
     dense: int | Dim = 0
-    for position, size in zip(place, operand.shape.dims, strict=True):
+    for position, size in zip(index, operand.shape.dims, strict=True):
         dense = dense * size + position
     return found.payload.buffer if found.payload.index == dense else None
 

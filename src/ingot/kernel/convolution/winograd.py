@@ -53,8 +53,8 @@ UNIT_BYTES = L2_BYTES * 5 // 8
 MIN_TILES, MAX_TILES = 28, 112
 """Tiles of a unit: each transformed tap is read once for so many."""
 
-FAR_BYTES = L3_BYTES
-"""From so many bytes on transformed taps lie so far away that units have MAX_TILES."""
+OUT_OF_CACHE_BYTES = L3_BYTES
+"""From so many bytes on transformed filters are read from memory, so that units have MAX_TILES."""
 
 FEW_UNITS = 8
 MIN_BLOCK = 64
@@ -132,8 +132,8 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     line = LINE_BYTES // cell
     image_row = _odd(channels, line)
     per_tile = PLANES * cell * (image_row + features)
-    is_far = PLANES * cell * channels * features > FAR_BYTES
-    most = MAX_TILES if is_far else max(MIN_TILES, min(MAX_TILES, UNIT_BYTES // per_tile))
+    is_out_of_cache = PLANES * cell * channels * features > OUT_OF_CACHE_BYTES
+    most = MAX_TILES if is_out_of_cache else max(MIN_TILES, min(MAX_TILES, UNIT_BYTES // per_tile))
     row_units = -(-tile_rows // max(1, most // across))
     most_tiles = -(-tile_rows // row_units) * across
     rows = _height(tile_rows // row_units * across, most_tiles, heights)

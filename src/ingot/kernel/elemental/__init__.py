@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elemental lowering: the value of an instruction at a place, as an expression of loads.
+"""Elemental lowering: the value of an instruction at a point, as an expression of loads.
 
-`rules` is the way in, `lowering` walks from a result towards the parameters, `place` is where a
+`rules` is the way in, `lowering` walks from a result towards the parameters, `points` is where a
 value is wanted and which masks that needs. `indexing_rules` and `shaping_rules` are the rules of
 ops that move elements; `window` and the two of convolutions say which elements a window takes.
 

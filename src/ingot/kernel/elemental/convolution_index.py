@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions element by element: which elements of input and kernel a place of the result takes.
+"""Convolutions element by element: which elements of input and kernel make one of the result.
 
 Shared by both kinds of kernel: the matrix product (`kernel.convolution.build`) and the loop, a
-reduction over the kernel's places and input features at each element of the result.
+reduction over the kernel's positions and input features at each element of the result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place, converted, within
+from ingot.kernel.elemental.points import Point, converted, within
 from ingot.kernel.elemental.window import Fold, symbol, taken
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Combiner
 
-Places = Mapping[str, "int | Dim"]
+Indices = Mapping[str, "int | Dim"]
 """Index per label of a dimension."""
 
 
@@ -66,9 +66,9 @@ class ConvolutionDims:
 
 
 def joins_last(convolution: Instruction) -> bool:
-    """Whether the kernel's last spatial place and its input feature are walked as one.
+    """Whether the kernel's last spatial dimension and its input feature are walked as one.
 
-    They are when a row of the input holds the elements of neighbouring places one after the other.
+    They are when a row of the input holds the elements of neighbouring positions side by side.
     """
     form = ConvolutionDims.of(convolution)
     if not form.given.window or form.groups > 1:
@@ -79,7 +79,7 @@ def joins_last(convolution: Instruction) -> bool:
 
 
 def joins_last_of_result(convolution: Instruction) -> bool:
-    """Whether the result's last spatial place and its batch are walked as one (`joins_last`).
+    """Whether the result's last spatial dimension and its batch are walked as one (`joins_last`).
 
     This is the gradient for a kernel, whose result has input features in place of the batch.
     """
@@ -94,11 +94,11 @@ def joins_last_of_result(convolution: Instruction) -> bool:
 def lhs_value(
     lowering: ElementalLowering,
     convolution: Instruction,
-    output: Places,
-    kernel: Places,
+    output: Indices,
+    kernel: Indices,
     group: int | Dim,
 ) -> Expr:
-    """Return the element of the input that a place of result and kernel take; 0 outside.
+    """Return the element of the input that a position of result and kernel take; 0 outside.
 
     Args:
         lowering: gives the values of the operand.
@@ -132,9 +132,9 @@ def lhs_value(
             index[letter], index[inner] = 0, start * sizes[inner] + index[inner]
             row = sizes[letter] * sizes[inner]
             is_padded = one.low > 0 or one.high > 0
-            inside = within(index[inner], row, Place(())) if is_padded else None
+            inside = within(index[inner], row, Point(())) if is_padded else None
         mask = ex.conjunction(mask, inside)
-    return lowering.value(operand, Place(tuple(index[letter] for letter in form.lhs), (), mask))
+    return lowering.value(operand, Point(tuple(index[letter] for letter in form.lhs), (), mask))
 
 
 def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
@@ -156,7 +156,7 @@ def loop_fold(
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
     lhs = converted(lhs_value(lowering, convolution, output, kernel, group), accumulate)
     index = tuple({**kernel, "o": feature}[letter] for letter in form.rhs)
-    rhs = converted(lowering.value(convolution.operands[1], Place(index)), accumulate)
+    rhs = converted(lowering.value(convolution.operands[1], Point(index)), accumulate)
     opcode = "and" if accumulate is PRED else "multiply"
     zero = ex.constant(accumulate.numpy.type(0))
     return Fold((zero,), (ex.make(opcode, accumulate, (lhs, rhs), NO_ATTRIBUTES),))

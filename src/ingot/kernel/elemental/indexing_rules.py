@@ -2,7 +2,7 @@
 """Elemental rules of ops whose indices are run-time values: dynamic slices and gathers.
 
 A start index is lowered like any value, clamped as StableHLO says, and becomes `$k` of the index.
-So a gather is a load at a computed place: it fuses like everything else.
+So a gather is a load at a computed point: it fuses like everything else.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import SizesAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering, Rule
-from ingot.kernel.elemental.place import (
-    Place,
-    batch_place,
+from ingot.kernel.elemental.points import (
+    Point,
+    batch_dim,
     clamp_index,
     compare,
     select,
-    start_place,
+    start_index,
     with_value,
 )
 from ingot.kernel.expr import Expr
 
 
-def _dynamic_slice(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _dynamic_slice(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     operand = instruction.operands[0]
     given = instruction.as_(SizesAttributes)
-    inner = place
+    inner = point
     index: list[int | Dim] = []
     for number, (position, size, window) in enumerate(
-        zip(place.index, operand.shape.dims, given.dynamic_slice_sizes, strict=True)
+        zip(point.index, operand.shape.dims, given.dynamic_slice_sizes, strict=True)
     ):
         limit = size - window
         if limit == 0:
             index.append(position)
             continue
-        start = clamp_index(lowering.operand(instruction, number + 1, place), limit)
+        start = clamp_index(lowering.operand(instruction, number + 1, point), limit)
         symbol, inner = with_value(inner, start)
         index.append(symbol + position)
     return lowering.value(operand, inner.at(tuple(index)))
 
 
 def _dynamic_update_slice(
-    lowering: ElementalLowering, instruction: Instruction, place: Place
+    lowering: ElementalLowering, instruction: Instruction, point: Point
 ) -> Expr:
     operand, update = instruction.operands[:2]
-    inner, mask = place, None
+    inner, mask = point, None
     index: list[int | Dim] = []
     for number, (position, size, window) in enumerate(
-        zip(place.index, operand.shape.dims, update.shape.dims, strict=True)
+        zip(point.index, operand.shape.dims, update.shape.dims, strict=True)
     ):
         if size == window:
             index.append(position)
             continue
-        start = clamp_index(lowering.operand(instruction, number + 2, place), size - window)
+        start = clamp_index(lowering.operand(instruction, number + 2, point), size - window)
         symbol, inner = with_value(inner, start)
         moved = position - symbol
         index.append(moved)
@@ -65,19 +65,19 @@ def _dynamic_update_slice(
         mask = ex.conjunction(mask, compare("GE", position_in_update, ex.index(0)))
         mask = ex.conjunction(mask, compare("LT", position_in_update, ex.index(window)))
     if mask is None:
-        return lowering.value(update, place)
-    masked = Place(tuple(index), inner.values, ex.conjunction(place.mask, mask))
-    return select(mask, lowering.value(update, masked), lowering.value(operand, place))
+        return lowering.value(update, point)
+    masked = Point(tuple(index), inner.values, ex.conjunction(point.mask, mask))
+    return select(mask, lowering.value(update, masked), lowering.value(operand, point))
 
 
-def _gather(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _gather(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     operand, starts = instruction.operands
     given = instruction.as_(GatherAttributes)
-    batch = [p for number, p in enumerate(place.index) if number not in given.offset_dims]
-    offsets = iter([place.index[number] for number in given.offset_dims])
+    batch = [p for number, p in enumerate(point.index) if number not in given.offset_dims]
+    offsets = iter([point.index[number] for number in given.offset_dims])
     dropped = (*given.collapsed_slice_dims, *given.operand_batching_dims)
     vector_dim = given.index_vector_dim
-    inner = place
+    inner = point
     index: list[int | Dim] = []
     for number, (size, window) in enumerate(
         zip(operand.shape.dims, given.slice_sizes, strict=True)
@@ -85,11 +85,11 @@ def _gather(lowering: ElementalLowering, instruction: Instruction, place: Place)
         position: int | Dim = 0 if number in dropped else next(offsets)
         if number in given.operand_batching_dims:
             which = given.operand_batching_dims.index(number)
-            position = batch[batch_place(given.start_indices_batching_dims[which], vector_dim)]
+            position = batch[batch_dim(given.start_indices_batching_dims[which], vector_dim)]
         elif number in given.start_index_map and size - window != 0:
             which = given.start_index_map.index(number)
-            where = start_place(batch, which, vector_dim, starts.shape.rank)
-            start = clamp_index(lowering.value(starts, place.at(where)), size - window)
+            where = start_index(batch, which, vector_dim, starts.shape.rank)
+            start = clamp_index(lowering.value(starts, point.at(where)), size - window)
             symbol, inner = with_value(inner, start)
             position = position + symbol
         index.append(position)

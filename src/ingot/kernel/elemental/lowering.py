@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elemental lowering: the value of an instruction at a place, from those of its operands.
+"""Elemental lowering: the value of an instruction at a point, from those of its operands.
 
-`ElementalLowering.value(instruction, place)` walks from a result to the parameters: elementwise ops
+`ElementalLowering.value(instruction, point)` walks from a result to the parameters: elementwise ops
 become expression nodes, shaping ops change the index, parameters become loads. Nothing is stored on
 the way, so all of it is fused. What an opcode does is its rule in `shaping_rules` or
 `indexing_rules`, or the indexing map in its row of the op table; `rules` puts the tables together.
-Out-of-bounds places (pad, concatenate) carry a mask down to the loads.
+Out-of-bounds points (pad, concatenate) carry a mask down to the loads.
 
-Invariant: the same instruction at the same place is the same expression.
+Invariant: the same instruction at the same point is the same expression.
 
 Example: `add(broadcast(x), y)` at (i, j) is `add(load x[j], load y[i*n+j])`.
 """
@@ -21,7 +21,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.expr import Expr
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import fresh
@@ -50,19 +50,19 @@ class ElementalLowering:
         default_factory=fresh(dict[Instruction, "tuple[Expr, ...]"])
     )
     accumulators: dict[Instruction, Expr] = field(default_factory=fresh(dict[Instruction, Expr]))
-    _memo: dict[tuple[Instruction, Place], Expr] = field(
-        default_factory=fresh(dict[tuple[Instruction, Place], Expr])
+    _memo: dict[tuple[Instruction, Point], Expr] = field(
+        default_factory=fresh(dict[tuple[Instruction, Point], Expr])
     )
 
-    def value(self, instruction: Instruction, place: Place) -> Expr:
-        """Return the value of `instruction` at `place`.
+    def value(self, instruction: Instruction, point: Point) -> Expr:
+        """Return the value of `instruction` at `point`.
 
         Raises:
             UnsupportedError: the opcode cannot be part of a kernel (a fusion bug).
         """
         memo = self._memo
         # Chains of elementwise ops may be longer than Python's recursion goes deep.
-        stack = [(instruction, place)]
+        stack = [(instruction, point)]
         while stack:
             key = stack[-1]
             if key in memo:
@@ -78,34 +78,34 @@ class ElementalLowering:
                 continue
             item, args = key[0], tuple([memo[source] for source in sources])
             memo[key] = ex.make(item.opcode, item.shape.dtype, args, item.attributes)
-        return memo[instruction, place]
+        return memo[instruction, point]
 
-    def operand(self, user: Instruction, number: int, place: Place) -> Expr:
-        """Return operand `number` of `user` at `place` (scalars at their only place)."""
+    def operand(self, user: Instruction, number: int, point: Point) -> Expr:
+        """Return operand `number` of `user` at `point` (scalars at their only point)."""
         operand = user.operands[number]
-        return self.value(operand, place if operand.shape.dims else place.at(()))
+        return self.value(operand, point if operand.shape.dims else point.at(()))
 
     def _sources(
-        self, instruction: Instruction, place: Place
-    ) -> list[tuple[Instruction, Place]] | None:
+        self, instruction: Instruction, point: Point
+    ) -> list[tuple[Instruction, Point]] | None:
         """Return what an elementwise op reads, and where; None where it takes a rule."""
         if instruction.opcode not in _ELEMENTWISE:
             return None
         if instruction in self.accumulators or instruction in self.reductions:
             return None
-        scalar = place if not place.index else place.at(())
-        return [(o, place if o.shape.dims else scalar) for o in instruction.operands]
+        scalar = point if not point.index else point.at(())
+        return [(o, point if o.shape.dims else scalar) for o in instruction.operands]
 
-    def _lowered(self, instruction: Instruction, place: Place) -> Expr:
+    def _lowered(self, instruction: Instruction, point: Point) -> Expr:
         if instruction in self.accumulators:
             return self.accumulators[instruction]
         if instruction in self.reductions:
             return self.reductions[instruction][0]
         rule = self.rules.get(instruction.opcode)
         if rule is not None:
-            return rule(self, instruction, place)
+            return rule(self, instruction, point)
         if instruction.definition.indexing is not None:
-            return self.mapped(self, instruction, place)
+            return self.mapped(self, instruction, point)
         raise UnsupportedError(
             f"{instruction.opcode} cannot be part of a loop kernel",
             code="INGOT0340",
@@ -113,4 +113,4 @@ class ElementalLowering:
         )
 
 
-Rule = Callable[[ElementalLowering, Instruction, Place], Expr]
+Rule = Callable[[ElementalLowering, Instruction, Point], Expr]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From HLO to expressions: the way in. Every elemental rule in one table.
 
-A rule says what the value of an opcode is at a place (`lowering`); having a rule, or being
+A rule says what the value of an opcode is at a point (`lowering`); having a rule, or being
 elementwise, is what it takes to be computed inside a kernel.
 """
 
@@ -29,7 +29,7 @@ def elemental_lowering(fused: Computation, extents: dict[str, int | Dim]) -> Ele
 
     Args:
         fused: the computation.
-        extents: extents of the axes that places will use.
+        extents: extents of the axes that points will use.
     """
     buffers = {parameter: number for number, parameter in enumerate(fused.parameters)}
     return ElementalLowering(RULES, mapped, buffers, extents)

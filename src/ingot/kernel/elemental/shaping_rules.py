@@ -24,8 +24,8 @@ from ingot.hlo.opset.shaping import (
 from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering, Rule
-from ingot.kernel.elemental.place import (
-    Place,
+from ingot.kernel.elemental.points import (
+    Point,
     compare,
     converted,
     position_value,
@@ -37,16 +37,16 @@ from ingot.kernel.index_math import linearize, reshape_index
 from ingot.support.diagnostics import UnsupportedError
 
 
-def _parameter(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _parameter(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     shape = instruction.shape
-    where = linearize(place.index, shape.dims)
+    where = linearize(point.index, shape.dims)
     buffer = lowering.buffers[instruction]
-    used = place.values if uses_values(where) else ()
-    return ex.load(buffer, where, shape.dtype, used, place.mask)
+    used = point.values if uses_values(where) else ()
+    return ex.load(buffer, where, shape.dtype, used, point.mask)
 
 
-def _constant(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
-    del place
+def _constant(_: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
+    del point
     given = instruction.as_(ConstantAttributes)
     if given.literal.is_splat:
         return ex.constant(given.literal.scalar)
@@ -57,54 +57,54 @@ def _constant(_: ElementalLowering, instruction: Instruction, place: Place) -> E
     )
 
 
-def _iota(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _iota(_: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     given = instruction.as_(IotaAttributes)
-    value = position_value(place.index[given.iota_dimension], place)
+    value = position_value(point.index[given.iota_dimension], point)
     return converted(value, instruction.shape.dtype)
 
 
-def mapped(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def mapped(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     """Return the operand's value where the op's indexing map says."""
     indexing = instruction.definition.indexing
     assert indexing is not None, instruction
-    index = indexing.index(instruction, place.index)
-    return lowering.value(instruction.operands[0], place.at(index))
+    index = indexing.index(instruction, point.index)
+    return lowering.value(instruction.operands[0], point.at(index))
 
 
-def _reshape(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _reshape(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     operand = instruction.operands[0]
-    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, lowering.extents)
-    return lowering.value(operand, place.at(index))
+    index = reshape_index(point.index, instruction.shape.dims, operand.shape.dims, lowering.extents)
+    return lowering.value(operand, point.at(index))
 
 
-def _pad(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _pad(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     operand, filler = instruction.operands
     given = instruction.as_(PadAttributes)
     index: list[int | Dim] = []
     mask: Expr | None = None
-    for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
-        inner, inside = unpadded(position, size, padding, place)
+    for position, size, padding in zip(point.index, operand.shape.dims, given.padding, strict=True):
+        inner, inside = unpadded(position, size, padding, point)
         index.append(inner)
         mask = ex.conjunction(mask, inside)
     if mask is None:
-        return lowering.value(operand, place.at(tuple(index)))
-    inner_place = Place(tuple(index), place.values, ex.conjunction(place.mask, mask))
-    outside = lowering.value(filler, place.at(()))
-    return select(mask, lowering.value(operand, inner_place), outside)
+        return lowering.value(operand, point.at(tuple(index)))
+    inner_point = Point(tuple(index), point.values, ex.conjunction(point.mask, mask))
+    outside = lowering.value(filler, point.at(()))
+    return select(mask, lowering.value(operand, inner_point), outside)
 
 
 def unpadded(
-    position: int | Dim, size: int | Dim, padding: tuple[int, int, int], place: Place
+    position: int | Dim, size: int | Dim, padding: tuple[int, int, int], point: Point
 ) -> tuple[int | Dim, Expr | None]:
     """Return the operand's index along one dimension, and whether it is inside (None: always)."""
     low, high, interior = padding
     moved, step = position - low, interior + 1
-    # A place is within the result: only where there is padding it may be outside of the operand.
+    # A point is within the result: only where there is padding it may be outside of the operand.
     mask: Expr | None = None
     if interior:
-        rest = position_value(dim.mod(moved, step), place)
+        rest = position_value(dim.mod(moved, step), point)
         mask = compare("EQ", rest, ex.index(0))
-    value = position_value(moved, place)
+    value = position_value(moved, point)
     if low > 0:
         mask = ex.conjunction(mask, compare("GE", value, ex.index(0)))
     if high > 0:
@@ -113,47 +113,47 @@ def unpadded(
     return dim.floordiv(moved, step) if interior else moved, mask
 
 
-def _concatenate(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _concatenate(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     given = instruction.as_(DimensionsAttributes)
     (axis,) = given.dimensions
-    position = position_value(place.index[axis], place)
+    position = position_value(point.index[axis], point)
     start: int | Dim = 0
     parts: list[tuple[Expr, Expr]] = []
     for operand in instruction.operands:
-        size, at = operand.shape.dims[axis], place.index[axis] - start
+        size, at = operand.shape.dims[axis], point.index[axis] - start
         end = start + size
-        inside = place.at((*place.index[:axis], at, *place.index[axis + 1 :]))
+        inside = point.at((*point.index[:axis], at, *point.index[axis + 1 :]))
         if isinstance(at, int) and isinstance(size, int):
             if 0 <= at < size:
                 return lowering.value(operand, inside)
         elif size != 0:
             below = compare("LT", position, ex.index(end))
             above = compare("GE", position, ex.index(start))
-            mask = ex.conjunction(ex.conjunction(above, below), place.mask)
-            parts.append((below, lowering.value(operand, Place(inside.index, place.values, mask))))
+            mask = ex.conjunction(ex.conjunction(above, below), point.mask)
+            parts.append((below, lowering.value(operand, Point(inside.index, point.values, mask))))
         start = end
     if not parts:
-        return lowering.value(instruction.operands[0], place)
+        return lowering.value(instruction.operands[0], point)
     result = parts[-1][1]
     for below, part in reversed(parts[:-1]):
         result = select(below, part, result)
     return result
 
 
-def _bitcast(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _bitcast(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     if instruction.operands[0].shape.dtype is instruction.shape.dtype:
-        return _reshape(lowering, instruction, place)
-    return _bitcast_convert(lowering, instruction, place)
+        return _reshape(lowering, instruction, point)
+    return _bitcast_convert(lowering, instruction, point)
 
 
-def _bitcast_convert(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _bitcast_convert(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     operand = instruction.operands[0]
     source, to = operand.shape.dtype.bits, instruction.shape.dtype.bits
     if source == to:
-        return _as_bits(lowering.value(operand, place), instruction.shape.dtype)
+        return _as_bits(lowering.value(operand, point), instruction.shape.dtype)
     if source < to:
-        return _joined(lowering, instruction, place, to // source)
-    return _part(lowering, instruction, place)
+        return _joined(lowering, instruction, point, to // source)
+    return _part(lowering, instruction, point)
 
 
 def _as_bits(value: Expr, to: DType) -> Expr:
@@ -165,14 +165,14 @@ def _unsigned(bits: int) -> DType:
 
 
 def _joined(
-    lowering: ElementalLowering, instruction: Instruction, place: Place, count: int
+    lowering: ElementalLowering, instruction: Instruction, point: Point, count: int
 ) -> Expr:
     """Return a wide element made of `count` narrow ones, least significant first."""
     operand = instruction.operands[0]
     wide, narrow = _unsigned(instruction.shape.dtype.bits), _unsigned(operand.shape.dtype.bits)
     total: Expr | None = None
     for number in range(count):
-        value = lowering.value(operand, place.at((*place.index, number)))
+        value = lowering.value(operand, point.at((*point.index, number)))
         part = converted(_as_bits(value, narrow), wide)
         distance = ex.constant(wide.numpy.type(number * narrow.bits))
         part = ex.make("shift-left", wide, (part, distance), NO_ATTRIBUTES)
@@ -181,31 +181,31 @@ def _joined(
     return _as_bits(total, instruction.shape.dtype)
 
 
-def _part(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _part(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     """Return a narrow element: the part of a wide one that the last index names."""
     operand = instruction.operands[0]
     wide, narrow = _unsigned(operand.shape.dtype.bits), _unsigned(instruction.shape.dtype.bits)
-    value = _as_bits(lowering.value(operand, place.at(place.index[:-1])), wide)
-    distance = converted(position_value(place.index[-1] * narrow.bits, place), wide)
+    value = _as_bits(lowering.value(operand, point.at(point.index[:-1])), wide)
+    distance = converted(position_value(point.index[-1] * narrow.bits, point), wide)
     shifted = ex.make("shift-right-logical", wide, (value, distance), NO_ATTRIBUTES)
     return _as_bits(converted(shifted, narrow), instruction.shape.dtype)
 
 
-def _dimension_size(_: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
-    del place
+def _dimension_size(_: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
+    del point
     given = instruction.as_(DimensionsAttributes)
     (number,) = given.dimensions
     size = instruction.operands[0].shape.dims[number]
     return converted(ex.index(size), instruction.shape.dtype)
 
 
-def _element(lowering: ElementalLowering, instruction: Instruction, place: Place) -> Expr:
+def _element(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     source = instruction.operands[0]
     given = instruction.as_(IndexAttributes)
     if source in lowering.reductions:
         return lowering.reductions[source][given.index]
     if source.opcode == "tuple":
-        return lowering.value(source.operands[given.index], place)
+        return lowering.value(source.operands[given.index], point)
     raise UnsupportedError(
         f"get-tuple-element of {source.opcode} is not part of a kernel",
         code="INGOT0342",

@@ -2,7 +2,7 @@
 """Windows in kernels: which element a window takes, and reductions over windows.
 
 Element `tap` of window `position` stands at `position * stride + tap * window_dilation - low` of
-the spread-out operand. Where padding or gaps may be met, the place carries a mask.
+the spread-out operand. Where padding or gaps may be met, the point carries a mask.
 
 `reduce-window` is a reduction whose axes are the window's own; `kernel.loop.build` makes its pass.
 """
@@ -18,17 +18,17 @@ from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.window import WindowDimension
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place, select
+from ingot.kernel.elemental.points import Point, select
 from ingot.kernel.elemental.shaping_rules import unpadded
 from ingot.kernel.expr import Expr
 from ingot.support.records import record
 
-_NOWHERE = Place(())
+_NOWHERE = Point(())
 
 
 @record
 class Fold:
-    """What a windowed op folds at each of its places.
+    """What a windowed op folds at each of its points.
 
     Attributes:
         inits: where accumulators start.
@@ -82,9 +82,9 @@ def window_fold(
         where, inside = taken(symbol(position), symbol(tap), size, one)
         index.append(where)
         mask = ex.conjunction(mask, inside)
-    place = Place(tuple(index), (), mask)
+    point = Point(tuple(index), (), mask)
     inits = tuple(lowering.operand(instruction, count + n, _NOWHERE) for n in range(count))
-    inputs = [lowering.operand(instruction, n, place) for n in range(count)]
+    inputs = [lowering.operand(instruction, n, point) for n in range(count)]
     if mask is not None:
         inputs = [select(mask, *pair) for pair in zip(inputs, inits, strict=True)]
     return Fold(inits, tuple(inputs))

@@ -52,7 +52,7 @@ Store = Literal["complex", "real", "unpacked", "half"]
 
 
 @record
-class Place:
+class Strides:
     """Where sequences lie: strides between sequences of different `outer` or lane, and elements.
 
     In elements of the area: real ones for the loads and stores called "real", else complex ones.
@@ -83,8 +83,8 @@ class Stage:
     length: int
     outer: int | Dim
     lanes: int | Dim
-    source: Place
-    target: Place
+    source: Strides
+    target: Strides
     load: Load = "complex"
     store: Store = "complex"
     twiddle: int = 0
@@ -188,13 +188,13 @@ class _Planner:
 
     def _columns(self, inner: int, source: Area, target: Area, pitch: int) -> None:
         """Add a stage for every dimension but the last; the source's rows are `pitch` apart."""
-        for place in range(len(self.others) - 1, -1, -1):
-            length = self.others[place]
-            between = inner * math.prod(self.others[place + 1 :])
-            outer = self.kernel.batch * math.prod(self.others[:place])
+        for axis in range(len(self.others) - 1, -1, -1):
+            length = self.others[axis]
+            between = inner * math.prod(self.others[axis + 1 :])
+            outer = self.kernel.batch * math.prod(self.others[:axis])
             step = pitch if source == "second" else between
-            here = Place(source, length * step, step, 1)
-            there = Place(target, length * between, between, 1)
+            here = Strides(source, length * step, step, 1)
+            there = Strides(target, length * between, between, 1)
             self.stages.append(Stage(length, outer, between, here, there))
             source = target
 
@@ -202,7 +202,7 @@ class _Planner:
         """Add the stages of complex sequences, `pitch` apart in the target."""
         split = _split(length, self.rows)
         if split is None:
-            here, there = Place(source, 0, 1, length), Place(target, 0, 1, pitch)
+            here, there = Strides(source, 0, 1, length), Strides(target, 0, 1, pitch)
             self.stages.append(Stage(length, 1, self.rows, here, there))
             return
         count, rest = split
@@ -211,12 +211,12 @@ class _Planner:
             count,
             self.rows,
             rest,
-            Place(source, length, rest, 1),
-            Place("first", length, rest, 1),
+            Strides(source, length, rest, 1),
+            Strides("first", length, rest, 1),
             twiddle=length,
         )
-        into = Place(target, pitch, count, 1)
-        rows = Stage(rest, self.rows, count, Place("first", length, 1, rest), into)
+        into = Strides(target, pitch, count, 1)
+        rows = Stage(rest, self.rows, count, Strides("first", length, 1, rest), into)
         self.stages.extend((columns, rows))
 
     def _reserve(self, size: int | Dim) -> None:
@@ -229,10 +229,10 @@ class _Planner:
         length, half = self.length, self.length // 2
         results = half + 1
         if length % 2:
-            source, target = Place("operand", 0, 1, length), Place("result", 0, 1, results)
+            source, target = Strides("operand", 0, 1, length), Strides("result", 0, 1, results)
             self.stages.append(Stage(length, 1, self.rows, source, target, "real", "half"))
         elif _split(half, self.rows) is None:
-            source, target = Place("operand", 0, 1, half), Place("result", 0, 1, results)
+            source, target = Strides("operand", 0, 1, half), Strides("result", 0, 1, results)
             self.stages.append(Stage(half, 1, self.rows, source, target, store="unpacked"))
         else:
             self.second = self.rows * half
@@ -244,10 +244,10 @@ class _Planner:
         length, half = self.length, self.length // 2
         given = half + 1
         if length % 2:
-            here, there = Place(source, 0, 1, given), Place("result", 0, 1, length)
+            here, there = Strides(source, 0, 1, given), Strides("result", 0, 1, length)
             self.stages.append(Stage(length, 1, self.rows, here, there, "half", "real"))
         elif _split(half, self.rows) is None:
-            here, there = Place(source, 0, 1, given), Place("result", 0, 1, half)
+            here, there = Strides(source, 0, 1, given), Strides("result", 0, 1, half)
             self.stages.append(Stage(half, 1, self.rows, here, there, load="packed"))
         else:
             self.second = self.rows * half

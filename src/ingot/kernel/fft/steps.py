@@ -21,14 +21,14 @@ from functools import lru_cache
 from typing import Literal
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.fft.build import Place, Stage
+from ingot.kernel.fft.build import Stage, Strides
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
 
 LARGEST_PRIME = 31
 """A longer prime length is a convolution (Bluestein's algorithm)."""
 
-_KEPT = 64
+_CACHE_SIZE = 64
 """Lengths whose factors are kept: a program asks several times for those of few lengths."""
 
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -120,7 +120,7 @@ class Step:
     values: Mapping[str, Argument]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def factors(length: int) -> tuple[int, ...] | None:
     """Return the radices of the passes, or None if a prime factor is too large."""
     found: list[int] = []
@@ -158,9 +158,9 @@ def stage_steps(stage: Stage, lanes: int, scalar_bytes: int, inverse: bool) -> t
     return tuple(planner.steps)
 
 
-def is_columns(place: Place) -> bool:
-    """Whether the lanes of a place lie side by side."""
-    return place.lane == 1 and place.element != 1
+def is_columns(strides: Strides) -> bool:
+    """Whether sequences of different lanes lie side by side."""
+    return strides.lane == 1 and strides.element != 1
 
 
 class _Planner:
@@ -218,9 +218,9 @@ class _Planner:
     def _source_values(self, side: Side) -> dict[str, Argument]:
         if side == "tile":
             return {"from": self.tile * self.tile_bytes}
-        place = self.stage.source
+        strides = self.stage.source
         each = self.scalar_bytes if self.stage.load == "real" else self.pair
-        step = place.element if side == "columns" else place.lane
+        step = strides.element if side == "columns" else strides.lane
         # Half a spectrum is swapped when it is packed or extended.
         swaps = 0 if self.stage.load in ("packed", "half") else self.swaps
         return {"source_step": step * each, "source_swaps": swaps}
@@ -229,9 +229,9 @@ class _Planner:
         if side == "tile":
             return {"to": self.tile * self.tile_bytes}
         stage = self.stage
-        place, scale = stage.target, stage.scale
+        strides, scale = stage.target, stage.scale
         each = self.scalar_bytes if stage.store == "real" else self.pair
-        step = place.lane if side == "rows" else place.element
+        step = strides.lane if side == "rows" else strides.element
         values: dict[str, Argument] = {
             "target_step": step * each,
             "target_swaps": self.swaps,

@@ -24,7 +24,7 @@ import numpy as np
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.place import compare, select
+from ingot.kernel.elemental.points import compare, select
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.ir import Combiner, Pass, Reduction
 

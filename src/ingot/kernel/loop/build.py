@@ -20,7 +20,7 @@ from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_index import loop_combiner, loop_extents, loop_fold
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import Place, converted
+from ingot.kernel.elemental.points import Point, converted
 from ingot.kernel.elemental.rules import combiner_exprs, elemental_lowering
 from ingot.kernel.elemental.window import Fold, Windowed, window_extents, window_fold
 from ingot.kernel.expr import Expr
@@ -89,7 +89,7 @@ def _place_sibling(frames: FrameMap, root: Instruction, main: Instruction) -> No
         whole = frames.frames[main] or ()
         given = root.as_(ReduceAttributes)
         frames.frames[root] = tuple(
-            axis for place, axis in enumerate(whole) if place not in given.dimensions
+            axis for dimension, axis in enumerate(whole) if dimension not in given.dimensions
         )
 
 
@@ -165,17 +165,17 @@ class LoopBuilder:
             return windowed.fold(self.lowering, instruction, frame, axes), axes
         whole = self.frames.operand_frames(instruction)[0] or ()
         count = len(instruction.operands) // 2
-        place = place_of(whole)
-        inputs = tuple(self.lowering.operand(instruction, n, place) for n in range(count))
+        point = point_of(whole)
+        inputs = tuple(self.lowering.operand(instruction, n, point) for n in range(count))
         inits = tuple(
-            self.lowering.operand(instruction, count + n, Place(())) for n in range(count)
+            self.lowering.operand(instruction, count + n, Point(())) for n in range(count)
         )
         return Fold(inits, inputs), whole
 
     def add_store(self, buffer: int, root: Instruction, frame: Frame, value: Expr) -> None:
         """Store `value`, the result of `root`, at its place."""
-        place = place_of(frame)
-        where = linearize(place.index, _result_dims(root))
+        point = point_of(frame)
+        where = linearize(point.index, _result_dims(root))
         inner = tuple(axis_name(a) for a in frame if a != ONE and a not in self.grid)
         key = (self.level((value,)), inner)
         self.stores.setdefault(key, []).append(Store(buffer, where, value))
@@ -208,9 +208,9 @@ def axis_name(number: int) -> str:
     return f"@{number}"
 
 
-def place_of(frame: Frame) -> Place:
-    """Return the place whose indices are the frame's axes."""
-    return Place(tuple(0 if a == ONE else Dim.symbol(axis_name(a)) for a in frame))
+def point_of(frame: Frame) -> Point:
+    """Return the point whose indices are the frame's axes."""
+    return Point(tuple(0 if a == ONE else Dim.symbol(axis_name(a)) for a in frame))
 
 
 def is_reduction(instruction: Instruction) -> bool:
@@ -264,5 +264,5 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
             builder.add_store(number, root, frame, value)
             number += 1
         return number
-    builder.add_store(number, root, frame, builder.lowering.value(root, place_of(frame)))
+    builder.add_store(number, root, frame, builder.lowering.value(root, point_of(frame)))
     return number + 1

@@ -12,11 +12,11 @@ from ingot.analysis.prefixes import Prefixes
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.place import Place
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
-from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
+from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, point_of
 
 
 def build_scan_kernel(fused: Computation, prefixes: Prefixes) -> LoopKernel:
@@ -28,16 +28,16 @@ def build_scan_kernel(fused: Computation, prefixes: Prefixes) -> LoopKernel:
     frame = frames.axes_for(dims)
     extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
     lowering = elemental_lowering(fused, extents)
-    place = place_of(frame)
+    point = point_of(frame)
     scanned = frame[prefixes.dimension]
     if prefixes.is_reverse:
-        index: list[int | Dim] = list(place.index)
+        index: list[int | Dim] = list(point.index)
         index[prefixes.dimension] = dims[prefixes.dimension] - 1 - index[prefixes.dimension]
-        place = Place(tuple(index))
-    inputs = tuple(lowering.operand(root, n, place) for n in range(count))
-    inits = tuple(lowering.operand(root, count + n, Place(())) for n in range(count))
+        point = Point(tuple(index))
+    inputs = tuple(lowering.operand(root, n, point) for n in range(count))
+    inits = tuple(lowering.operand(root, count + n, Point(())) for n in range(count))
     fold = Reduction(0, combiner_of(root), inits, inputs)
-    where = linearize(place.index, dims)
+    where = linearize(point.index, dims)
     first = len(fused.parameters)
     names = frozenset(extents)
     stores = tuple(

@@ -16,20 +16,20 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.place import (
-    Place,
-    batch_place,
+from ingot.kernel.elemental.points import (
+    Point,
+    batch_dim,
     clamp_index,
     converted,
     inside,
-    start_place,
+    start_index,
     with_value,
 )
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
-from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
+from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, point_of
 from ingot.kernel.rewrite import applied
 
 
@@ -56,30 +56,30 @@ def _slice_store(
     lowering: ElementalLowering, root: Instruction, frame: Frame, buffer: int
 ) -> Store:
     operand, update = root.operands[:2]
-    place = place_of(frame)
-    where = place
+    point = point_of(frame)
+    where = point
     index: list[int | Dim] = []
     for number, (position, size, window) in enumerate(
-        zip(place.index, operand.shape.dims, update.shape.dims, strict=True)
+        zip(point.index, operand.shape.dims, update.shape.dims, strict=True)
     ):
         if size == window:
             index.append(position)
             continue
-        start = clamp_index(lowering.operand(root, number + 2, Place(())), size - window)
+        start = clamp_index(lowering.operand(root, number + 2, Point(())), size - window)
         symbol, where = with_value(where, start)
         index.append(symbol + position)
     element = linearize(index, operand.shape.dims)
-    return Store(buffer, element, lowering.value(update, place), where.values)
+    return Store(buffer, element, lowering.value(update, point), where.values)
 
 
 def _scatter_stores(
     lowering: ElementalLowering, root: Instruction, frame: Frame, first: int
 ) -> tuple[Store, ...]:
     count = len(root.operands) // 2
-    place = place_of(frame)
-    element, values, mask = _scatter_target(lowering, root, place)
+    point = point_of(frame)
+    element, values, mask = _scatter_target(lowering, root, point)
     combiner = combiner_of(root)
-    updates = [lowering.value(root.operands[count + 1 + n], place) for n in range(count)]
+    updates = [lowering.value(root.operands[count + 1 + n], point) for n in range(count)]
     if count > 1:
         return _joint_stores(updates, (element, values, mask), combiner, first)
     (value,) = updates
@@ -110,7 +110,7 @@ def _joint_stores(
 
 
 def _scatter_target(
-    lowering: ElementalLowering, root: Instruction, place: Place
+    lowering: ElementalLowering, root: Instruction, point: Point
 ) -> tuple[int | Dim, tuple[Expr, ...], Expr | None]:
     """Return the element that an update goes to, its run-time values, and whether it is inside.
 
@@ -119,23 +119,23 @@ def _scatter_target(
     given = root.as_(ScatterAttributes)
     vector_dim = given.index_vector_dim
     operand, indices = root.operands[0], root.operands[len(root.operands) // 2]
-    window_places = given.update_window_dims
-    batch = [p for number, p in enumerate(place.index) if number not in window_places]
-    window = iter([place.index[number] for number in window_places])
-    sizes = iter([root.operands[-1].shape.dims[number] for number in window_places])
+    window_dims = given.update_window_dims
+    batch = [p for number, p in enumerate(point.index) if number not in window_dims]
+    window = iter([point.index[number] for number in window_dims])
+    sizes = iter([root.operands[-1].shape.dims[number] for number in window_dims])
     dropped = (*given.inserted_window_dims, *given.input_batching_dims)
-    where, mask = place, None
+    where, mask = point, None
     index: list[int | Dim] = []
     for number, size in enumerate(operand.shape.dims):
         position: int | Dim = 0 if number in dropped else next(window)
         extent: int | Dim = 1 if number in dropped else next(sizes)
         if number in given.input_batching_dims:
             which = given.input_batching_dims.index(number)
-            position = batch[batch_place(given.scatter_indices_batching_dims[which], vector_dim)]
+            position = batch[batch_dim(given.scatter_indices_batching_dims[which], vector_dim)]
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
-            where_in_indices = start_place(batch, which, vector_dim, indices.shape.rank)
-            start = lowering.value(indices, Place(where_in_indices))
+            where_in_indices = start_index(batch, which, vector_dim, indices.shape.rank)
+            start = lowering.value(indices, Point(where_in_indices))
             symbol, where = with_value(where, converted(start, S64))
             mask = ex.conjunction(mask, inside(start, size - extent + 1))
             position = position + symbol

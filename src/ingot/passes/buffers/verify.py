@@ -126,7 +126,7 @@ class _Simulation:
         self._written = written
         self._refused = refused
         self._fails: dict[Computation, bool] = {}
-        self._kept: list[tuple[Slice, int]] = []
+        self._surviving: list[tuple[Slice, int]] = []
         self.span = (0, 0)
         self._schedule = schedule
         self._assignment = assignment
@@ -147,7 +147,7 @@ class _Simulation:
         for alias in survivors:
             parameter = function.parameters[alias.parameter]
             where = self._assignment.slice_of(parameter, alias.path)
-            self._kept.append((where, arguments[alias.parameter][alias.path]))
+            self._surviving.append((where, arguments[alias.parameter][alias.path]))
         for placed in self._assignment.constants:
             mark = next(self._new)
             self._constants[placed.offset] = mark
@@ -199,7 +199,7 @@ class _Simulation:
         for parameter, argument in zip(computation.parameters, arguments, strict=True):
             marks[parameter] = argument
         if computation in self._refused:
-            self._expect_kept(computation.root)
+            self._expect_surviving(computation.root)
         for instruction in self._schedule[computation]:
             if instruction.opcode != "parameter":
                 marks[instruction] = yield from self._instruction(instruction, marks)
@@ -225,7 +225,7 @@ class _Simulation:
             return (yield from self._conditional(instruction, operands))
         made = self._kernel(instruction, operands)
         if may_fail(instruction, self._fails):
-            self._expect_kept(instruction)
+            self._expect_surviving(instruction)
         return made
 
     def _read(self, user: Instruction, number: int, marks: Marks) -> list[Slice]:
@@ -259,9 +259,9 @@ class _Simulation:
             self._expect(where, made[path], instruction, f"output {path}")
         return made
 
-    def _expect_kept(self, failing: Instruction) -> None:
+    def _expect_surviving(self, failing: Instruction) -> None:
         """Demand that what fails here leaves the parameters that survive as they were."""
-        for where, mark in self._kept:
+        for where, mark in self._surviving:
             self._expect(where, mark, failing, "a parameter that survives a failure")
 
     def _call(self, call: Instruction, results: Sequence[Slice]) -> None:

@@ -73,9 +73,9 @@ def stretched(
     first = build.slice(
         operand, slice=tuple((0, 1 if n == place else d, 1) for n, d in enumerate(dims))
     )
-    kept = tuple(n for n in range(len(dims)) if n != place)
-    row = build.reshape_to(first, tuple(dims[n] for n in kept))
-    repeated = build.broadcast_to(row, dims, kept)
+    other_dims = tuple(n for n in range(len(dims)) if n != place)
+    row = build.reshape_to(first, tuple(dims[n] for n in other_dims))
+    repeated = build.broadcast_to(row, dims, other_dims)
     is_short = build.compare(size, wanted, direction="LT")
     return build.select(build.broadcast_to(is_short, dims, ()), repeated, operand)
 

@@ -187,8 +187,8 @@ def _dynamic_update_slice(rewriter: Rewriter, op: Instruction) -> None:
     if partial:
         build = rewriter.builder(op)
         behind = build.dynamic_slice(base, *starts, dynamic_slice_sizes=update.shape.dims)
-        kept = rewriter.masked(op, update, partial, behind)
-        rewriter.computation.replace_operand(op, 1, kept)
+        masked = rewriter.masked(op, update, partial, behind)
+        rewriter.computation.replace_operand(op, 1, masked)
     rewriter.keep(op, sizes)
 
 

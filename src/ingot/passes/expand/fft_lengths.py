@@ -30,8 +30,8 @@ class FftLengths(Expander):
         """Return the transform of a fitted operand, fitted; the op itself if its lengths fit."""
         given = op.as_(FftAttributes)
         (operand,) = op.operands
-        kept = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
-        dims = (*kept, *given.fft_length)
+        batch_dims = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
+        dims = (*batch_dims, *given.fft_length)
         if given.fft_type not in ("FFT", "IFFT") or dims == operand.shape.dims:
             return op
         if 0 in given.fft_length:

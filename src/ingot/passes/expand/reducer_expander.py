@@ -53,13 +53,13 @@ def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction
     reduced: tuple[int, ...] = tuple(sorted(op.attributes.dimensions))
     count = len(op.operands) // 2
     dims = op.operands[0].shape.dims
-    kept = [place for place in range(len(dims)) if place not in reduced]
+    unreduced = [place for place in range(len(dims)) if place not in reduced]
     size: int | Dim = 1
     for place in reduced:
         size = size * dims[place]
-    rest = tuple(dims[place] for place in kept)
+    rest = tuple(dims[place] for place in unreduced)
     rows = [
-        build.reshape_to(build.transpose(one, dimensions=(*reduced, *kept)), (size, *rest))
+        build.reshape_to(build.transpose(one, dimensions=(*reduced, *unreduced)), (size, *rest))
         for one in converted(build, op.operands[:count], reducer.parameters[count:])
     ]
     starts = converted(build, op.operands[count:], reducer.parameters[:count])

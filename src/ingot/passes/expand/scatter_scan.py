@@ -100,8 +100,8 @@ def _scatter_step(combiner: Computation, operands: Sequence[Shape]) -> Computati
     old = [b.reshape_to(one, ()) for one in found]
     taken = [*converted(b, [*old, *values], combiner.parameters)]
     new = converted(b, parts_of(b, b.call(*taken, to_apply=combiner)), old)
-    kept = [b.select(inside, *pair) for pair in zip(new, old, strict=True)]
-    boxes = [b.reshape_to(one, (1,)) for one in kept]
+    selected = [b.select(inside, *pair) for pair in zip(new, old, strict=True)]
+    boxes = [b.reshape_to(one, (1,)) for one in selected]
     results = [
         b.dynamic_update_slice(array, box, where) for array, box in zip(arrays, boxes, strict=True)
     ]

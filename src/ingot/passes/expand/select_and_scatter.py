@@ -122,15 +122,15 @@ class _Expansion:
         given = self.op.as_(SelectAndScatterAttributes)
         value, number = Shape.array(self.op.shape.dtype, ()), Shape.array(element, ())
         b = Builder("choose")
-        kept, at, other, other_at = (
+        selected, at, other, other_at = (
             b.parameter(n, shape) for n, shape in enumerate((value, number, value, number))
         )
         zero = b.constant(0, element)
-        keep = b.call(kept, other, to_apply=given.select, shape=given.select.root.shape)
+        keep = b.call(selected, other, to_apply=given.select, shape=given.select.root.shape)
         is_real = b.compare(other_at, zero, direction="GE")
         is_first = b.compare(at, zero, direction="LT")
         takes = b.and_(is_real, b.or_(is_first, b.not_(keep)))
-        results = (b.select(takes, other, kept), b.select(takes, other_at, at))
+        results = (b.select(takes, other, selected), b.select(takes, other_at, at))
         module = self.op.computation.module
         assert module is not None, "passes see computations of a module"
         return module.take(b.build(b.tuple(*results)))

@@ -183,8 +183,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
 def _why_not_size(producer: Instruction, group: Group) -> str:
     if is_full(group) and not _is_leaf_with_room(group, producer):
         return f"the kernel already has {MAX_MEMBERS} instructions"
-    can_be_far = len(group.members) * RESHAPE_MOVES > MAX_MOVES
-    if can_be_far and moves_to(group, producer) > MAX_MOVES:
+    may_exceed = len(group.members) * RESHAPE_MOVES > MAX_MOVES
+    if may_exceed and moves_to(group, producer) > MAX_MOVES:
         return "too many moves, one inside the other, lie between it and the kernel's result"
     if producer.opcode == "concatenate" and any(_is_wide(u, producer) for u in producer.users):
         return f"together they would put {MAX_PARTS} arrays or more beside each other"
@@ -248,10 +248,10 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
     rest = [axis for axis in main if axis not in grid]
     if not rest:
         return _why_not_tiny_rows(producer, group)
-    kept = [axis for axis in main if axis in grid]
-    if list(main) != kept + rest:
+    outer = [axis for axis in main if axis in grid]
+    if list(main) != outer + rest:
         return "it reduces outer axes: rows of its consumer could not be finished in turn"
-    rows = product(group.frames.extents[axis] for axis in kept)
+    rows = product(group.frames.extents[axis] for axis in outer)
     if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
         return f"only {rows} rows: too few to share between threads"
     return ""

@@ -61,9 +61,11 @@ class MemoryScheduler(Pass):
         aliasing = analyze(module)
         problems: dict[Computation, _Problem] = {}
         effects: dict[Computation, bool] = {}
-        kept = {alias.output: (alias.parameter, alias.path) for alias in surviving_aliases(module)}
+        surviving = {
+            alias.output: (alias.parameter, alias.path) for alias in surviving_aliases(module)
+        }
         for computation in _order(aliasing.functions):
-            places = kept if computation is module.entry else {}
+            places = surviving if computation is module.entry else {}
             problem = _Problem(computation, aliasing.trees, problems, effects, places)
             problems[computation] = problem
             module.schedule[computation] = list(problem.best)
@@ -108,7 +110,7 @@ class _Problem:
         free: those that take no memory and no time; they run as soon as they can.
         makes, reads: the values that each instruction makes and reads.
         missing, next: how many others each instruction comes after, and what comes after it.
-        kept: the parameters that survive a failure, each with the value that takes its place.
+        surviving: the parameters that survive a failure, each with the value that takes its place.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class _Problem:
         trees: dict[Instruction, Tree],
         problems: dict[Computation, _Problem],
         effects: dict[Computation, bool],
-        kept: Mapping[Path, tuple[int, Path]],
+        surviving: Mapping[Path, tuple[int, Path]],
     ) -> None:
         self.order = computation.post_order()
         self._trees = trees
@@ -127,13 +129,15 @@ class _Problem:
         self.free = {i for i in self.order if i.opcode in _FREE}
         self.makes = {i: self._made(i) for i in self.order}
         self.reads = {i: self._read(i) for i in self.order}
-        self.kept = dict(self._replaced(kept))
+        self.surviving = dict(self._replaced(surviving))
         self.missing: dict[Instruction, int] = {}
         self.next: dict[Instruction, list[Instruction]] = {}
         self._depend(effects)
 
-    def _replaced(self, kept: Mapping[Path, tuple[int, Path]]) -> Iterator[tuple[Value, Value]]:
-        for output, (number, path) in kept.items():
+    def _replaced(
+        self, surviving: Mapping[Path, tuple[int, Path]]
+    ) -> Iterator[tuple[Value, Value]]:
+        for output, (number, path) in surviving.items():
             parameter = self._root.computation.parameters[number]
             old, new = at(self._trees[parameter], path), at(self._trees[self._root], output)
             if isinstance(old, Value) and isinstance(new, Value):
@@ -222,7 +226,7 @@ class _Problem:
 
     def _returned_parameters(self) -> Iterator[tuple[Instruction, Tree]]:
         """Yield who makes what takes the place of a parameter that survives a failure."""
-        for parameter, value in self.kept.items():
+        for parameter, value in self.surviving.items():
             if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
                 yield value.instruction, parameter
 
@@ -232,10 +236,10 @@ class _Problem:
         writers: dict[Instruction, list[Instruction]] = {}
         waits: dict[Instruction, int] = {}
         known: dict[Computation, bool] = {}
-        failing = [one for one in self.order if may_fail(one, known)] if self.kept else []
+        failing = [one for one in self.order if may_fail(one, known)] if self.surviving else []
         for writer, values in self.overwrites.items():
             for value in dict.fromkeys(values):
-                checks = failing if value in self.kept else ()
+                checks = failing if value in self.surviving else ()
                 for reader in (*self.readers.get(value, ()), *checks):
                     if reader is not writer:
                         writers.setdefault(reader, []).append(writer)

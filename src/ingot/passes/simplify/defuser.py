@@ -41,5 +41,5 @@ def _free(computation: Computation, fusions: set[Instruction]) -> None:
         if instruction in fusions:
             instruction.run_after(())
         elif fusions.intersection(instruction.control_predecessors):
-            kept = (p for p in instruction.control_predecessors if p not in fusions)
-            instruction.run_after(tuple(kept))
+            others = (p for p in instruction.control_predecessors if p not in fusions)
+            instruction.run_after(tuple(others))

@@ -299,11 +299,11 @@ def _product(dot: Instruction) -> Instruction:
 def _without_ones(side: Side, build: Builder) -> Side:
     """Return the side without its free dimensions of size 1."""
     dims = side.value.shape.dims
-    kept = [place for place in range(len(dims)) if place not in side.free or dims[place] != 1]
+    remaining = [place for place in range(len(dims)) if place not in side.free or dims[place] != 1]
     return Side(
-        build.reshape_to(side.value, tuple(dims[place] for place in kept)),
-        tuple(kept.index(place) for place in side.batch),
-        tuple(kept.index(place) for place in side.contracting),
+        build.reshape_to(side.value, tuple(dims[place] for place in remaining)),
+        tuple(remaining.index(place) for place in side.batch),
+        tuple(remaining.index(place) for place in side.contracting),
     )
 
 

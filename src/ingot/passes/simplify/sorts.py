@@ -64,32 +64,32 @@ def _narrow(sort: Instruction, module: Module) -> bool:
         return False
     comparator: Computation = sort.attributes.to_apply
     parameters = comparator.parameters
-    kept = [
+    used = [
         n
         for n in range(len(sort.operands))
         if n in used or any(p.users or p.is_root for p in parameters[2 * n : 2 * n + 2])
     ]
-    if len(kept) == len(sort.operands) or not kept:
+    if len(used) == len(sort.operands) or not used:
         return False
     build = Builder(sort.computation, sort.metadata)
     made = build.sort(
-        *(sort.operands[n] for n in kept),
+        *(sort.operands[n] for n in used),
         dimensions=sort.attributes.dimensions,
         is_stable=sort.attributes.is_stable,
-        to_apply=module.take(_comparator(comparator, kept)),
+        to_apply=module.take(_comparator(comparator, used)),
     )
     for user in list(sort.users):
-        if user.attributes.index in kept:
-            place = kept.index(user.attributes.index)
-            part = build.get_tuple_element(made, index=place) if len(kept) > 1 else made
+        if user.attributes.index in used:
+            place = used.index(user.attributes.index)
+            part = build.get_tuple_element(made, index=place) if len(used) > 1 else made
             sort.computation.replace(user, part)
     return True
 
 
-def _comparator(source: Computation, kept: list[int]) -> Computation:
+def _comparator(source: Computation, used: list[int]) -> Computation:
     build = Builder(source.name)
     copies: dict[Instruction, Instruction] = {}
-    for place, number in enumerate(kept):
+    for place, number in enumerate(used):
         for side in (0, 1):
             old = source.parameters[2 * number + side]
             copies[old] = build.parameter(2 * place + side, old.shape, old.name)

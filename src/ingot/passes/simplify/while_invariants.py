@@ -76,13 +76,13 @@ class WhileLoopInvariantCodeMotion(Pass):
         if any(element_index(user, state) is None for state in states for user in state.users):
             return False
         invariant = _invariants(body)
-        kept = [
+        hoistable = [
             one
             for one in invariant
             if self._is_worth(one)
             and any(user not in invariant or not self._is_worth(user) for user in one.users)
         ]
-        moved = [one for one in kept if _is_read(one, invariant, kept)]
+        moved = [one for one in hoistable if _is_read(one, invariant, hoistable)]
         if moved:
             _move(loop, moved, module)
         return bool(moved)
@@ -139,14 +139,16 @@ def _invariants(body: Computation) -> dict[Instruction, None]:
     return found
 
 
-def _is_read(one: Instruction, invariant: dict[Instruction, None], kept: list[Instruction]) -> bool:
+def _is_read(
+    one: Instruction, invariant: dict[Instruction, None], hoistable: list[Instruction]
+) -> bool:
     """Whether something that stays in the loop needs a result, be it by way of cheap ops."""
     stack, seen = [one], {one}
     while stack:
         for user in stack.pop().users:
             if user not in invariant:
                 return True
-            if user not in seen and user not in kept:
+            if user not in seen and user not in hoistable:
                 seen.add(user)
                 stack.append(user)
     return False

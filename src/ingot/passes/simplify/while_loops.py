@@ -171,31 +171,31 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
 
 def _rebuild(
     loop: Instruction,
-    kept: list[int],
+    live: list[int],
     unchanged: set[int],
     same: dict[int, int],
     known: dict[Computation, bool],
 ) -> None:
-    """Replace the loop by one whose state has the elements `kept` only."""
+    """Replace the loop by one whose state has the elements `live` only."""
     caller = loop.computation
     old_start = loop.operands[0]
     first = old_start.operands
-    narrowing = _Narrowing(kept, same, first, known)
+    narrowing = _Narrowing(live, same, first, known)
     body = narrowing.body(loop.attributes.body)
     condition = narrowing.condition(loop.attributes.condition)
     assert caller.module is not None, "passes rewrite computations of a module"
     caller.module.take(body)
     caller.module.take(condition)
     build = Builder(caller, loop.metadata)
-    start = build.tuple(*(first[number] for number in kept))
+    start = build.tuple(*(first[number] for number in live))
     made = build.while_(start, condition=condition, body=body)
     made.extra = dict(loop.extra)
 
     @cache
     def result(number: int) -> Instruction:
-        if number in unchanged or number not in kept:
+        if number in unchanged or number not in live:
             return first[number]
-        return build.get_tuple_element(made, index=kept.index(number))
+        return build.get_tuple_element(made, index=live.index(number))
 
     for user in list(loop.users):
         index = element_index(user, loop)
@@ -216,20 +216,20 @@ class _Narrowing:
     """Copies a loop's computations for a state of fewer elements.
 
     Attributes:
-        kept: numbers of the elements that stay.
+        live: numbers of the elements that stay.
         same: element -> the one that is equal to it and stands for it.
         first: the elements before the loop.
         known: which computations have effects, as far as it was asked.
     """
 
-    kept: list[int]
+    live: list[int]
     same: dict[int, int]
     first: tuple[Instruction, ...]
     known: dict[Computation, bool]
 
     def body(self, source: Computation) -> Computation:
         """Return the copy of a body, whose results are the elements that stay."""
-        roots = [source.root.operands[number] for number in self.kept]
+        roots = [source.root.operands[number] for number in self.live]
         made, copies = self._copy(source, roots)
         made.set_root(Builder(made).tuple(*(copies[root] for root in roots)))
         return made
@@ -244,18 +244,18 @@ class _Narrowing:
         self, source: Computation, roots: list[Instruction]
     ) -> tuple[Computation, dict[Instruction, Instruction]]:
         """Return a copy of what `roots` and effects need, and instruction -> its copy."""
-        kept, first = self.kept, self.first
+        live, first = self.live, self.first
         made = Computation(source.name)
         build = Builder(made)
         old_state = source.parameters[0]
-        shape = Shape.tuple(tuple(first[number].shape for number in kept))
+        shape = Shape.tuple(tuple(first[number].shape for number in live))
         state = build.parameter(0, shape, old_state.name)
         copies = {old_state: state}
 
         @cache
         def element(number: int) -> Instruction:
-            if number in kept:
-                return build.get_tuple_element(state, index=kept.index(number))
+            if number in live:
+                return build.get_tuple_element(state, index=live.index(number))
             return build.constant(first[number].attributes.literal)
 
         for read in source.post_order():
@@ -263,7 +263,7 @@ class _Narrowing:
             if index is None:
                 continue
             index = self.same.get(index, index)
-            if index in kept or first[index].opcode == "constant":
+            if index in live or first[index].opcode == "constant":
                 copies[read] = element(index)
         wanted = _cone([*roots, *_effects(source, self.known)])
         copy_into(made, [i for i in source.post_order() if i in wanted], copies)

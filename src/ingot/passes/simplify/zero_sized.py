@@ -38,7 +38,7 @@ class ZeroSizedElimination(Pass):
         changed = False
         for computation in module.post_order():
             for instruction in _concerned(computation):
-                if _is_kept(instruction, effects):
+                if _has_to_stay(instruction, effects):
                     continue
                 build = Builder(computation, instruction.metadata)
                 made = _value(instruction, build)
@@ -71,7 +71,7 @@ def _holds_empty(shape: Shape) -> bool:
 _LEAST = ops_with(Trait.LEAF, also=("broadcast",))
 
 
-def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+def _has_to_stay(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
     """Whether an op stays as it is: replacing it again and again is no progress."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return (

@@ -51,9 +51,9 @@ class Block:
         """Return the slots that some item uses."""
         return frozenset(slot for item in self.items for slot in item.uses)
 
-    def closed(self, kept: Iterable[int] = ()) -> list[Line]:
+    def closed(self, live_out: Iterable[int] = ()) -> list[Line]:
         """Return the lines, with a `Free` of each slot that was made but for those to be kept."""
-        held = set(kept)
+        held = set(live_out)
         last: dict[int, int] = {}
         for number, item in enumerate(self.items):
             for slot in item.uses:

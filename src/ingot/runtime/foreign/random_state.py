@@ -12,81 +12,90 @@ Invariant: two executions of a program at once never get the same counter (a spi
 
 from __future__ import annotations
 
-import ctypes
 import json
 from functools import cache
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I32, I64, PTR
-from ingot.native.layout import Field, Record
+from ingot.native.functions import exported, symbol_of
+from ingot.native.module import compiled
+from ingot.native.pointers import Array, Atomic, Struct
+from ingot.native.types import i32, i64
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
-from ingot.runtime.records import CALL_FRAME
-from ingot.runtime.sync import emit_lock, emit_unlock
+from ingot.runtime.records import CallFrame
+from ingot.runtime.sync import lock, unlock
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.flags import RANDOM_SEED
 
-STATE = Record(
-    "IngotRandomState",
-    Field("lock", "i32"),
-    Field("low", "i64"),
-    Field("high", "i64"),
-    Field("delta", "i64", note="how far a call moves the counter"),
-)
+
+class Counter(Struct, name="IngotRandomState"):
+    """The counter of a call site."""
+
+    lock: Atomic[i32]
+    low: i64
+    high: i64
+    delta: i64  # how far a call moves it; not negative
+
+
+class Seed(Struct, name="IngotRandomSeed"):
+    """What `GetRngSeed` gives."""
+
+    value: i64
+
+
 START = 0x7012395
 """XLA's initial value (xla/service/cpu/ir_emitter.cc, RngGetAndUpdateState)."""
 
 
+@exported("ingot_rng_state")
+def rng_state(frame: CallFrame, site: Counter) -> i32:
+    """Store the counter and move it on."""
+    result = Array[i64].at(frame.results[0])
+    assert result is not None
+    lock(site.lock)
+    low = site.low
+    high = site.high
+    following = i64(low + site.delta)
+    site.low = following
+    # Of numbers without sign: where it wraps, the highest bit goes from 1 to 0.
+    if low < 0 and following >= 0:
+        site.high = i64(high + 1)
+    unlock(site.lock)
+    result[0] = low
+    result[1] = high
+    return 0
+
+
+@exported("ingot_rng_seed")
+def rng_seed(frame: CallFrame, site: Seed) -> i32:
+    """Store the seed."""
+    result = Array[i64].at(frame.results[0])
+    assert result is not None
+    result[0] = site.value
+    return 0
+
+
 @cache
 def _library() -> Library:
-    module = ModuleBuilder("ingot_random_state")
-    f = module.function("ingot_rng_state", I32, [("frame", PTR), ("site", PTR)])
-    frame, site = f.params
-    result = f.load(PTR, CALL_FRAME.load(f, frame, "results"))
-    lock = STATE.address(f, site, "lock")
-    emit_lock(f, lock)
-    low, high = STATE.load(f, site, "low"), STATE.load(f, site, "high")
-    following = f.add(low, STATE.load(f, site, "delta"))
-    carry = f.zext(f.icmp("ult", following, low), I64)
-    STATE.store(f, site, "low", following)
-    STATE.store(f, site, "high", f.add(high, carry))
-    emit_unlock(f, lock)
-    f.store(low, result)
-    f.store(high, f.gep(result, 8))
-    f.ret(f.const(I32, 0))
-    return link_object([compile_object(module.text(), TargetSpec.host())], library_imports())
+    packages = ("artifact", "runtime")
+    data = compiled("ingot_random_state", packages, lambda: [rng_state, rng_seed])
+    return link_object([data], library_imports())
 
 
 def _link(call: CallSite) -> LinkedCall:
     config = json.loads(call.config)
-    site = STATE.structure()
+    site = Counter.c_layout.structure()
     site.low = START + RANDOM_SEED.value()
     site.high = call.number
     site.delta = config["delta"]
-    return linked_site(_library().address("ingot_rng_state"), site, str)
-
-
-class _Seed(ctypes.Structure):
-    _fields_ = (("value", ctypes.c_uint64),)
-
-
-@cache
-def _seed_library() -> Library:
-    module = ModuleBuilder("ingot_random_seed")
-    f = module.function("ingot_rng_seed", I32, [("frame", PTR), ("site", PTR)])
-    frame, site = f.params
-    f.store(f.load(I64, site), f.load(PTR, CALL_FRAME.load(f, frame, "results")))
-    f.ret(f.const(I32, 0))
-    return link_object([compile_object(module.text(), TargetSpec.host())], {})
+    return linked_site(_library().address(symbol_of(rng_state)), site, str)
 
 
 def _link_seed(call: CallSite) -> LinkedCall:
-    site = _Seed(START + RANDOM_SEED.value())
-    return linked_site(_seed_library().address("ingot_rng_seed"), site, str)
+    site = Seed.c_layout.structure()
+    site.value = START + RANDOM_SEED.value()
+    return linked_site(_library().address(symbol_of(rng_seed)), site, str)
 
 
 def register_random_state() -> None:

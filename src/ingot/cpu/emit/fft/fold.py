@@ -16,17 +16,17 @@ from ingot.emit.values.indices import IndexValue
 from ingot.llvm.values import Value
 
 
-def unpacked(m: ComplexMath, near: Complex, far: Complex, twiddle: Complex) -> Complex:
+def unpacked(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:
     """Return X[k] of Z[k], Z[h-k] (of Z[0] for both ends) and w^k."""
-    even = m.scale(m.add(near, m.conj(far)), 0.5)
-    odd = m.scale(m.times_i(m.sub(near, m.conj(far)), negative=True), 0.5)
+    even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
+    odd = m.scale(m.times_i(m.sub(element, m.conj(mirrored)), negative=True), 0.5)
     return m.add(even, m.mul(odd, twiddle))
 
 
-def packed(m: ComplexMath, near: Complex, far: Complex, twiddle: Complex) -> Complex:
+def packed(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:
     """Return Z[k] of X[k], X[h-k] and w^-k."""
-    even = m.scale(m.add(near, m.conj(far)), 0.5)
-    odd = m.scale(m.mul(m.sub(near, m.conj(far)), twiddle), 0.5)
+    even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
+    odd = m.scale(m.mul(m.sub(element, m.conj(mirrored)), twiddle), 0.5)
     return m.add(even, m.times_i(odd, negative=False))
 
 
@@ -34,9 +34,9 @@ def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target:
     """Write the h + 1 elements of the spectrum into another tile."""
     f = m.f
 
-    def at(k: IndexValue, near: IndexValue, far: IndexValue) -> None:
+    def at(k: IndexValue, index: IndexValue, mirror: IndexValue) -> None:
         twiddle = m.constant(table, k)
-        target.store(k, unpacked(m, source.load(near), source.load(far), twiddle))
+        target.store(k, unpacked(m, source.load(index), source.load(mirror), twiddle))
 
     at(0, 0, 0)
     at(half, 0, 0)
@@ -56,8 +56,8 @@ def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: T
     target.store(0, _swapped(first))
 
     def at(k: Value, _: list[Value]) -> None:
-        far = source.load(f.isub(half, k))
-        value = packed(m, source.load(k), far, m.constant(table, k))
+        mirrored = source.load(f.isub(half, k))
+        value = packed(m, source.load(k), mirrored, m.constant(table, k))
         target.store(k, _swapped(value))
 
     f.loop(1, half, 1, [], at)

@@ -65,13 +65,13 @@ class _Fold:
         f = single.f
         if not self.packs:
             first = self._load(single, self.source, 0)
-            for place in (0, half):
-                twiddle = self._twiddle(single, place)
-                self._store(single, place, unpacked(single, first, first, twiddle))
+            for index in (0, half):
+                twiddle = self._twiddle(single, index)
+                self._store(single, index, unpacked(single, first, first, twiddle))
             return
-        near, far = (self._load(single, self.source, place) for place in (0, half))
-        near, far = (Complex(value.re, f.zero(single.type)) for value in (near, far))
-        self._store(single, 0, packed(single, near, far, self._twiddle(single, 0)))
+        first, last = (self._load(single, self.source, index) for index in (0, half))
+        first, last = (Complex(value.re, f.zero(single.type)) for value in (first, last))
+        self._store(single, 0, packed(single, first, last, self._twiddle(single, 0)))
 
     def middle(self, start: IndexValue, stop: IndexValue) -> None:
         """Emit elements [start, stop): whole vectors, then the rest."""
@@ -87,13 +87,14 @@ class _Fold:
     def _at(self, m: ComplexMath, k: Value) -> None:
         f, lanes = m.f, m.type.lanes
         mirror = f.isub(self.half, f.iadd(k, lanes - 1))
-        near = self._load(m, self.source, k)
-        far = self._load(m, self.source, mirror)
+        element = self._load(m, self.source, k)
+        mirrored = self._load(m, self.source, mirror)
         if lanes > 1:
             back = range(lanes - 1, -1, -1)
-            far = Complex(f.shuffle(far.re, far.re, back), f.shuffle(far.im, far.im, back))
+            re, im = mirrored
+            mirrored = Complex(f.shuffle(re, re, back), f.shuffle(im, im, back))
         fold = packed if self.packs else unpacked
-        self._store(m, k, fold(m, near, far, self._twiddle(m, k)))
+        self._store(m, k, fold(m, element, mirrored, self._twiddle(m, k)))
 
     def _twiddle(self, m: ComplexMath, k: IndexValue) -> Complex:
         f = m.f

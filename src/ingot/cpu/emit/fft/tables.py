@@ -24,10 +24,10 @@ ALIGNMENT = 64
 """Alignment of tables in bytes."""
 
 
-KEPT_BYTES = 32 << 20
+CACHE_BYTES = 32 << 20
 """Tables that stay while no program uses them."""
 
-_kept = RecentTable[tuple[str, tuple[int, ...], bool], Numbers](most=KEPT_BYTES)
+_cache = RecentTable[tuple[str, tuple[int, ...], bool], Numbers](most=CACHE_BYTES)
 
 
 def table(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
@@ -36,10 +36,10 @@ def table(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
     Complex numbers lie as (real, imaginary).
     """
     key = (name, sizes, single)
-    found = _kept.find(key)
+    found = _cache.find(key)
     if found is None:
         found = _made(name, sizes, single)
-        found = _kept.keep(key, found, found.nbytes)
+        found = _cache.keep(key, found, found.nbytes)
     return found
 
 

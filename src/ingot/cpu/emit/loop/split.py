@@ -150,8 +150,8 @@ class PartialLayout:
         """Store accumulators at `address`."""
         for value, element, offset in zip(values, self.types, self.offsets, strict=True):
             stored = vector(_stored(element), value.type.lanes)
-            kept = f.zext(value, stored) if element is lt.I1 else value
-            f.store(kept, f.gep(address, offset))
+            widened = f.zext(value, stored) if element is lt.I1 else value
+            f.store(widened, f.gep(address, offset))
 
 
 def _stored(element: lt.Type) -> lt.Type:

@@ -64,7 +64,7 @@ def _touches(instruction: Instruction) -> bool:
     return has_complex(instruction.shape) or any(has_complex(o.shape) for o in instruction.operands)
 
 
-_KEPT = ops_with(Trait.LEAF, Trait.TUPLE, also=("real", "imag", "complex"))
+_STRUCTURAL = ops_with(Trait.LEAF, Trait.TUPLE, also=("real", "imag", "complex"))
 
 
 def _is_move(instruction: Instruction) -> bool:
@@ -78,13 +78,13 @@ def _is_move(instruction: Instruction) -> bool:
 
 def _is_pair(value: Instruction) -> bool:
     """Whether arithmetic gives a complex number: its parts are at hand."""
-    computed = value.opcode in RULES and value.opcode not in _KEPT
+    computed = value.opcode in RULES and value.opcode not in _STRUCTURAL
     return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
 def _is_split(instruction: Instruction) -> bool:
     """Whether an op on complex numbers has to go."""
-    if instruction.opcode in _KEPT or not _touches(instruction) or _is_move(instruction):
+    if instruction.opcode in _STRUCTURAL or not _touches(instruction) or _is_move(instruction):
         return False
     if stays_complex(instruction):
         return False

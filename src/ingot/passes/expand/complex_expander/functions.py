@@ -32,7 +32,7 @@ from ingot.passes.expand.complex_expander.numbers import (
 SATURATED = 20.0
 """tanh is 1 in f64 beyond this."""
 
-FAR = 1e18
+LARGE = 1e18
 """1 is nothing beside the square of this (in f32; of its square in f64)."""
 
 
@@ -234,7 +234,7 @@ def tan(z: Complex) -> Complex:
 # ---- their inverses
 
 
-def _far(z: Complex, bound: float) -> Real:
+def _is_large(z: Complex, bound: float) -> Real:
     """Whether z is so large that z^2 + 1 is z^2; `bound` in f32, its square in f64."""
     limit = bound if z.re.value.shape.dtype is F32 else bound * bound
     return z.re.magnitude.apply("maximum", z.im.magnitude).compare("GT", limit) | (
@@ -247,29 +247,29 @@ def _log_twice(z: Complex) -> Real:
 
 
 def asin(z: Complex) -> Complex:
-    """Kahan's CASIN; far out, i log(2z) turned."""
+    """Kahan's CASIN; i log(2z) turned where z is large."""
     less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
     re = z.re.apply("atan2", less.re * more.re - less.im * more.im)
-    near = Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))
-    far = Complex(z.re.apply("atan2", z.im.magnitude), z.im.signed(_log_twice(z)))
-    return choose(_far(z, FAR), far, near)
+    exact = Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))
+    asymptotic = Complex(z.re.apply("atan2", z.im.magnitude), z.im.signed(_log_twice(z)))
+    return choose(_is_large(z, LARGE), asymptotic, exact)
 
 
 def acos(z: Complex) -> Complex:
-    """Kahan's CACOS; far out, i log(2z)."""
+    """Kahan's CACOS; i log(2z) where z is large."""
     less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
     re = less.re.apply("atan2", more.re) * 2.0
-    near = Complex(re, (more.re * less.im - more.im * less.re).apply("asinh"))
-    far = Complex(z.im.magnitude.apply("atan2", z.re), (-z.im).signed(_log_twice(z)))
-    return choose(_far(z, FAR), far, near)
+    exact = Complex(re, (more.re * less.im - more.im * less.re).apply("asinh"))
+    asymptotic = Complex(z.im.magnitude.apply("atan2", z.re), (-z.im).signed(_log_twice(z)))
+    return choose(_is_large(z, LARGE), asymptotic, exact)
 
 
 def acosh(z: Complex) -> Complex:
-    """Kahan's CACOSH; far out, log(2z)."""
+    """Kahan's CACOSH; log(2z) where z is large."""
     less, more = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
     re = (less.re * more.re + less.im * more.im).apply("asinh")
-    near = Complex(re, less.im.apply("atan2", more.re) * 2.0)
-    return choose(_far(z, FAR), Complex(_log_twice(z), angle(z)), near)
+    exact = Complex(re, less.im.apply("atan2", more.re) * 2.0)
+    return choose(_is_large(z, LARGE), Complex(_log_twice(z), angle(z)), exact)
 
 
 def asinh(z: Complex) -> Complex:
@@ -283,9 +283,9 @@ def atanh(z: Complex) -> Complex:
     less, square = -size + 1.0, z.im * z.im
     re = (size * 4.0 / (less * less + square)).apply("log-plus-one") * 0.25
     im = (z.im * 2.0).apply("atan2", less * (size + 1.0) - square) * 0.5
-    far = _far(z, FAR)
-    re = far.choose(z.re.constant(0.0), re)
-    return Complex(z.re.signed(re), far.choose(z.im.signed(math.pi / 2), im))
+    is_large = _is_large(z, LARGE)
+    re = is_large.choose(z.re.constant(0.0), re)
+    return Complex(z.re.signed(re), is_large.choose(z.im.signed(math.pi / 2), im))
 
 
 def atan2(y: Complex, x: Complex) -> Complex:

@@ -103,8 +103,8 @@ def _place(concatenation: Instruction) -> int:
 def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(x, empty, y) => concatenate(x, y)"""
     place = _place(root)
-    kept = [operand for operand in root.operands if operand.shape.dims[place] != 0]
-    return build.concatenate(*kept, dimensions=(place,)) if kept else root.operands[0]
+    non_empty = [operand for operand in root.operands if operand.shape.dims[place] != 0]
+    return build.concatenate(*non_empty, dimensions=(place,)) if non_empty else root.operands[0]
 
 
 def _is_part(operand: Instruction, place: int) -> bool:

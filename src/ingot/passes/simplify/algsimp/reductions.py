@@ -99,8 +99,8 @@ def reduce_reduce(
     if not same or not is_identity(inner_start, opcode):
         return None
     first = dimensions_of(inner)
-    kept = [place for place in range(x.shape.rank) if place not in first]
-    second = tuple(kept[place] for place in dimensions_of(root))
+    unreduced = [place for place in range(x.shape.rank) if place not in first]
+    second = tuple(unreduced[place] for place in dimensions_of(root))
     return _reduce_again(build, root, x, start, tuple(sorted((*first, *second))))
 
 
@@ -119,8 +119,8 @@ def reduce_of_transpose(
     """reduce(transpose(x)) => reduce(x) where the dimensions that stay keep their order"""
     order = dimensions_of(inner)
     reduced = dimensions_of(root)
-    kept = [place for number, place in enumerate(order) if number not in reduced]
-    if kept != sorted(kept) or not reducer_opcode(root.attributes.to_apply):
+    unreduced = [place for number, place in enumerate(order) if number not in reduced]
+    if unreduced != sorted(unreduced) or not reducer_opcode(root.attributes.to_apply):
         return None
     return _reduce_again(build, root, x, start, tuple(sorted(order[n] for n in reduced)))
 
@@ -206,8 +206,8 @@ def _reduce_source(
     """Return `x` reduced over its own reduced dimensions, broadcast to the result."""
     own, reduced = dimensions_of(inner), dimensions_of(root)
     places = tuple(number for number, place in enumerate(own) if place in reduced)
-    kept = [place for place in range(inner.shape.rank) if place not in reduced]
-    target = tuple(kept.index(place) for place in own if place not in reduced)
+    unreduced = [place for place in range(inner.shape.rank) if place not in reduced]
+    target = tuple(unreduced.index(place) for place in own if place not in reduced)
     total = _reduce_again(build, root, x, start, places)
     return build.broadcast_to(total, root.shape.dims, target)
 

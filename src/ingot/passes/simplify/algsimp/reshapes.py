@@ -48,11 +48,11 @@ def _matched_ones(
     before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]
 ) -> dict[int, int] | None:
     """Return which dimension of `before` each one becomes in `after`, if only ones come and go."""
-    kept_before = [place for place, size in enumerate(before) if size != 1]
-    kept_after = [place for place, size in enumerate(after) if size != 1]
-    if [before[p] for p in kept_before] != [after[p] for p in kept_after]:
+    non_unit_before = [place for place, size in enumerate(before) if size != 1]
+    non_unit_after = [place for place, size in enumerate(after) if size != 1]
+    if [before[p] for p in non_unit_before] != [after[p] for p in non_unit_after]:
         return None
-    return dict(zip(kept_before, kept_after, strict=True))
+    return dict(zip(non_unit_before, non_unit_after, strict=True))
 
 
 @rule(

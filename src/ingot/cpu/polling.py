@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polls in emitted code: whether this execution is to end. Compiler and runtime emit the same.
+"""Polls in compiled host programs: whether this execution is to end.
 
 A host program asks in its loops and after long kernels; it costs a load and a branch until somebody
-advances the runtime's counter. See `ingot.runtime.interrupts` for who does.
+advances the runtime's counter. See `ingot.runtime.interrupts` for who does,
+and for the polls of native functions (`Polls`).
 
 Invariant: what was asked for before an execution began is seen too: the counter is read first.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computations that are written alike, and what is checked of them once (`Forms`, `verify`)."""
+"""Computations that are written alike: what is computed of them once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import fingerprint_computation
 from ingot.hlo.shape import Shape
-from ingot.hlo.structure import fact
+from ingot.hlo.structure import memoize_by_structure
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import VerifyError
 
@@ -49,16 +49,16 @@ def test_a_fact_is_asked_once_of_computations_written_alike() -> None:
         asked.append(computation)
         return len(computation)
 
-    assert [fact(size, one) for one in (f, g, h, g, f)] == [2] * 5
+    assert [memoize_by_structure(size, one) for one in (f, g, h, g, f)] == [2] * 5
     assert asked == [f, h]
 
 
 def test_a_fact_is_asked_again_after_an_edit() -> None:
     f, g, _ = _computations(parse_hlo(TEXT))
-    assert fact(len, f) == fact(len, g) == 2
+    assert memoize_by_structure(len, f) == memoize_by_structure(len, g) == 2
     f.set_root(f.add("abs", (f.root,)))
-    assert fact(len, f) == 3
-    assert fact(len, g) == 2
+    assert memoize_by_structure(len, f) == 3
+    assert memoize_by_structure(len, g) == 2
 
 
 @pytest.mark.parametrize("name", ["f", "g", "h", "main"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places: where a value is wanted while ops are lowered, and the masks that places need.
+"""Points of an iteration space, at which values are wanted while ops are lowered; their masks.
 
-A place holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask
+A point holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask
 that says where the value is wanted at all. Used by the rules (`shaping_rules`,
-`indexing_rules`) and by in-place updates. Places are immutable: lowered values are remembered by
+`indexing_rules`) and by in-place updates. Points are immutable: lowered values are remembered by
 them.
 """
 
@@ -24,8 +24,8 @@ from ingot.support.records import record
 
 
 @record
-class Place:
-    """Where a value is wanted: indices over axes, run-time values they use, and a mask."""
+class Point:
+    """Where a value is wanted: its indices over axes, run-time values they use, and a mask."""
 
     index: Index
     values: tuple[Expr, ...] = ()
@@ -39,9 +39,9 @@ class Place:
             object.__setattr__(self, "_hash", known)
         return known
 
-    def at(self, index: Index) -> Place:
-        """Return the same place with other indices."""
-        return Place(index, self.values, self.mask)
+    def at(self, index: Index) -> Point:
+        """Return the same point with other indices."""
+        return Point(index, self.values, self.mask)
 
 
 def uses_values(where: int | Dim) -> bool:
@@ -49,9 +49,9 @@ def uses_values(where: int | Dim) -> bool:
     return any(name.startswith("$") for name in dim.symbols_of((where,)))
 
 
-def position_value(position: int | Dim, place: Place) -> Expr:
-    """Return an index of `place` as an s64 value."""
-    return ex.index(position, place.values if uses_values(position) else ())
+def position_value(position: int | Dim, point: Point) -> Expr:
+    """Return an index of `point` as an s64 value."""
+    return ex.index(position, point.values if uses_values(position) else ())
 
 
 def converted(value: Expr, to: DType) -> Expr:
@@ -64,9 +64,9 @@ def compare(direction: str, left: Expr, right: Expr) -> Expr:
     return ex.make("compare", PRED, (left, right), CompareAttributes(direction, ""))
 
 
-def within(position: int | Dim, size: int | Dim, place: Place) -> Expr:
+def within(position: int | Dim, size: int | Dim, point: Point) -> Expr:
     """Return the mask 0 <= position < size."""
-    value = position_value(position, place)
+    value = position_value(position, point)
     below = compare("LT", value, ex.index(size))
     if isinstance(position, Dim) and position.is_symbol and not uses_values(position):
         return below
@@ -123,21 +123,21 @@ def clamp_index(value: Expr, limit: int | Dim) -> Expr:
     return converted(value, S64)
 
 
-def with_value(place: Place, value: Expr) -> tuple[Dim, Place]:
-    """Return the index symbol for a run-time value, and the place that carries the value."""
-    if value in place.values:
-        return Dim.symbol(f"${place.values.index(value)}"), place
-    number = len(place.values)
-    return Dim.symbol(f"${number}"), Place(place.index, (*place.values, value), place.mask)
+def with_value(point: Point, value: Expr) -> tuple[Dim, Point]:
+    """Return the index symbol for a run-time value, and the point that carries the value."""
+    if value in point.values:
+        return Dim.symbol(f"${point.values.index(value)}"), point
+    number = len(point.values)
+    return Dim.symbol(f"${number}"), Point(point.index, (*point.values, value), point.mask)
 
 
-def start_place(batch: Sequence[int | Dim], which: int, vector_dim: int, rank: int) -> Index:
+def start_index(batch: Sequence[int | Dim], which: int, vector_dim: int, rank: int) -> Index:
     """Return where in the start indices of a gather or scatter component `which` stands."""
     if vector_dim == rank:
         return tuple(batch)
     return (*batch[:vector_dim], which, *batch[vector_dim:])
 
 
-def batch_place(dimension: int, vector_dim: int) -> int:
+def batch_dim(dimension: int, vector_dim: int) -> int:
     """Return which batch position a dimension of the start indices has."""
     return dimension - (1 if vector_dim < dimension else 0)
