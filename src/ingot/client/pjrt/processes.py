@@ -86,8 +86,8 @@ class Sockets:
     links: Links
 
     @property
-    def transport(self) -> int:
-        """The address of the transport's record."""
+    def transport(self) -> Any:
+        """The transport's record."""
         return socket_transport()
 
     def link(self, here: int, there: int, process: int) -> LinkRow:
@@ -103,8 +103,8 @@ class Ranks:
     num_devices: int
 
     @property
-    def transport(self) -> int:
-        """The address of the transport's record."""
+    def transport(self) -> Any:
+        """The transport's record."""
         return mpi_transport()
 
     def link(self, here: int, there: int, process: int) -> LinkRow:

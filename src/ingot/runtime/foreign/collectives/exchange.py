@@ -22,8 +22,6 @@ Status: 0 done; the rest is in `records.STATUS`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ingot.llvm.builder import ModuleBuilder
 from ingot.native.functions import exported, inlined, native
 from ingot.native.module import Translation
@@ -40,11 +38,11 @@ from ingot.runtime.foreign.collectives.records import (
     OTHER_GRID,
     SLICE_NANOSECONDS,
     TIMEOUT,
-    Frame,
     Rendezvous,
     Site,
 )
 from ingot.runtime.foreign.collectives.visit import Visit, box_of, copy_part, is_here, measure
+from ingot.runtime.records import CallFrame
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
 
 _SPINS = 200
@@ -188,13 +186,13 @@ def exchange_of(visit: Visit) -> i32:
     return wait_until_taken(visit) if status == DONE else status
 
 
-@exported("ingot_exchange", frame=Frame)
-def exchange(frame: Any, site: Site) -> i32:
+@exported("ingot_exchange")
+def exchange(frame: CallFrame, site: Site) -> i32:
     """Run one call on one device."""
     runtime = frame.runtime
-    meeting: Rendezvous | None = runtime.rendezvous
-    if meeting is None:
+    if runtime.rendezvous is None:
         return ALONE
+    meeting = Rendezvous.at(runtime.rendezvous)
     if unlikely(meeting.devices != site.devices):
         return OTHER_GRID
     visit = Visit.on_stack()
@@ -203,8 +201,12 @@ def exchange(frame: Any, site: Site) -> i32:
     visit.allocate = runtime.allocate
     visit.free = runtime.free
     visit.device = runtime.replica * meeting.partitions + runtime.partition
-    visit.source = frame.operands[0]
-    visit.target = frame.results[0]
+    source = frame.operands[0]
+    target = frame.results[0]
+    assert source is not None
+    assert target is not None
+    visit.source = source
+    visit.target = target
     measure(visit, frame.operand_dims[0])
     status = exchange_of(visit)
     if unlikely(status != DONE):

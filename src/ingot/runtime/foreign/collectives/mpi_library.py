@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -48,14 +48,16 @@ class Library:
     """A library that is initialized.
 
     Attributes:
+        is_ours: whether it was initialized here.
         rank: this process's number there.
         size: how many processes there are.
     """
 
     functions: ctypes.CDLL
     abi: str
-    rank: int
-    size: int
+    is_ours: bool
+    rank: int = 0
+    size: int = 0
 
     @property
     def world(self) -> ctypes.c_void_p:
@@ -89,14 +91,10 @@ def rank_link(rank: int, here: int, there: int, num_devices: int) -> LinkRow:
     return LinkRow(outgoing << RANK_BITS | rank, incoming << RANK_BITS | rank)
 
 
-_ours: list[ctypes.CDLL] = []
-"""The library that this process has initialized here."""
-
-
 def finalize() -> None:
     """End what `mpi_library` began. Nothing may be under way; waits for the other processes."""
-    while _ours:
-        _ours.pop().MPI_Finalize()
+    if mpi_library.cache_info().currsize and mpi_library().is_ours:
+        mpi_library().functions.MPI_Finalize()
 
 
 @cache
@@ -114,16 +112,15 @@ def mpi_library() -> Library:
         functions.MPI_Query_thread(ctypes.byref(provided))
     else:
         functions.MPI_Init_thread(None, None, _MULTIPLE[abi], ctypes.byref(provided))
-        _ours.append(functions)
     if provided.value < _MULTIPLE[abi]:
         raise _unusable("this MPI does not let several threads call it (MPI_THREAD_MULTIPLE)")
-    library = Library(functions, abi, 0, 0)
+    library = Library(functions, abi, not flag.value)
     world = library.world
     functions.MPI_Comm_set_errhandler(world, ctypes.c_void_p(library.constant(_ERRORS_RETURN)))
     rank, size = ctypes.c_int(), ctypes.c_int()
     functions.MPI_Comm_rank(world, ctypes.byref(rank))
     functions.MPI_Comm_size(world, ctypes.byref(size))
-    return Library(functions, abi, rank.value, size.value)
+    return replace(library, rank=rank.value, size=size.value)
 
 
 def _load() -> ctypes.CDLL:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs, struct_of
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
-from ingot.runtime.records import CALL_FRAME, RUNTIME
 
 
 class Box(
@@ -155,24 +154,6 @@ class Site(
     taken: Array[i64]
     parts: Array[i64]
 
-
-Runtime = struct_of(
-    RUNTIME,
-    {
-        "rendezvous": Rendezvous,
-        "allocate": Callable[[i64], Pointer | None],
-        "free": Callable[[Pointer | None], None],
-    },
-)
-Frame = struct_of(
-    CALL_FRAME,
-    {
-        "runtime": Runtime,
-        "operands": Array[Pointer],
-        "results": Array[Pointer],
-        "operand_dims": Array[Array[i64]],
-    },
-)
 
 SLICE_NANOSECONDS = 20_000_000
 """A device that waits looks around this often: whether others failed, whether it waited enough."""

@@ -46,7 +46,7 @@ class Network:
         process: int,
         processes: Sequence[int],
         links: Sequence[Sequence[LinkRow]],
-        transport: int,
+        transport: Any = None,
     ) -> None:
         """Make the tables.
 
@@ -54,7 +54,8 @@ class Network:
             process: the number of this process.
             processes: for each device, the process that has it.
             links: for each device of this process, in their order, its link to each device.
-            transport: the address of an `IngotTransport`; 0 if all devices are of this process.
+            transport: an `IngotTransport`, as a ctypes structure; None if all devices are of this
+                process.
         """
         self.here = tuple(n for n, owner in enumerate(processes) if owner == process)
         slots = [_ELSEWHERE] * len(processes)
@@ -66,16 +67,23 @@ class Network:
         self._links = array("q", [word for row in links for link in row for word in link] or [0])
 
     @property
+    def is_remote(self) -> bool:
+        """Whether some devices are of other processes."""
+        return self.transport is not None
+
+    @property
     def fields(self) -> dict[str, int]:
         """What a rendezvous says of it; valid while this object lives."""
         tables = {"slots": self._slots, "processes": self._processes, "links": self._links}
         addresses = {name: table.buffer_info()[0] for name, table in tables.items()}
-        return {**addresses, "local_devices": len(self.here), "transport": self.transport}
+        return {**addresses, "local_devices": len(self.here)} | (
+            {"transport": ctypes.addressof(self.transport)} if self.is_remote else {}
+        )
 
 
 def one_process(devices: int) -> Network:
     """Return the network of devices that are all of this process."""
-    return Network(0, [0] * devices, [], 0)
+    return Network(0, [0] * devices, [])
 
 
 class Rendezvous:
@@ -142,7 +150,7 @@ def new_rendezvous(
     """
     network = network or one_process(grid.devices)
     if timeout_seconds is None:
-        flag = PROCESS_TIMEOUT if network.transport else COLLECTIVE_TIMEOUT
+        flag = PROCESS_TIMEOUT if network.is_remote else COLLECTIVE_TIMEOUT
         timeout_seconds = flag.value()
     return Rendezvous(grid, network, timeout_seconds, program)
 

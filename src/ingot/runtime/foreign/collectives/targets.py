@@ -110,13 +110,13 @@ def _starts(rows: list[list[int]]) -> list[int]:
 
 
 @cache
-def socket_transport() -> int:
-    """Return the address of the transport through sockets, which lives as long as the process."""
-    return _transport(sockets.swap, sockets.cut, None)
+def socket_transport() -> Any:
+    """Return the record of the transport through sockets; it lives as long as the process."""
+    return _transport(sockets.swap, sockets.cut)
 
 
 @cache
-def mpi_transport() -> int:
+def mpi_transport() -> Any:
     """Return the same through MPI.
 
     Raises:
@@ -125,17 +125,14 @@ def mpi_transport() -> int:
     return _transport(mpi.swap, mpi.cut, mpi_library().record())
 
 
-def _transport(swap: Any, cut: Any, state: Any) -> int:
+def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
     record = Transport.c_layout.structure()
     record.swap = _library().address(symbol_of(swap))
     record.cut = _library().address(symbol_of(cut))
     if state is not None:
-        record.state = ctypes.addressof(state)
-    _transports.append((record, state))
-    return ctypes.addressof(record)
+        record.state, record.kept = ctypes.addressof(state), state
+    return record
 
-
-_transports: list[Any] = []
 
 _EXCHANGES = (
     "ingot.all_gather", "ingot.all_to_all", "ingot.collective_broadcast",
