@@ -96,6 +96,14 @@ def test_a_size_is_its_own_maximum_with_zero() -> None:
     assert str(dim.maximum(n - 1, 0)) == "max(0,n-1)"
 
 
+def test_a_maximum_is_one_of_two_sizes_where_that_is_plain() -> None:
+    n, m = Dim.symbol("n"), Dim.symbol("m")
+    assert dim.maximum(n - 1, n) is n
+    larger = dim.maximum(n, m)
+    assert dim.maximum(larger, n) is larger
+    assert dim.maximum(m - 2, dim.maximum(5, larger)) is dim.maximum(5, larger)
+
+
 def test_symbols_are_found_inside_functions() -> None:
     n, m = Dim.symbol("n"), Dim.symbol("m")
     assert dim.symbols_of((dim.floordiv(n * m + 1, 3), 4)) == {"n", "m"}

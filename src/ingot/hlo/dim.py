@@ -284,13 +284,24 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
     """Return the larger of two sizes."""
     if isinstance(left, int) and isinstance(right, int):
         return max(left, right)
-    if left is right or left == right:
-        return left
     for one, other in ((left, right), (right, left)):
-        if other == 0 and never_negative(one):
+        if _is_at_least(one, other):
             return one
     first, second = sorted((left, right), key=str)
     return _function("max", first, second)
+
+
+def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
+    """Whether a size is plainly as large as another: by what it adds, or as a maximum of such."""
+    pending = [size]
+    while pending:
+        found = pending.pop()
+        if found is other or never_negative(found - other):
+            return True
+        atom = _only_atom(found) if isinstance(found, Dim) else None
+        if atom is not None and atom.function == "max":
+            pending += [atom.left, atom.right]
+    return False
 
 
 def greatest(sizes: Iterable[int | Dim]) -> int | Dim:

@@ -25,6 +25,7 @@ from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput,
 from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.list_rooms import may_lack_room
 from ingot.frontends.tensorflow.specialisation import (
+    GUESSES,
     CallArguments,
     CallNeededError,
     Key,
@@ -68,13 +69,30 @@ class FunctionCompiler:
         shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
         if None in shapes:
             return None
-        arguments = NoArguments(shapes)
+        try:
+            return self._refusal_of(captured, NoArguments(shapes))
+        except CallNeededError:
+            # A node is refused for its attributes or types, whatever values others need.
+            pass
+        try:
+            found = [self._refusal_of(captured, NoArguments(shapes, guess)) for guess in GUESSES]
+        except CallNeededError:
+            return None
+        first, *others = found
+        is_same = first is not None and all(
+            item is not None and (item.op_name, item.message) == (first.op_name, first.message)
+            for item in others
+        )
+        return first if is_same else None
+
+    def _refusal_of(self, captured: CapturedFunction, arguments: NoArguments) -> Diagnostic | None:
+        """Lower for made-up arguments; return why calls with others are refused too, if so."""
         try:
             with collector_paused():
                 _check_results(captured, self._binding)
                 _lower(captured, self._binding, "probe", arguments)
-        except (CallNeededError, ExecutionError):
-            # An execution error is about the ranks of a call; another call may have others.
+        except ExecutionError:
+            # It is about the ranks of a call; another call may have others.
             return None
         except (UnsupportedError, VerifyError) as error:
             return None if arguments.decides(error.diagnostic) else error.diagnostic

@@ -48,6 +48,11 @@ def function_text(name: str) -> str:
 
 def status_of(error: BaseException, function: str) -> tuple[int, str]:
     """Return TensorFlow's status code and the text for an error of `function`."""
+    if isinstance(error, MemoryError):
+        error = ResourceError(
+            f"the memory is too small to compile it: {error}",
+            hint="look for a size that is larger than meant",
+        )
     if isinstance(error, IngotError):
         headline = CANNOT_RUN if isinstance(error, ExecutionError) else CANNOT_COMPILE
         text = f"{headline} {function_text(function)}:\n{error.diagnostic.render()}"

@@ -33,11 +33,23 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
 )
 from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
-from ingot.frontends.tensorflow.modules import attributes
+from ingot.frontends.tensorflow.modules import attributes, context
 from ingot.frontends.tensorflow.partition import Part, Partition, cut
 
 _numbers = itertools.count(1)
 _DROPPED = ("_class", attributes.XLA_COMPILE)
+_CONTROL_FLOW = frozenset({"Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While"})
+_LOWERS = "_lower_using_switch_merge"
+
+
+def _lowers_control_flow() -> bool:
+    """Whether TensorFlow takes loops and branches apart before it places their nodes.
+
+    Where a function is traced for XLA it does not ask for that, and a loop or branch that takes
+    handles of several devices cannot be placed whole. One of its executors cannot run the parts.
+    """
+    executor = context.context().function_call_options.executor_type
+    return executor != "SINGLE_THREADED_EXECUTOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +177,8 @@ class _Writer:
             for key, value in proto.attr.items():
                 if key not in _DROPPED:
                     written.attr[key].CopyFrom(value)
+            if proto.op in _CONTROL_FLOW and _LOWERS not in proto.attr:
+                written.attr[_LOWERS].b = _lowers_control_flow()
         for value in written.attr.values():
             for called in (value.func, *value.list.func):
                 if called.name in names:

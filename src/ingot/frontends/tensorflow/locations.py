@@ -19,17 +19,20 @@ from typing import Any
 from ingot.support.diagnostics import SourceLocation
 
 _INGOT = Path(__file__).parents[2]
-_LIBRARY_ROOTS = tuple(
-    dict.fromkeys(
-        str(Path(root).resolve())
-        for root in (
-            sysconfig.get_path("purelib"),
-            sysconfig.get_path("platlib"),
-            sysconfig.get_path("stdlib"),
-            sysconfig.get_path("scripts"),
-            _INGOT,
-        )
+
+
+def library_roots(*folders: str | Path) -> tuple[str, ...]:
+    """Return how the names of files in `folders` may begin: as they are spelled, and resolved.
+
+    An environment that is reached through a link has frames of both kinds.
+    """
+    return tuple(
+        dict.fromkeys(str(path) for root in folders for path in (root, Path(root).resolve()))
     )
+
+
+_LIBRARY_ROOTS = library_roots(
+    *(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "scripts")), _INGOT
 )
 _COMMANDS = (sysconfig.get_path("scripts"), str(_INGOT))
 """Where what starts the process is of no interest: `bin/ingot`, `python -m ingot`."""

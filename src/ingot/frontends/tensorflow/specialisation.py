@@ -193,6 +193,16 @@ class CallArguments:
         return Key(ranks, tuple(self.values.values()), tuple(self.fixed.values()))
 
 
+Guess = Callable[[int], np.ndarray]
+"""Makes up the elements of an argument, given their number."""
+
+GUESSES: tuple[Guess, ...] = (
+    lambda count: np.arange(count),
+    lambda count: np.arange(count)[::-1] + (count == 1),
+)
+"""Values that do for most axes, permutations and numbers, and are two different ones."""
+
+
 class CallNeededError(Exception):
     """What happens depends on the arguments of a call, and there is none."""
 
@@ -202,18 +212,25 @@ class NoArguments(CallArguments):
 
     A function is lowered with it to find what it refuses in every call. What a rule refuses of open
     sizes it may take of fixed ones, so sizes that are asked for are typical ones; the refusal is
-    certain if it comes again with them.
+    certain if it comes again with them. So are values, where `guess` makes some up.
     """
 
-    def __init__(self, shapes: Sequence[Shape]) -> None:
-        """Take the static shapes of the parameters, the only thing that is known."""
+    def __init__(self, shapes: Sequence[Shape], guess: Guess | None = None) -> None:
+        """Take the static shapes of the parameters, the only thing that is known.
+
+        Without a `guess`, a value that is asked for raises CallNeededError.
+        """
         super().__init__(())
         self._shapes = shapes
+        self._guess = guess
         self._asked: list[Reason] = []
 
     def value(self, parameter: int, name: str, dtype: np.dtype, reason: Reason) -> Value | None:
-        """Refuse to give a value; raises CallNeededError."""
-        raise CallNeededError(f"argument '{name}' = ?: {reason}")
+        """Make a value up; raises CallNeededError where that cannot be."""
+        if self._guess is None:
+            raise CallNeededError(f"argument '{name}' = ?: {reason}")
+        array = self._guess(prod(self.dims(parameter))).astype(dtype)
+        return Value(parameter, name, array.reshape(self.dims(parameter)), reason)
 
     def size(self, parameter: int, axis: int, name: str, reason: Reason) -> int:
         """Return a typical size, and remember for what."""

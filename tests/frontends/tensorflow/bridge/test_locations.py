@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import ingot
-from ingot.frontends.tensorflow.locations import Locations
+from ingot.frontends.tensorflow.locations import Locations, library_roots
 
 KERAS = str(Path(sysconfig.get_path("purelib"), "keras/layers/core/dense.py"))
 COMMAND = str(Path(sysconfig.get_path("scripts"), "ingot"))
@@ -45,3 +45,10 @@ def location(*files):
 )
 def test_the_users_frame_is_the_innermost_outside_of_packages(files, found):
     assert location(*files) == found
+
+
+def test_packages_behind_a_link_are_no_lines_of_the_user(tmp_path: Path) -> None:
+    folder, link = tmp_path / "environment", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    assert library_roots(link) == (str(link), str(folder.resolve()))

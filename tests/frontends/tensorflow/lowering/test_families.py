@@ -292,6 +292,7 @@ LAYOUTS = {
     "reverse_sequence_time": lambda x: tf.reverse_sequence(
         tf.stack([x, -x], 2), [3, 1, 4, 0, 2, 1], seq_axis=0, batch_axis=1
     ),
+    "inverse_permutation": lambda x: tf.math.invert_permutation(tf.argsort(x[1])),
     "conjugate_transpose": lambda x: tf.linalg.adjoint(tf.complex(x, x * 2)),
     "dim_map": lambda x: RAW.DataFormatDimMap(x=tf.cast(x, tf.int32) % 4 - 2),
     "vec_permute": lambda x: RAW.DataFormatVecPermute(x=tf.cast(x[:, 0] * 9, tf.int32)),

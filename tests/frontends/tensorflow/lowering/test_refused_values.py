@@ -81,6 +81,18 @@ BAD_VALUES = {
         [[0, 1], [5, 1]],
         "invalid index",
     ),
+    "no permutation": (tf.math.invert_permutation, [0, 5, 1], "not between 0 and 3"),
+    "twice in a permutation": (tf.math.invert_permutation, [2, 0, 2], "duplicated in the input"),
+    "long sequence": (
+        lambda x: tf.reverse_sequence(ONES, x, seq_axis=0, batch_axis=1),
+        [2, 4],
+        r"> input.dims\(0\)",
+    ),
+    "negative sequence": (
+        lambda x: tf.reverse_sequence(ONES, x, seq_axis=0, batch_axis=1),
+        [2, -1],
+        "< 0",
+    ),
     "range": (lambda x: tf.range(x[0], x[1]), [5, 0], "Requires start <= limit"),
     "step": (lambda x: tf.range(1, 5, x[0]), [0], "Requires delta != 0"),
     "segments": (

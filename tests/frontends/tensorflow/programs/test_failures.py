@@ -163,3 +163,12 @@ def test_indices_that_count_are_not_checked(compiled) -> None:
 
     check(program)
     assert "ingot.assert" not in compiled[0].executable.as_text("hlo")
+
+
+def test_too_little_memory_to_compile_is_no_bug_of_ours():
+    @tf.function(jit_compile=True)
+    def enlarged(x):
+        return tf.raw_ops.ResizeNearestNeighborGrad(grads=x, size=[1 << 30, 1 << 30])
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0400"):
+        enlarged(tf.ones([1, 1 << 16, 16, 1]))

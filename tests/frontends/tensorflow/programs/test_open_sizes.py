@@ -8,6 +8,7 @@ import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import COMPILED, check
 
 import ingot.tensorflow
+from ingot.frontends.tensorflow.lowering import entry
 
 LAYERS = keras.layers
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -198,3 +199,24 @@ def test_a_loop_gives_another_size_than_it_takes(body, limit):
     for n, m in ((5, 4), (4, 6), (7, 7)):
         x, y = tf.range(float(n)), -tf.range(float(m))
         np.testing.assert_array_equal(compiled(x, y), run(x, y))
+
+
+@pytest.mark.parametrize(("last", "needed"), [(3, 2), (1, 3)])
+def test_all_equal_sizes_are_learnt_at_once(last, needed, monkeypatch):
+    """Each input begins with a size of its own; an input of one element is no equal one."""
+    attempts = []
+    original = entry._attempt
+    monkeypatch.setattr(entry, "_attempt", lambda *args: attempts.append(1) or original(*args))
+
+    def program(jit):
+        @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None])] * 9)
+        def added(*inputs):
+            total = inputs[0]
+            for item in inputs[1:]:
+                total = tf.sin(total * item)
+            return total
+
+        return added(*[tf.fill([3], 0.1 * at) for at in range(8)], tf.fill([last], 2.0))
+
+    check(program)
+    assert len(attempts) == needed

@@ -106,6 +106,17 @@ def lists(x: Any) -> Any:
     return tf.exp(-(array.stack() ** 2))
 
 
+def behind_a_value(x: Any) -> Any:
+    """What is compiled needs the values of two integers, before it comes to what is refused."""
+
+    @tf.function(jit_compile=True)
+    def inner(y: Any, axis: Any, permutation: Any) -> Any:
+        y = tf.transpose(tf.cumsum(y, axis), permutation)
+        return tf.exp(-(tf.sinh(tf.tanh(y)) ** 2))
+
+    return inner(x, tf.argmin(x[0, 0, 0, :1]) + 1, tf.argsort(tf.constant([3.0, 1.0, 2.0, 0.0])))
+
+
 def random_numbers(x: Any) -> Any:
     first = tf.random.stateless_normal(x.shape, [1, 2])
     return tf.sinh(x + first) + tf.random.stateless_normal(x.shape, [3, 4])
@@ -119,6 +130,7 @@ PROGRAMS: tuple[Program, ...] = (
     in_a_condition,
     gradient_inside,
     lists,
+    behind_a_value,
     random_numbers,
 )
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients: tapes inside, outside, persistent, nested; tf.gradients; custom gradients."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.programs.beside import check
+from tests.frontends.tensorflow.programs.beside import COMPILED, check
 
 
 def numbers(*dims, seed=0):
@@ -83,6 +84,27 @@ def test_second_order(inner_jit):
         return inside(x), first, outer.gradient(first, x)
 
     check(program)
+
+
+def test_second_gradient_of_a_recurrent_layer_is_compiled_whole():
+    """Its loops add to lists whose lengths the forward loop has put into other lists."""
+
+    def program(jit):
+        layer = keras.layers.SimpleRNN(2)
+        x = tf.constant(numbers(2, 3, 2))
+        layer(x)
+        compiled = tf.function(lambda v: tf.reduce_sum(layer(v) ** 2), jit_compile=jit)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = compiled(x)
+            slope = inner.gradient(y, x)
+        return slope, outer.gradient(slope, x)
+
+    check(program)
+    # Forward, its gradient, and the gradients of both.
+    assert len(COMPILED) == 4
 
 
 def test_gradients_jacobians_and_hessians():

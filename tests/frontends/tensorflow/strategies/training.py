@@ -50,6 +50,34 @@ def losses(tf: Any, strategy: Any, *, compiled: bool) -> list[float]:
     return [float(step(*batch)) for _ in range(2) for batch in data]
 
 
+def epochs(tf: Any, strategy: Any, *, compiled: bool) -> list[float]:
+    """Train with the whole epoch compiled: each device has an iterator, and the last batch no half.
+
+    So the loop over batches, and the branches around each step, take handles of all devices.
+    """
+    with strategy.scope():
+        mean = tf.VariableAggregation.MEAN
+        weights = tf.Variable(tf.ones([3, 1]), aggregation=mean)
+    data = tf.data.Dataset.from_tensor_slices(numbers(9, 3)).batch(4)
+    batches = strategy.experimental_distribute_dataset(data)
+
+    def replica(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.matmul(x, weights) ** 2)
+        gradient = tape.gradient(loss, weights)
+        weights.assign_sub(0.01 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
+        return loss
+
+    @tf.function(jit_compile=compiled)
+    def epoch() -> Any:
+        total = tf.constant(0.0)
+        for x in batches:
+            total += strategy.reduce("sum", strategy.run(replica, args=(x,)), axis=None)
+        return total
+
+    return [float(epoch()) for _ in range(2)]
+
+
 def fitted(tf: Any, strategy: Any, *, compiled: bool) -> list[float]:
     """Train with Keras."""
     tf.keras.utils.set_random_seed(1)
@@ -92,7 +120,7 @@ def main(kind: str, index: int = 0, *ports: int) -> None:
         [("workers", tf.distribute.MultiWorkerMirroredStrategy(), [losses])]
         if kind == "workers"
         else [
-            (name, strategy, [losses, fitted] if sums else [fitted])
+            (name, strategy, [losses, epochs, fitted] if sums else [fitted])
             for name, (strategy, sums) in on_devices(tf).items()
         ]
     )

@@ -65,7 +65,7 @@ def with_equal_sizes(frame: Frame, values: Sequence[Value], found: SizesDifferEr
         text += "; one that is computed is not broadcast where it is 1"
     emit_assertion(b, b.compare(b.size(left), b.size(right), direction="EQ"), text)
     for replace_size in _replacements(frame, left, right):
-        made = [_with_sizes(frame, value, replace_size) for value in values]
+        made = [with_sizes(frame, value, replace_size) for value in values]
         if any(new is not old for new, old in zip(made, values, strict=True)):
             return made
     raise found.refusal()
@@ -85,8 +85,8 @@ def _replacements(frame: Frame, left: Size, right: Size) -> Iterator[Callable[[S
         yield lambda size: dim_math.substitute(size, known)
 
 
-def _with_sizes(frame: Frame, value: Value, replaced: Callable[[Size], Size]) -> Value:
-    """Return an operand with its sizes replaced."""
+def with_sizes(frame: Frame, value: Value, replaced: Callable[[Size], Size]) -> Value:
+    """Return a value with its sizes replaced: its first elements."""
     if isinstance(value, Instruction):
         return _cut(frame, value, replaced)
     if isinstance(value, Known) and value.is_symbolic:

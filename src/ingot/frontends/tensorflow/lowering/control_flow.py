@@ -234,6 +234,7 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     packing = Packing.of(op, op.values[1:], range(len(op.values) - 1), ())
     operand = packing.pack(op.frame, packing.values)
     traced = [_trace(op, packing, callee, operand) for callee in callees]
+    op.b.program.stop_if_learned()
     written = _written(op, traced)
     _make_lists_alike(traced)
     templates = [
@@ -417,6 +418,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
         if test.shape.dtype is not PRED:
             test = condition.frame.builder.compared("NE", test, 0)
         body = _trace(op, packing, _callee(op, "body"), start, state, counters)
+        op.b.program.stop_if_learned()
         learnt = _with_buffers(op, values, body.outputs)
         if learnt is not None:
             return learnt

@@ -54,15 +54,22 @@ def lower(
     """
     specialiser = Specialiser(captured, binding, arguments)
     while True:
+        program = specialiser.program()
         try:
-            program = specialiser.program()
             module = _attempt(program, name)
         except SizeLearnedError as learned:
-            specialiser.learn(learned)
+            program.learned.append(learned)
         except ValueNeededError as needed:
-            specialiser.fix(needed)
+            if not program.learned:
+                specialiser.fix(needed)
+        except Exception:
+            # Where sizes are not yet one, it says nothing of the function.
+            if not program.learned:
+                raise
         else:
-            return LoweredFunction(captured, binding, module)
+            if not program.learned:
+                return LoweredFunction(captured, binding, module)
+        specialiser.learn(program.learned)
 
 
 def _attempt(program: Program, name: str) -> Module:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering import ranks, rules
-from ingot.frontends.tensorflow.lowering.computed_sizes import with_equal_sizes
+from ingot.frontends.tensorflow.lowering.computed_sizes import with_equal_sizes, with_sizes
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError, need_sizes
 from ingot.frontends.tensorflow.lowering.fold import fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
@@ -58,8 +58,8 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
     scope.frame.builder.metadata = metadata_of(node)
     try:
         made = _made(Op(node, scope))
-    except (SizeLearnedError, ValueNeededError) as learned:
-        learned.node = learned.node or node
+    except ValueNeededError as needed:
+        needed.node = needed.node or node
         raise
     except UnsupportedError as error:
         raise located(node, error) from error
@@ -78,6 +78,28 @@ def _made(op: Op) -> Value | tuple[Value, ...]:
                 raise found.refusal() from found
             seen.add(pair)
             op.values = with_equal_sizes(op.frame, op.values, found)
+        except SizeLearnedError as learned:
+            op.values = _with_learned_sizes(op, learned)
+
+
+def _with_learned_sizes(op: Op, learned: SizeLearnedError) -> list[Value]:
+    """Return operands that have one size where two were found to be one.
+
+    The lowering starts again in any case. The walk goes on only to learn of all sizes in one
+    attempt: each of a recurrent layer's many arguments has sizes of its own to begin with.
+    """
+    program = op.frame.program
+    if learned in program.learned:
+        raise learned
+    learned.node = learned.node or op.node
+    program.learned.append(learned)
+    made = [
+        with_sizes(op.frame, value, lambda size: program.equalities.simplify((size,))[0])
+        for value in op.values
+    ]
+    if all(new is old for new, old in zip(made, op.values, strict=True)):
+        raise learned
+    return made
 
 
 def _applied(op: Op) -> Value | tuple[Value, ...]:

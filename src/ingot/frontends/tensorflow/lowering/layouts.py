@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -38,7 +39,11 @@ def _reverse_sequence(op: Op) -> Value:
     moved = b.transposed(x, order)
     size = (dims[batch], dims[along])
     place = b.iota_of(S64, size, 1)
-    length = b.spread(b.convert_to(lengths, S64), size, (0,))
+    lengths = b.convert_to(lengths, S64)
+    assert_everywhere(b, b.compared("GE", lengths, 0), "seq_lens < 0")
+    fits = b.compared("LE", lengths, b.scalar(size[1], S64))
+    assert_everywhere(b, fits, f"seq_lens > input.dims({along})")
+    length = b.spread(lengths, size, (0,))
     mirrored = b.subtract(b.binary("add", length, -1), place)
     source = b.select(b.compare(place, length, direction="LT"), mirrored, place)
     made = b.emit(

@@ -16,7 +16,7 @@ from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.list_rooms import Rooms
 from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter
-from ingot.frontends.tensorflow.lowering.sizes import Equalities
+from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Variable
 from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
 from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, CallArguments
@@ -47,6 +47,7 @@ class Program:
         evaluated: instructions whose values were needed at compile time.
         computed: the sizes that the program computes.
         effects: which variables the functions of the library write.
+        learned: sizes that were found to be one in this attempt, which is then of no other use.
         has_rooms: whether lists that grow may have too little room.
         walked: the functions that are being lowered, each inside of the one before.
     """
@@ -61,6 +62,7 @@ class Program:
     counters: dict[Instruction, LoopCounter] = field(default_factory=dict[Instruction, LoopCounter])
     evaluated: dict[Instruction, Known] = field(default_factory=dict[Instruction, Known])
     effects: EffectsAnalysis = field(init=False)
+    learned: list[SizeLearnedError] = field(default_factory=list[SizeLearnedError])
     has_rooms: bool = False
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
@@ -87,6 +89,15 @@ class Program:
         assert handle is not None
         nodes = handle.shape or ()
         return Variable(len(inputs) - 1, S64, tuple(size for size in nodes if size is not None))
+
+    def stop_if_learned(self) -> None:
+        """End the attempt if sizes were found to be one: what has other sizes now goes wrong.
+
+        Raises:
+            SizeLearnedError: they were.
+        """
+        if self.learned:
+            raise self.learned[0]
 
     def new_size(self) -> str:
         """Return the name of a size that the program computes."""

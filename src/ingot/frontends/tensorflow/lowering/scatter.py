@@ -17,6 +17,7 @@ from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices, scatter_vectors
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
+    are_inside,
     assert_ascending,
     dims_text,
     vectors_are_inside,
@@ -166,7 +167,23 @@ def _unsorted(opcode: str) -> Rule:
     return rule
 
 
+def _inverse(op: Op) -> Value:
+    """Return where each number of a permutation is."""
+    order = op.tensor(0)
+    (count,) = order.shape.dims
+    assert_everywhere(
+        op.b, are_inside(op.b, order, count), f"a number is not between 0 and {count}"
+    )
+    nowhere = op.b.like(-1, order.shape)
+    indices = op.b.iota_of(order.shape.dtype, order.shape.dims, 0)
+    found = scatter_rows(op, "update", nowhere, order, indices)
+    is_found = op.b.compared("GE", found, 0)
+    assert_everywhere(op.b, is_found, "a number is duplicated in the input")
+    return found
+
+
 RULES: dict[str, Rule] = {
+    "InvertPermutation": _inverse,
     "ScatterNd": _new,
     "SparseToDense": _to_dense,
     "TensorScatterAdd": _into("add"),

@@ -21,7 +21,6 @@ from ingot.frontends.tensorflow.lowering.values import (
     TensorList,
     Text,
     Value,
-    object_array,
     plain_size,
 )
 from ingot.hlo import dim as dim_math
@@ -385,16 +384,6 @@ def _ensure_shape(op: Op) -> Value:
     return op.values[0]
 
 
-def _invert_permutation(op: Op) -> Value:
-    size = op.dims(0)[0]
-    order = op.integers(0, "permutation")
-    found = object_array([0] * len(order))
-    for place, target in enumerate(order):
-        found[target] = place
-    assert isinstance(size, int)
-    return Known.of(found, op.result())
-
-
 def _must_be_known(op: Op) -> Value:
     raise op.error(
         f"{op.node.op} is computed from data, and shapes follow from its result",
@@ -432,7 +421,6 @@ RULES: dict[str, Rule] = {
     "ExpandDims": _expand_dims,
     "Fill": _fill,
     "IdentityN": _identity_n,
-    "InvertPermutation": _invert_permutation,
     "LinSpace": _lin_space,
     "NoOp": lambda op: (),
     "OnesLike": _like(1),

@@ -7,7 +7,7 @@ part of the variant's key; equalities that contradict the call's sizes are never
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
@@ -50,16 +50,23 @@ class Specialiser:
         known = dict(self._known)
         return Program(self._captured, self._binding, self._equalities, self._arguments, known)
 
-    def learn(self, learned: SizeLearnedError) -> None:
-        """Take over that two sizes are one; of a call where they are not, take the sizes."""
-        self._equalities.reasons[learned.symbol] = learned.node
-        if self._arguments is None or isinstance(self._arguments, NoArguments):
-            return
-        symbols = dim_math.symbols_of((Dim.symbol(learned.symbol), learned.size))
-        sizes = {name: self._size_of(name) for name in symbols}
-        if dim_math.evaluate(learned.size, sizes) != sizes[learned.symbol]:
-            # Broadcasting, for one: the sizes are equal in most calls, and in this one 1 and n.
-            self._fix_sizes(symbols, _reason(learned.node, "shape, with another size than usual"))
+    def learn(self, found: Sequence[SizeLearnedError]) -> None:
+        """Take over which sizes are one; of a call where two are not, take these sizes.
+
+        What was found after those two followed from their being one, and is found again if it
+        holds.
+        """
+        for learned in found:
+            self._equalities.reasons[learned.symbol] = learned.node
+            if self._arguments is None or isinstance(self._arguments, NoArguments):
+                continue
+            symbols = dim_math.symbols_of((Dim.symbol(learned.symbol), learned.size))
+            sizes = {name: self._size_of(name) for name in symbols}
+            if dim_math.evaluate(learned.size, sizes) != sizes[learned.symbol]:
+                # Broadcasting, for one: sizes are equal in most calls, and in this one 1 and n.
+                what = "shape, with another size than usual"
+                self._fix_sizes(symbols, _reason(learned.node, what))
+                return
 
     def fix(self, needed: ValueNeededError) -> None:
         """Take over values and sizes of the call that an op needs."""

@@ -279,6 +279,7 @@ def add_lists(op: Op) -> Value:
 def _added(op: Op, one: TensorList, other: TensorList) -> TensorList:
     if not assert_same_elements(op, one, other):
         return one
+    rows = _rows_of_sum(op, one, other)
     one, other = alike(op.b, [one, other])
     if one.is_counted:
         equal = op.b.compared("EQ", length_of(op.b, one), length_of(op.b, other))
@@ -286,7 +287,22 @@ def _added(op: Op, one: TensorList, other: TensorList) -> TensorList:
         emit_assertion(op.b, equal, f"{text}. {SAME_SHAPE}")
     if one.buffer is None or other.buffer is None:
         return replace(one, declared=merged_shape(one, other))
-    return replace(one, buffer=op.b.add(one.buffer, other.buffer))
+    total = op.b.add(one.buffer, other.buffer)
+    if rows is not None and rows != one.rows:
+        total = op.b.sliced(total, 0, 0, rows)
+    return replace(one, buffer=total)
+
+
+def _rows_of_sum(op: Op, one: TensorList, other: TensorList) -> Size | None:
+    """Return how many rows the sum of two lists needs; None for as many as the longer buffer has.
+
+    Both have as many elements, so either's rows do. A loop that adds to a list goes on with a
+    buffer of the size that it began with; what an iteration computes would be another size in each.
+    """
+    if one.buffer is None or other.buffer is None:
+        return None
+    rows = (one.rows, other.rows)
+    return next((size for size in rows if not op.b.program.is_computed((size,))), None)
 
 
 def _length(op: Op) -> Value:
