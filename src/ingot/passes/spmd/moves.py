@@ -125,14 +125,20 @@ class Moves:
         shape = value.shape.with_dims(wanted.local_dims(dims))
         return self.builder(value).emit("broadcast", part, shape=shape, dimensions=places)
 
-    def gather(self, part: Instruction, given: Sharding, kept: Container[int]) -> Instruction:
-        """Return the value whose parts the devices have, still divided along `kept` dimensions."""
+    def gather(
+        self, part: Instruction, given: Sharding, kept: Container[int], lanes: Column = ()
+    ) -> Instruction:
+        """Return the value whose parts the devices have, still divided along `kept` dimensions.
+
+        Devices of different `lanes` have different values (`manual_lanes`) and never meet.
+        """
         build = self.builder(part)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
                 continue
             others = [column for other, column in enumerate(columns) if other != axis]
+            others += [lanes] if lanes else []
             part = build.emit(
                 "all-gather",
                 part,
@@ -144,9 +150,10 @@ class Moves:
             )
         return part
 
-    def fold(self, part: Instruction, given: Sharding, places: Column, opcode: str) -> Instruction:
-        """Return `part`, divided as `given`, combined over the devices of different `places`."""
-        fixed = [given.column(axis) for axis in range(len(given.tiles))]
+    def fold(
+        self, part: Instruction, fixed: Sequence[Column], places: Column, opcode: str
+    ) -> Instruction:
+        """Return `part` combined over devices of different `places` that are alike in `fixed`."""
         reducer = scalar_computation(opcode, part.shape.dtype)
         return self.builder(part).emit(
             "all-reduce",

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,17 @@ class Sharding:
         if not self.tiles:
             return True
         return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
+
+    def even(self, dims: Sequence[int]) -> Sharding:
+        """Return the same division without the dimensions whose parts have different sizes."""
+        if self.fits(dims):
+            return self
+        alike = (0,) * len(self.parts)
+        columns = [
+            alike if size % count else self.column(axis)
+            for axis, (size, count) in enumerate(zip(dims, self.tiles, strict=True))
+        ]
+        return sharding_of(columns, len(self.parts)).of_summands(self.summands, len(dims))
 
     def text(self) -> str:
         """Return XLA's text, with the devices listed."""
@@ -178,6 +190,8 @@ def maximal_device(text: str) -> int | None:
 def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     """Return what a text says; None if it says nothing, or that the program divides by hand.
 
+    Where the program divides along some axes by hand, the division along the others.
+
     Raises:
         UnsupportedError: INGOT0360, a value lies on one of several devices, or on strange ones.
         ParseError: the text is no sharding.
@@ -194,14 +208,25 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     found = _TILES.fullmatch(text)
     if found is None:
         raise ParseError(f"'{text}' is no sharding")
-    if "manual" in found["rest"]:
-        return None
     sharding = _tiled(found)
     if len(sharding.parts) != num_devices:
         raise _unsupported(
             f"a value on {len(sharding.parts)} of {num_devices} devices ({text})",
         )
     return sharding
+
+
+def manual_lanes(text: str) -> Column:
+    """Return where each device stands along the axes that the program divides by hand.
+
+    Empty if there are none, or if they are all axes.
+    """
+    found = _TILES.fullmatch(text.strip())
+    if found is None or "manual" not in found["rest"]:
+        return ()
+    _, _, places = _places(found)
+    kinds = _kinds(found["rest"])
+    return tuple(map(int, places[:, 1 + kinds.index("manual")]))
 
 
 def _unsupported(what: str) -> UnsupportedError:
@@ -211,6 +236,22 @@ def _unsupported(what: str) -> UnsupportedError:
 
 
 def _tiled(found: re.Match[str]) -> Sharding:
+    tiles, special, places = _places(found)
+    kinds = _kinds(found["rest"])
+    summands: Column = ()
+    if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
+        summands = tuple(map(int, places[:, 1 + kinds.index("unreduced")]))
+    parts = tuple(map(int, places[:, 0]))
+    return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
+
+
+def _places(
+    found: re.Match[str],
+) -> tuple[tuple[int, ...], tuple[int, ...], np.ndarray[Any, Any]]:
+    """Return the tiles, the sizes of the special dimensions, and each device's place.
+
+    That is the number of its part, then its place along each special dimension.
+    """
     tiles = _numbers(found["tiles"])
     if found["list"]:
         devices = np.array(_numbers(found["list"]))
@@ -219,17 +260,12 @@ def _tiled(found: re.Match[str]) -> Sharding:
         devices = np.arange(math.prod(sizes)).reshape(sizes)
         if found["order"]:
             devices = devices.transpose(_numbers(found["order"]))
-    kinds = _kinds(found["rest"])
-    split = len(tiles) - len(kinds)
+    split = len(tiles) - len(_kinds(found["rest"]))
     tiles, special = tiles[:split], tiles[split:]
     sizes = (math.prod(tiles), *special)
     places = np.empty((devices.size, len(sizes)), int)
     places[devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), sizes), 1)
-    summands: Column = ()
-    if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
-        summands = tuple(map(int, places[:, 1 + kinds.index("unreduced")]))
-    parts = tuple(map(int, places[:, 0]))
-    return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
+    return tiles, special, places
 
 
 def _kinds(rest: str) -> list[str]:
