@@ -40,6 +40,7 @@ def read_donors(module: Module) -> list[Donor]:
 def write_donors(module: Module, donors: Sequence[Donor]) -> None:
     """Set the donors; none are no header."""
     entries = [f"({number}, {{{', '.join(map(str, path))}}})" for number, path in donors]
+    module.extra.pop(_KEY, None)
     if entries:
         module.extra[_KEY] = f"{{ {', '.join(entries)} }}"
 

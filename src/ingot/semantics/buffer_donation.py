@@ -19,7 +19,7 @@ Example:
 
 from __future__ import annotations
 
-from ingot.hlo.donors import read_donors
+from ingot.hlo.donors import read_donors, write_donors
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 
@@ -45,13 +45,16 @@ def taken_donors(module: Module) -> list[Alias]:
 
 
 def alias_donors(module: Module) -> None:
-    """Let results of a donor's shape be aliases of it."""
-    module.aliases += tuple(
+    """Let results of a donor's shape be aliases of it, which is no donor then."""
+    made = tuple(
         alias
         for alias in taken_donors(module)
         if _leaf_kind(module.result_shape.at(alias.output))
         == _leaf_kind(module.parameter_shapes[alias.parameter].at(alias.path))
     )
+    module.aliases += made
+    named = {(alias.parameter, alias.path) for alias in made}
+    write_donors(module, [donor for donor in read_donors(module) if donor not in named])
 
 
 def _leaf_kind(shape: Shape) -> object:

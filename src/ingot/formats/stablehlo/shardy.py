@@ -132,6 +132,8 @@ def annotate(site: Site, results: Results) -> None:
     texts: dict[Instruction, dict[int, str]] = {}
     for result, sharding in zip(found, shardings, strict=False):
         where = conversion.mesh(sharding) if sharding is not None else mesh
+        if not where.axes and not where.is_maximal:
+            where, sharding = mesh, None
         is_element = result.opcode == "get-tuple-element"
         if result in site.operands or not result.shape.is_array:
             continue
