@@ -148,6 +148,12 @@ def local_attributes(op: Instruction, part: Instruction, division: Division) -> 
     given = op.attributes
     if op.opcode == "dynamic-slice":
         return replace(given, dynamic_slice_sizes=part.shape.dims)
+    if op.opcode == "gather":
+        how = given.index_map
+        sizes = list(given.slice_sizes)
+        for window, place in zip(how.window_dims, how.operand_window_dims(len(sizes)), strict=True):
+            sizes[place] = part.shape.dims[window]
+        return replace(given, slice_sizes=tuple(sizes))
     if op.opcode == "slice":
         tiles = division.operands[0].tiles or (1,) * part.shape.rank
         rows = zip(given.slice, tiles, strict=True)
