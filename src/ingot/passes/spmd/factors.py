@@ -219,25 +219,20 @@ def _fft(op: Instruction, shapes: Sequence[Shape]) -> Factors:
 def _reduce_window(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """A dimension whose windows are its elements."""
     single = WindowDimension(1)
-    places = _where(one == single for one in op.attributes.window.dimensions)
+    places = _where(one == single for one in op.attributes.window)
     count = len(shapes) // 2
     return Factors((*(places,) * count, *((),) * count), (places,) * count)
 
 
 def _select_and_scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     single = WindowDimension(1)
-    places = _where(one == single for one in op.attributes.window.dimensions)
+    places = _where(one == single for one in op.attributes.window)
     return Factors((places, places, ()), (places,))
 
 
 def _topk(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     places = (*_counted(shapes[0].rank - 1), None)
     return Factors((places,), (places, places))
-
-
-def _alike(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
-    """Collectives that the program says itself: parts meet as the values would."""
-    return _elementwise(op, shapes)
 
 
 def _matrices(op: Instruction, shapes: Sequence[Shape]) -> Factors:
@@ -266,11 +261,11 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
 
 _FOLDS = ops_with(Trait.ASSOCIATIVE)
 _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
-    "all-reduce": _alike,
+    "all-reduce": _elementwise,
     "broadcast": _broadcast,
     "cholesky": _matrices,
-    "collective-broadcast": _alike,
-    "collective-permute": _alike,
+    "collective-broadcast": _elementwise,
+    "collective-permute": _elementwise,
     "concatenate": _concatenate,
     "convolution": _convolution,
     "custom-call": _custom_call,

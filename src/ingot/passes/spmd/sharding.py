@@ -66,6 +66,10 @@ class Sharding:
         """Return the same division of summands, if there are any, of a value of `rank`."""
         return Sharding(self.tiles or (1,) * rank, self.parts, summands) if summands else self
 
+    def may_be_of(self, summands: Column) -> bool:
+        """Whether the devices of a part have all of `summands` alike."""
+        return independent([*(self.column(axis) for axis in range(len(self.tiles))), summands])
+
     def column(self, axis: int) -> Column:
         """Return where each device stands along dimension `axis`."""
         if not self.tiles:
@@ -143,6 +147,12 @@ def sharding_of(columns: Sequence[Column], num_devices: int) -> Sharding:
         return replicated(num_devices)
     places = zip(*columns, strict=True)
     return Sharding(tiles, tuple(int(np.ravel_multi_index(at, tiles)) for at in places))
+
+
+def joined(columns: Sequence[Column]) -> Column:
+    """Return one column whose places are those of all `columns` together."""
+    numbers: dict[Column, int] = {}
+    return tuple(numbers.setdefault(at, len(numbers)) for at in zip(*columns, strict=True))
 
 
 def count_of(column: Column) -> int:

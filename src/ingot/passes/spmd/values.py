@@ -23,8 +23,9 @@ from ingot.passes.spmd.division import (
     local_shapes,
     undivided,
 )
+from ingot.passes.spmd.exchanges import exchanged
 from ingot.passes.spmd.moves import Channels, Moves
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, replicated, sharding_of
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, joined, replicated, sharding_of
 
 _LINEAR = frozenset(
     {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
@@ -89,6 +90,9 @@ class Values:
         given = [self.sharding(operand) for operand in op.operands]
         summands = self.summands(op)
         division = divide(op, [sharding.summed for sharding in given], said)
+        if division is not None and summands:
+            values = (*division.operands, *division.results)
+            summands = summands if all(one.may_be_of(summands) for one in values) else ()
         if division is None and (summands or any(said)):
             division = undivided(op, self.whole)
         if division is None:
@@ -194,28 +198,43 @@ class Values:
         return self._converted[value, wanted]
 
     def _convert(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
-        """Sum, gather what is divided otherwise, cut what is not yet divided, as far as needed."""
-        if given.summands:
-            made = self.moves.fold(value, self.fixed(value, given), given.summands, "add")
-            self.note(made, given.summed)
-            return self.convert(made, wanted)
+        """Exchange parts if that is enough; else sum, gather what is divided otherwise, and cut."""
+        if given.summands == wanted.summands:
+            made = self._moved(value, given, wanted)
+            self.note(made, wanted)
+            return made
         axes = range(value.shape.rank)
         along = next((axis for axis in axes if given.column(axis) == wanted.summands), None)
-        if wanted.summands and along is not None:
+        made = exchanged(self.moves, value, (given, wanted), self.lanes(value))
+        if made is not None:
+            self.note(made, wanted)
+        elif given.summands:
+            made = self.moves.fold(value, self.fixed(value, given), given.summands, "add")
+            self.note(made, given.summed)
+        elif along is not None:
             made = self.moves.part_as_summand(value, given, along)
             columns = [given.column(axis) for axis in axes]
             columns[along] = (0,) * self.count
             rest = sharding_of(columns, self.count)
             self.note(made, rest.of_summands(wanted.summands, value.shape.rank))
-            return self.convert(made, wanted)
-        if wanted.summands:
+        else:
             made = self.convert(value, wanted.summed)
             made = self.moves.first_summand(made, wanted.summands)
-        else:
-            kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
-            made = self.moves.gather(value, given, kept, self.lanes(value))
-            alike = (0,) * self.count
-            rest = [alike if axis in kept else wanted.column(axis) for axis in axes]
-            made = self.moves.cut(made, sharding_of(rest, self.count))
-        self.note(made, wanted)
-        return made
+            self.note(made, wanted)
+        return self.convert(made, wanted)
+
+    def _moved(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
+        """Return a value, or a summand of it, divided as `wanted`."""
+        lanes = self.lanes(value)
+        if given.summands:
+            lanes = joined([lanes, given.summands] if lanes else [given.summands])
+            given, wanted = given.summed, wanted.summed
+        made = exchanged(self.moves, value, (given, wanted), lanes)
+        if made is not None:
+            return made
+        axes = range(value.shape.rank)
+        kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
+        made = self.moves.gather(value, given, kept, lanes)
+        alike = (0,) * self.count
+        rest = [alike if axis in kept else wanted.column(axis) for axis in axes]
+        return self.moves.cut(made, sharding_of(rest, self.count))

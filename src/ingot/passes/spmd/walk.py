@@ -41,6 +41,7 @@ _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
 _CONTROL = ops_with(RegionKind.BRANCH)
+_BARRIER = "opt-barrier"
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
 _INSPECT = "InspectSharding"
 _PLACEMENT = "annotate_device_placement"
@@ -181,6 +182,8 @@ class Walk(Values):
             rewrite(instruction)
         elif instruction.opcode in _CONTROL:
             self.control(instruction)
+        elif instruction.opcode == _BARRIER:
+            self.barrier(instruction)
         elif instruction.opcode == "call":
             self.called(instruction)
         elif instruction.opcode == "tuple" and self.is_opened(instruction):
@@ -203,7 +206,8 @@ class Walk(Values):
 
     def is_opened(self, packed: Instruction) -> bool:
         """Whether only those have a tuple who look at its elements."""
-        return packed is self.computation.root or all(u.opcode in _CONTROL for u in packed.users)
+        opening = (u.opcode in _CONTROL or u.opcode == _BARRIER for u in packed.users)
+        return packed is self.computation.root or all(opening)
 
     def control(self, op: Instruction) -> None:
         """Divide what goes through control flow as its bodies or branches divide it."""
@@ -240,6 +244,20 @@ class Walk(Values):
         self.replace_part(op, made, division.results)
         for packed in set(op.operands):
             self.remove_unused(packed)
+
+    def barrier(self, op: Instruction) -> None:
+        """Values stay divided as they are."""
+        (packed,), said = op.operands, self.said(op)
+        values = self.elements(packed)
+        for number, wish in enumerate(said):
+            values[number] = self.settled(values[number], wish)
+        if all(value not in self.divided for value in values):
+            return
+        operand = self.moves.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
+        made = self.computation.copy_of(op, [operand])
+        made.extra.pop("sharding", None)
+        self.replace_part(op, made, [self.sharding(value) for value in values])
+        self.remove_unused(packed)
 
     def annotation(self, call: Instruction) -> None:
         """A value is to have a sharding; dimensions that do not come out even stay whole."""
