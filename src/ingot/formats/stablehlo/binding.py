@@ -66,6 +66,15 @@ def mlir() -> Mlir:
         ) from error
 
 
+def newest_version() -> tuple[int, ...]:
+    """Return the newest StableHLO whose portable artifacts this jaxlib reads.
+
+    Raises:
+        UnsupportedError: jaxlib is not installed (INGOT0350).
+    """
+    return tuple(map(int, mlir().stablehlo.get_current_version().split(".")))
+
+
 def is_bytecode(data: bytes) -> bool:
     """Whether `data` begins as MLIR bytecode does (portable artifacts are bytecode too)."""
     return data.startswith(MAGIC)

@@ -33,7 +33,7 @@ from ingot.passes.spmd.sharding import (
     split_tuple,
 )
 from ingot.passes.spmd.values import Values
-from ingot.semantics.custom_calls import config_text
+from ingot.semantics.custom_calls import NOTES, config_text
 from ingot.support.diagnostics import UnsupportedError
 
 ANNOTATION = "Sharding"
@@ -75,6 +75,7 @@ class Walk(Values):
             _ON_PARTS: self.on_parts,
             _INSPECT: self.inspect,
             _PLACEMENT: self.annotation,
+            **dict.fromkeys(NOTES, self.computation.remove),
         }
 
     def run(
