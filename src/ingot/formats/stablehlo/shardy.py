@@ -115,6 +115,18 @@ def _body(site: Site, operands: list[Instruction]) -> list[Instruction]:
     return site.conversion.convert_block(site.scope, block)
 
 
+def placed_text(site: Site) -> str:
+    """Return the sharding of an op that runs on one device only; "" for any other op.
+
+    Such an op says so even if it has no results.
+    """
+    if "sdy.sharding" not in site.attributes:
+        return ""
+    given = _shardings(site.attributes["sdy.sharding"])
+    mesh = site.conversion.mesh(given[0]) if given else None
+    return sharding_text(given[0], mesh, ()) if mesh is not None and mesh.is_maximal else ""
+
+
 def annotate(site: Site, results: Results) -> None:
     """Keep on an op's results how they are divided, which Shardy said of every op.
 
@@ -149,9 +161,6 @@ def _joined(maker: Instruction, parts: dict[int, str]) -> str:
     """Return the text of an instruction's value, whose elements (or itself) have `parts`."""
     if not maker.shape.is_tuple:
         return parts[0]
-    one_place = {text for text in parts.values() if text.startswith("{maximal")}
-    if one_place:
-        return one_place.pop()
     count = len(maker.shape.elements)
     return "{" + ", ".join(parts.get(place, "{unknown}") for place in range(count)) + "}"
 

@@ -8,6 +8,7 @@ from typing import Any
 from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.formats.stablehlo.shardy import placed_text
 from ingot.formats.stablehlo.shape_assertions import shape_assertion
 from ingot.hlo.computation import Computation
 from ingot.hlo.opdef import find
@@ -47,6 +48,9 @@ def _custom_call(site: Site) -> Results:
     config = _config(given)
     if config:
         set_config(made, config)
+    place = placed_text(site)
+    if place:
+        made.extra["sharding"] = place
     return site.elements(made)
 
 
