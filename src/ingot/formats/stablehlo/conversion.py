@@ -251,7 +251,7 @@ class Conversion:
             if len(op.attributes):
                 _keep_attributes(op.attributes, results)
             if self.main_mesh is not None:
-                annotate(site, results)
+                annotate(site, results, self.main_mesh)
             if isinstance(results, Instruction):
                 values[op.result] = results
             else:

@@ -72,7 +72,7 @@ class Mesh:
 def sharding_text(
     attribute: Any, mesh: Mesh, dims: Sequence[object], manual: Sequence[str] = ()
 ) -> str:
-    """Return XLA's text of how a tensor of `dims` is divided, Shardy's TensorShardingAttr on `mesh`.
+    """Return XLA's text of how a tensor of `dims` is divided: a TensorShardingAttr on `mesh`.
 
     Of the axes of a dimension those from the first one on that does not divide it evenly are left
     out, as Shardy itself leaves them out of a program's parameters and results.

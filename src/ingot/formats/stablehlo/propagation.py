@@ -6,11 +6,12 @@ reshard wherever an op's operands are not divided as the op needs them, and take
 into steps that are one collective. Ingot's partitioner (`passes/spmd`) then finds every value
 annotated and makes the program of one device.
 
-That last step is not Shardy's: of 923 programs of JAX's own tests all went through the passes below,
-but `sdy-convert-global-to-local` of jaxlib 0.10.2 has no code for custom calls, CHLO, loops that
-carry keys and unreduced values (53 programs), and ends the process on three. The passes below end
-it on tensors of open sizes only, which are refused on several devices anyway: such a module is left
-as it is.
+That last step is not Shardy's. All of 3,461 programs that JAX's own tests compile for several
+devices went through the passes below; `sdy-convert-global-to-local` of jaxlib 0.10.2 refuses 360 of
+them (custom calls, CHLO, some loops and reshapes, unreduced values) and ends the process on 43. So
+that pass is not run. Modules of open sizes, which nothing runs on several devices, and modules that
+come to very many ops with all calls in place are left to the partitioner as they are. What comes
+from outside is read in a child process (`isolated`), which a pass may end.
 
 Invariant: a module for one device, and one without a mesh, are not changed.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import shardy
-from ingot.formats.stablehlo.mesh_shardings import sharding_text
+from ingot.formats.stablehlo.mesh_shardings import Mesh, sharding_text
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import find
@@ -127,15 +127,15 @@ def placed_text(site: Site) -> str:
     return sharding_text(given[0], mesh, ()) if mesh is not None and mesh.is_maximal else ""
 
 
-def annotate(site: Site, results: Results) -> None:
-    """Keep on an op's results how they are divided, which Shardy said of every op.
+def annotate(site: Site, results: Results, mesh: Mesh) -> None:
+    """Keep on an op's results how they are divided on `mesh`, which Shardy said of every op.
 
     Nothing said is that nothing divides them. That is kept only of control flow, whose state the
     partitioner would find by trying, and of what has no operand inside of a manual computation:
     other values there follow from their operands.
     """
     conversion, given = site.conversion, site.attributes
-    manual, mesh = conversion.manual_axes, conversion.main_mesh
+    manual = conversion.manual_axes
     is_said = "sdy.sharding" in given
     if not is_said and not (site.op.regions or (manual and not site.operands)):
         return

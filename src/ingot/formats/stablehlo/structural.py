@@ -8,8 +8,8 @@ from typing import Any
 from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.scope import Converter, Results, Site
-from ingot.formats.stablehlo.shardy import placed_text
 from ingot.formats.stablehlo.shape_assertions import shape_assertion
+from ingot.formats.stablehlo.shardy import placed_text
 from ingot.hlo.computation import Computation
 from ingot.hlo.opdef import find
 from ingot.hlo.opset.structural import CustomCallAttributes

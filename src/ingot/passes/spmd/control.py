@@ -93,7 +93,9 @@ class Control:
 
     def _branches(self) -> ControlDivision:
         branches = list(zip(self.op.attributes.branch_computations, self.given, strict=True))
-        results = self.said if self.said and all(self.said) else self._left(branches)
+        said = [wish for wish in self.said if wish is not None]
+        is_said = len(said) == _width(self.op)
+        results = said if is_said else self._left(branches)
         made = tuple(self._copy(branch, row, results) for branch, row in branches)
         attributes = replace(self.op.attributes, branch_computations=made)
         return ControlDivision(attributes, self.given, results)

@@ -126,10 +126,10 @@ def _shifted(
     split = [*sizes[:target], count, sizes[target] // count, *sizes[target + 1 :]]
     order = [axis if axis < target else axis + 1 for axis in range(len(sizes))]
     order.insert(order.index(source if source < target else source + 1), target)
-    pieces = build.transpose(build.reshape_to(made, split), dimensions=tuple(order))
+    pieces = build.transpose(build.reshape_to(made, tuple(split)), dimensions=tuple(order))
     sizes[source] *= count
     sizes[target] //= count
-    return build.reshape_to(pieces, sizes)
+    return build.reshape_to(pieces, tuple(sizes))
 
 
 def _scattered(

@@ -119,9 +119,7 @@ class Moves:
         one = build.emit("dynamic-slice", constant, number, dynamic_slice_sizes=(1,))
         return build.emit("reshape", one, shape=Shape.array(S32, ()))
 
-    def _cut_iota(
-        self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
-    ) -> Instruction:
+    def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
         """Count on from where this device's part begins: the whole result need not be there.
 
         Integers wrap as they did; other types count exactly as far as they go, then round.
