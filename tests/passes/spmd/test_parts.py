@@ -311,6 +311,43 @@ def test_parts_are_parts_of_the_whole(case: Case):
             np.testing.assert_allclose(np.asarray(got), part, rtol=1e-5, atol=1e-5)
 
 
+TURN = {"<=[4]": "<=[2,2]T(1,0)", "3,1,0,2": "3,0,1,2"}
+"""The devices of a mesh with its two axes in the other order."""
+LANES = ["[2,2]<=[4]", "[2,2]3,1,0,2"]
+
+
+@pytest.mark.parametrize("mesh", LANES)
+def test_lanes_of_partly_manual_code_meet_only_among_themselves(mesh: str):
+    """Rows are divided by hand, columns by the compiler: each lane sorts its own rows' columns."""
+    _, _, order = mesh.partition("]")
+    inside = f"{{devices=[1,2,2]{TURN[order]} last_tile_dims={{manual}}}}"
+    text = f"""HloModule m, num_partitions=4
+    {COMBINERS}
+    ENTRY main {{
+      x = f32[8,4] parameter(0), sharding={{devices={mesh}}}
+      given = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={{devices={mesh}}}
+      in = f32[4,4] custom-call(given), custom_call_target="SPMDFullToShardShape", sharding={inside}
+      sorted = f32[4,4] sort(in), dimensions={{1}}, to_apply=less
+      zero = f32[] constant(0)
+      sums = f32[4] reduce(in, zero), dimensions={{1}}, to_apply=add
+      wide = f32[4,4] broadcast(sums), dimensions={{0}}
+      both = f32[4,4] subtract(sorted, wide)
+      part = f32[4,4] custom-call(both), custom_call_target="Sharding", sharding={inside}
+      ROOT r = f32[8,4] custom-call(part), custom_call_target="SPMDShardToFullShape",
+        sharding={{devices={mesh}}}
+    }}"""
+    module = parse(text)
+    division = partition(module, 4)
+    verify(module)
+    assert " all-gather(" in print_module(module)
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    wanted = np.sort(x, 1) - x.sum(1, keepdims=True)
+    given = [[part_of(x, division.parameters[0], device)] for device in range(4)]
+    for device, found in enumerate(evaluate_replicated(module, given, 1, 4)):
+        part = part_of(wanted, division.results[0], device)
+        np.testing.assert_allclose(np.asarray(found), part, rtol=1e-5, atol=1e-5)
+
+
 CALLBACK = """HloModule m, num_partitions=4
 ENTRY main {
   x = f32[8] parameter(0), sharding={devices=[4]<=[4]}

@@ -27,12 +27,12 @@ from typing import Any
 
 from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.binding import inline_call, mlir, run_passes
-from ingot.hlo.interfaces import Trait
-from ingot.hlo.opdef import table
 
 _PARTITIONS = "mhlo.num_partitions"
 _RULE = "sdy.sharding_rule"
-_DIALECTS = ("chlo.", "mhlo.")
+_DIALECTS = ("chlo", "mhlo")
+"""Of whose ops all with operands and results of one shape are elementwise, but `_OTHERS`."""
+_OTHERS = frozenset({"constant_like", "ragged_dot", "scan"})
 _PASSES = (
     "sdy-propagation-pipeline",
     "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
@@ -123,15 +123,12 @@ def _give_rule(op: Any) -> Any:
     name: str = op.name
     if name == "stablehlo.composite":
         name = op.attributes["name"].value
-    if name.startswith(_DIALECTS) and _RULE not in op.attributes:
+    dialect, _, plain = name.partition(".")
+    if dialect in _DIALECTS and plain not in _OTHERS and _RULE not in op.attributes:
         shapes = [tuple(value.type.shape) for value in (*op.operands, *op.results)]
-        count = len(op.operands)
-        definition = table().get(name.partition(".")[2].replace("_", "-"))
-        if definition is not None and definition.has(Trait.ELEMENTWISE):
-            if all(shape == shapes[-1] for shape in shapes):
-                op.attributes[_RULE] = _rule(shapes, count, len(shapes[-1]))
-        elif name.endswith(".top_k"):
-            op.attributes[_RULE] = _rule(shapes, count, len(shapes[0]) - 1)
+        if plain == "top_k" or all(shape == shapes[-1] for shape in shapes):
+            alike = len(shapes[0]) - (plain == "top_k")
+            op.attributes[_RULE] = _rule(shapes, len(op.operands), alike)
     return mlir().ir.WalkResult.ADVANCE
 
 
