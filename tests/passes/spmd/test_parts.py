@@ -293,6 +293,7 @@ def test_parts_are_parts_of_the_whole(case: Case):
     printed = print_module(module)
     met = tuple(op for op in MEETINGS if f" {op}(" in printed)
     assert met == case.meets
+    assert "sharding=" not in printed
 
     for instruction in whole.entry.instructions:
         instruction.extra.pop("sharding", None)

@@ -33,9 +33,10 @@ class Mesh:
         axes: sizes by name, in order.
         devices: device numbers, in the order of the grid.
         is_maximal: it has no axes, and names the one device where values lie.
+        is_in_order: whether the devices are numbered as they stand.
     """
 
-    __slots__ = ("axes", "devices", "is_maximal")
+    __slots__ = ("axes", "devices", "is_in_order", "is_maximal")
 
     def __init__(self, attribute: Any) -> None:
         mesh = shardy(attribute, "MeshAttr")
@@ -48,6 +49,7 @@ class Mesh:
             )
         given = list(mesh.device_ids)
         self.devices: list[int] = given or list(range(count))
+        self.is_in_order = self.devices == list(range(len(self.devices)))
         self.is_maximal = not self.axes and bool(given)
 
     @property
@@ -159,7 +161,7 @@ def _grid(mesh: Mesh, used: list[Part]) -> list[Part]:
 
 def _devices(mesh: Mesh, sizes: list[int], order: list[int]) -> str:
     """Return the devices in the order of the parts: as a rearranged range where that says it."""
-    if mesh.devices != list(range(mesh.size)):
+    if not mesh.is_in_order:
         grid = np.array(mesh.devices).reshape(sizes).transpose(order)
         return _join(grid.reshape(-1).tolist())
     sizes, order = _merged(sizes, order)

@@ -23,7 +23,7 @@ from typing import Any
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
 from ingot.passes.spmd.factors import Factors, Places, factors_of
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
+from ingot.passes.spmd.sharding import Column, Sharding, alike, count_of, independent, sharding_of
 from ingot.semantics.call_layouts import layout_orders
 from ingot.support.records import replace
 
@@ -65,11 +65,11 @@ def divide(op: Instruction, given: Sequence[Sharding], said: Wishes = ()) -> Div
     chosen = _chosen(factors, given, said, [*wholes, *results])
     if not chosen:
         return None
-    undivided = (0,) * count
+    whole = alike(count)
 
     def shardings(places: Sequence[Places]) -> tuple[Sharding, ...]:
         return tuple(
-            sharding_of([chosen.get(factor, undivided) for factor in row], count) for row in places
+            sharding_of([chosen.get(factor, whole) for factor in row], count) for row in places
         )
 
     kept = {factor for row in factors.results for factor in row}
@@ -98,7 +98,7 @@ def _chosen(
             if factor is None or factor in chosen or count_of(column) == 1:
                 continue
             even = _is_even(factors, factor, count_of(column), shapes)
-            if even and independent([*chosen.values(), column]):
+            if even and independent((*chosen.values(), column)):
                 chosen[factor] = column
     return chosen
 

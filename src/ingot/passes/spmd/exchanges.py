@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.moves import Moves
-from ingot.passes.spmd.sharding import Column, Groups, Sharding, count_of, meeting
+from ingot.passes.spmd.sharding import Column, Groups, Sharding, alike, count_of, kept, meeting
 
 
 class Shift(NamedTuple):
@@ -67,7 +67,7 @@ def _permuted(
     """Each device gets its new part from one that has it, from itself if it can be."""
     given, wanted = ends
     devices = range(len(given.parts))
-    lane = lanes or (0,) * len(devices)
+    lane = lanes or alike(len(devices))
     stay = [device for device in devices if given.parts[device] == wanted.parts[device]]
     sources: dict[tuple[int, int], list[int]] = defaultdict(list)
     for device in devices:
@@ -94,7 +94,7 @@ def _shift(given: Sharding, wanted: Sharding, rank: int) -> Shift | None:
         count, rest = divmod(count_of(before), count_of(after))
         if rest or count == 1:
             continue
-        places = tuple(place % count for place in before)
+        places = kept(tuple(place % count for place in before))
         less = tuple(place // count for place in before)
         more = tuple(p * count + q for p, q in zip(given.column(target), places, strict=True))
         if less == after and more == wanted.column(target):
@@ -147,7 +147,7 @@ def _scattered(
     if not fits or count != count_of(given.summands):
         return None
     columns = _fixed([given.column(place) for place in range(part.shape.rank)], lanes)
-    groups = meeting(columns, tuple(place % count for place in after))
+    groups = meeting(columns, kept(tuple(place % count for place in after)))
     if _sets(groups) != _sets(meeting(columns, given.summands)):
         return None
     dims = [size for size in part.shape.dims if isinstance(size, int)]

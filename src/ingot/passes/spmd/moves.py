@@ -45,6 +45,7 @@ class Channels:
         self.is_rehearsal = is_rehearsal
         self.inspected: list[tuple[str, Sharding]] = []
         self._numbers = count(first)
+        self._everywhere: dict[Groups, Groups] = {}
 
     def rehearsal(self) -> Channels:
         """Return channels for what is thrown away."""
@@ -56,7 +57,9 @@ class Channels:
 
     def everywhere(self, groups: Groups) -> Groups:
         """Return groups of partitions as groups of devices, those of every replica."""
-        return self.grid.groups(CROSS_PARTITION, groups)
+        if groups not in self._everywhere:
+            self._everywhere[groups] = self.grid.groups(CROSS_PARTITION, groups)
+        return self._everywhere[groups]
 
 
 def channels_of(module: Module, num_partitions: int) -> Channels:

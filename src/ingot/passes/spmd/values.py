@@ -25,7 +25,15 @@ from ingot.passes.spmd.division import (
 )
 from ingot.passes.spmd.exchanges import exchanged
 from ingot.passes.spmd.moves import Channels, Moves
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, joined, replicated, sharding_of
+from ingot.passes.spmd.sharding import (
+    Column,
+    Sharding,
+    alike,
+    count_of,
+    joined,
+    replicated,
+    sharding_of,
+)
 
 _LINEAR = frozenset(
     {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
@@ -125,7 +133,6 @@ class Values:
             for operand, sharding in zip(op.operands, division.operands, strict=True)
         ]
         made = self.computation.copy_of(op, operands)
-        made.extra.pop("sharding", None)
         self.computation.set_shape(made, local_shapes(op.shape, division.results))
         self.computation.set_attributes(made, local_attributes(op, made, division))
         results = division.results
@@ -214,7 +221,7 @@ class Values:
         elif along is not None:
             made = self.moves.part_as_summand(value, given, along)
             columns = [given.column(axis) for axis in axes]
-            columns[along] = (0,) * self.count
+            columns[along] = alike(self.count)
             rest = sharding_of(columns, self.count)
             self.note(made, rest.of_summands(wanted.summands, value.shape.rank))
         else:
@@ -235,6 +242,5 @@ class Values:
         axes = range(value.shape.rank)
         kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
         made = self.moves.gather(value, given, kept, lanes)
-        alike = (0,) * self.count
-        rest = [alike if axis in kept else wanted.column(axis) for axis in axes]
+        rest = [alike(self.count) if axis in kept else wanted.column(axis) for axis in axes]
         return self.moves.cut(made, sharding_of(rest, self.count))

@@ -241,7 +241,6 @@ class Walk(Values):
             operands.append(self.moves.builder(op).tuple(*values) if is_tuple else values[0])
         made = self.computation.copy_of(op, operands)
         self.computation.set_attributes(made, division.attributes)
-        made.extra.pop("sharding", None)
         self.replace_part(op, made, division.results)
         for packed in set(op.operands):
             self.remove_unused(packed)
@@ -256,7 +255,6 @@ class Walk(Values):
             return
         operand = self.moves.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
         made = self.computation.copy_of(op, [operand])
-        made.extra.pop("sharding", None)
         self.replace_part(op, made, [self.sharding(value) for value in values])
         self.remove_unused(packed)
 
@@ -305,7 +303,6 @@ class Walk(Values):
             raise self.refuse(call, "only its own host knows the function that it names")
         self.gather_operands(call)
         (called,) = call.attributes.called_computations
-        call.extra.pop("sharding", None)
         values: dict[Instruction, Instruction] = dict(
             zip(called.parameters, call.operands, strict=True)
         )
@@ -326,7 +323,6 @@ class Walk(Values):
     def on_parts(self, call: Instruction) -> None:
         """A call that every device makes with what it has."""
         self.sum_operands(call)
-        call.extra.pop("sharding", None)
 
     def placed(self, call: Instruction) -> None:
         """A custom call that says on which device it runs."""
