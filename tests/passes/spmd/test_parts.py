@@ -210,6 +210,10 @@ CASES = [
         "ROOT r = f32[8,4] reduce-window(x, z), window={size=1x2 pad=0_0x1_0}, to_apply=add",
     ),
     Case(
+        "bits", f"{X}{BOTH} b = u32[8,4] bitcast-convert(x) s = u16[8,4,2] bitcast-convert(b) "
+        "w = u32[8,4] bitcast-convert(s) ROOT r = f32[8,4] bitcast-convert(w)",
+    ),
+    Case(
         "barrier", f"{X}{ROWS} y = f32[4] parameter(1) "
         "t = (f32[8,4], f32[4]) tuple(x, y) b = (f32[8,4], f32[4]) opt-barrier(t) "
         "u = f32[8,4] get-tuple-element(b), index=0 v = f32[4] get-tuple-element(b), index=1 "

@@ -197,6 +197,24 @@ def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((*operands, found.indices, *updates), operands, fold)
 
 
+def _bitcast(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """All dimensions but one that only the narrower elements have."""
+    (source,) = shapes
+    common = _counted(min(source.rank, op.shape.rank))
+    places = ((*common, *(None,) * (rank - len(common))) for rank in (source.rank, op.shape.rank))
+    operand, result = places
+    return Factors((operand,), (result,))
+
+
+def _meeting(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+    """A collective of the program's own: dimensions that it does not change are those of parts."""
+    along = op.attributes.dimensions
+    if not op.shape.is_array or len(shapes) != 1 or not along:
+        return None
+    places = _where(axis not in along for axis in range(op.shape.rank))
+    return Factors((places,), (places,))
+
+
 def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """The batch, the features of the result, and the sum over the operand's features."""
     given, labels = op.attributes, op.attributes.labels
@@ -261,7 +279,10 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
 
 _FOLDS = ops_with(Trait.ASSOCIATIVE)
 _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
+    "all-gather": _meeting,
     "all-reduce": _elementwise,
+    "all-to-all": _meeting,
+    "bitcast-convert": _bitcast,
     "broadcast": _broadcast,
     "cholesky": _matrices,
     "collective-broadcast": _elementwise,
@@ -274,8 +295,10 @@ _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "dynamic-update-slice": _dynamic_update_slice,
     "fft": _fft,
     "gather": _gather,
+    "map": _elementwise,
     "pad": _pad,
     "reduce": _reduce,
+    "reduce-scatter": _meeting,
     "reduce-window": _reduce_window,
     "reshape": _reshape,
     "reverse": _reverse,

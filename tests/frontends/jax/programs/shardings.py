@@ -65,10 +65,16 @@ def case_partly_manual():
     def inside(a):
         return jnp.sin(a) @ a.T + jax.lax.psum(a, "x").sum() + jax.lax.axis_index("x")
 
+    def meeting(a):
+        rows = jax.lax.all_gather(a, "x", axis=0, tiled=True)
+        turned = jax.lax.all_to_all(rows, "x", split_axis=0, concat_axis=0, tiled=True)
+        return jax.lax.psum_scatter(turned * 2, "x", scatter_dimension=0, tiled=True) + a
+
     def doubled(mesh):
         part = {"in_specs": P("x"), "out_specs": P("x"), "axis_names": {"x"}}
         body = jax.shard_map(inside, mesh=mesh, **part)
-        return jax.jit(lambda a: body(a) * 2)(put(A, mesh, "x", "y"))
+        other = jax.shard_map(meeting, mesh=mesh, **part)
+        return jax.jit(lambda a: (body(a) * 2, other(a)))(put(A, mesh, "x", "y"))
 
     return doubled(AUTO), doubled(TURNED)
 
