@@ -124,6 +124,18 @@ def test_programs_within_the_limit_have_no_calls():
     assert " call(" not in executable.as_text("hlo")
 
 
+def test_a_call_that_the_program_asks_to_keep_stays():
+    text = """HloModule m
+      f { p = u32[4] parameter(0) ROOT r = u32[4] multiply(p, p) }
+      ENTRY e { x = u32[4] parameter(0) y = u32[4] add(x, x)
+        c = u32[4] call(y), to_apply=f, frontend_attributes={inlineable="false"}
+        d = u32[4] call(c), to_apply=f
+        ROOT r = u32[4] xor(d, x) }"""
+    executable = ingot.compile(ingot.parse_hlo(text))
+    assert executable.as_text("hlo").count('inlineable="false"') == 1
+    agrees(ingot.parse_hlo(text), [VECTOR])
+
+
 def test_loops_that_run_others_twice(monkeypatch):
     monkeypatch.setattr(unfolding, "MAX_UNFOLDED", 500)
     state = "(s32[], u32[4])"

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ingot.formats.hlo_text import parse
-from ingot.hlo.donors import read_donors, sharing_problem, write_donors
+from ingot.hlo.donors import read_donors, write_donors
 from ingot.hlo.module import Alias, Module
+from ingot.hlo.verifier import verify
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 
 TEXT = """
@@ -43,6 +44,11 @@ def test_only_donors_of_the_result_s_shape_become_aliases():
     module = module_with(1, 0)
     alias_donors(module)
     assert module.aliases == (Alias((1,), 0),)
-    # What is an alias is no donor beside it: a module that says both is refused.
-    assert read_donors(module) == [(1, ())]
-    assert not sharing_problem(module)
+
+
+def test_a_donor_that_becomes_an_alias_is_no_donor_any_more():
+    module = module_with(0, 2)
+    alias_donors(module)
+    verify(module)
+    assert module.aliases == (Alias((0,), 0),)
+    assert read_donors(module) == [(2, ())]

@@ -56,6 +56,9 @@ ANNOTATIONS = frozenset(
 )
 """Targets that say where or how a value lies, and change no value."""
 
+NOTES = frozenset({"control_dep", "xla.sdy.ShardingGroup"})
+"""Targets of calls without results that are notes for the compiler."""
+
 
 def wants_largest(top_k: Instruction) -> bool:
     """Whether a custom call of target `TopK` wants the largest: its comparator, if any, says."""
@@ -83,10 +86,14 @@ def is_annotation(instruction: Instruction) -> bool:
     return given.custom_call_target in ANNOTATIONS and same
 
 
-def is_sharding_group(instruction: Instruction) -> bool:
-    """Whether an instruction is a custom call that says which values are divided alike."""
+def is_note(instruction: Instruction) -> bool:
+    """Whether an instruction is a custom call without results that only says something.
+
+    That is which values are divided alike, or which op may not start before which: of ops that can
+    run at the same time, and here one runs after the other.
+    """
     is_call = instruction.opcode == "custom-call"
-    return is_call and instruction.attributes.custom_call_target == "xla.sdy.ShardingGroup"
+    return is_call and instruction.attributes.custom_call_target in NOTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
 COLUMNS = "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
 BOTH = "{devices=[2,2]<=[4]}"
 TURNED = "{devices=[2,2]3,1,0,2}"
+FOUR = "{devices=[4]<=[4]}"
 ALL_ROWS = "{devices=[4,1]<=[4]}"
+ALL_COLUMNS = "{devices=[1,4]<=[4]}"
+LONG = "{devices=[4,1,1]<=[4]}"
 CUBE = "{devices=[2,1,2]<=[4]}"
 IMAGES = "{devices=[2,1,1,2]<=[4]}"
 KERNELS = "{devices=[1,1,2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
@@ -50,12 +53,13 @@ class Case:
     computations: str = ""
 
 
+MEETINGS = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
 X = "x = f32[8,4] parameter(0), sharding="
 CASES = [
     Case("elementwise", f"{X}{BOTH} ROOT r = f32[8,4] multiply(x, x)"),
     Case(
         "other way", f"{X}{BOTH} y = f32[8,4] parameter(1), sharding={TURNED} "
-        "ROOT r = f32[8,4] add(x, y)", ("all-gather",),
+        "ROOT r = f32[8,4] add(x, y)", ("collective-permute",),
     ),
     Case("transpose", f"{X}{BOTH} ROOT r = f32[4,8] transpose(x), dimensions={{1,0}}"),
     Case("reshape", f"{X}{BOTH} ROOT r = f32[2,4,4] reshape(x)"),
@@ -149,7 +153,7 @@ CASES = [
     Case(
         "constraint", f"{X}{BOTH} d = f32[8,4] add(x, x) "
         f"c = f32[8,4] custom-call(d), custom_call_target=\"Sharding\", sharding={TURNED} "
-        "ROOT r = f32[8,4] negate(c)", ("all-gather",),
+        "ROOT r = f32[8,4] negate(c)", ("collective-permute",),
     ),
     Case(
         "uneven constraint", "x = f32[7,4] parameter(0) "
@@ -158,7 +162,86 @@ CASES = [
     ),
     Case(
         "wanted result", f"{X}{BOTH} ROOT r = f32[8,4] copy(x), sharding={TURNED}",
-        ("all-gather",),
+        ("collective-permute",),
+    ),
+    Case(
+        "columns for rows", f"{X}{ALL_ROWS} ROOT r = f32[8,4] copy(x), sharding={ALL_COLUMNS}",
+        ("all-to-all",),
+    ),
+    Case(
+        "rows for columns", f"{X}{ALL_COLUMNS} ROOT r = f32[8,4] copy(x), sharding={ALL_ROWS}",
+        ("all-to-all",),
+    ),
+    Case(
+        "half of the rows for columns", f"x = f32[8,4,2] parameter(0), sharding={LONG} "
+        f"ROOT r = f32[8,4,2] copy(x), sharding={CUBE}", ("all-to-all",),
+    ),
+    Case(
+        "sum by rows", f"{X}{COLUMNS} y = f32[4,6] parameter(1), "
+        "sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate} "
+        "d = f32[8,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} "
+        "ROOT r = f32[8,6] copy(d), "
+        "sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+        ("reduce-scatter",),
+    ),
+    Case(
+        "counted", f"{X}{BOTH} i = s32[8,4] iota(), iota_dimension=0, sharding={BOTH} "
+        "c = f32[8,4] convert(i) ROOT r = f32[8,4] add(x, c)",
+    ),
+    Case(
+        "counted in numbers that wrap or round", "x = f32[520] parameter(0), sharding={FOUR} "
+        "i = bf16[520] iota(), iota_dimension=0, sharding={FOUR} "
+        "j = u8[520] iota(), iota_dimension=0, sharding={FOUR} "
+        "c = f32[520] convert(i) d = f32[520] convert(j) a = f32[520] add(x, c) "
+        "ROOT r = f32[520] add(a, d)".replace("{FOUR}", FOUR),
+    ),
+    Case(
+        "said of an op", f"{X}{{replicated}} a = f32[8,4] add(x, x), sharding={ROWS} "
+        "ROOT r = f32[8,4] negate(a)",
+    ),
+    Case(
+        "said of elements", f"{X}{{replicated}} "
+        f"t = (f32[8,2], s32[8,2]) topk(x), k=2, largest=true, sharding={{{ROWS}, {ROWS}}} "
+        "v = f32[8,2] get-tuple-element(t), index=0 i = s32[8,2] get-tuple-element(t), index=1 "
+        "c = f32[8,2] convert(i) ROOT r = f32[8,2] add(v, c)",
+    ),
+    Case(
+        "windows", f"{X}{ROWS} z = f32[] constant(0) "
+        "ROOT r = f32[8,4] reduce-window(x, z), window={size=1x2 pad=0_0x1_0}, to_apply=add",
+    ),
+    Case(
+        "bits", f"{X}{BOTH} b = u32[8,4] bitcast-convert(x) s = u16[8,4,2] bitcast-convert(b) "
+        "w = u32[8,4] bitcast-convert(s) ROOT r = f32[8,4] bitcast-convert(w)",
+    ),
+    Case(
+        "barrier", f"{X}{ROWS} y = f32[4] parameter(1) "
+        "t = (f32[8,4], f32[4]) tuple(x, y) b = (f32[8,4], f32[4]) opt-barrier(t) "
+        "u = f32[8,4] get-tuple-element(b), index=0 v = f32[4] get-tuple-element(b), index=1 "
+        "w = f32[8,4] broadcast(v), dimensions={1} ROOT r = f32[8,4] add(u, w)",
+    ),
+    Case(
+        "batched take", f"{X}{ALL_ROWS} i = s32[8,3] parameter(1), sharding={ALL_ROWS} "
+        "ROOT r = f32[8,3] gather(x, i), offset_dims={}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, "
+        "index_vector_dim=2, slice_sizes={1,1}",
+    ),
+    Case(
+        "take of divided rows", f"{X}{COLUMNS} i = s32[6] parameter(1) "
+        "ROOT r = f32[6,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}",
+    ),
+    Case(
+        "batched scatter", f"{X}{ALL_ROWS} i = s32[8,3] parameter(1), sharding={ALL_ROWS} "
+        f"u = f32[8,3] parameter(2), sharding={ALL_ROWS} ROOT r = f32[8,4] scatter(x, i, u), "
+        "update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+        "input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, "
+        "to_apply=add",
+    ),
+    Case(
+        "scatter into divided rows", f"{X}{COLUMNS} i = s32[6] parameter(1) "
+        f"u = f32[6,4] parameter(2), sharding={COLUMNS} ROOT r = f32[8,4] scatter(x, i, u), "
+        "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1, to_apply=add",
     ),
     Case(
         "loop", f"{X}{ROWS} n = s32[] constant(3) z = f32[] constant(0) "
@@ -212,8 +295,9 @@ def test_parts_are_parts_of_the_whole(case: Case):
     division = partition(module, 4)
     verify(module)
     printed = print_module(module)
-    met = tuple(op for op in ("all-gather", "all-reduce") if f" {op}(" in printed)
+    met = tuple(op for op in MEETINGS if f" {op}(" in printed)
     assert met == case.meets
+    assert "sharding=" not in printed
 
     for instruction in whole.entry.instructions:
         instruction.extra.pop("sharding", None)
@@ -230,6 +314,43 @@ def test_parts_are_parts_of_the_whole(case: Case):
         for got, want, sharding in zip(found, expected, division.results, strict=True):
             part = part_of(np.asarray(want), sharding, device)
             np.testing.assert_allclose(np.asarray(got), part, rtol=1e-5, atol=1e-5)
+
+
+TURN = {"<=[4]": "<=[2,2]T(1,0)", "3,1,0,2": "3,0,1,2"}
+"""The devices of a mesh with its two axes in the other order."""
+LANES = ["[2,2]<=[4]", "[2,2]3,1,0,2"]
+
+
+@pytest.mark.parametrize("mesh", LANES)
+def test_lanes_of_partly_manual_code_meet_only_among_themselves(mesh: str):
+    """Rows are divided by hand, columns by the compiler: each lane sorts its own rows' columns."""
+    _, _, order = mesh.partition("]")
+    inside = f"{{devices=[1,2,2]{TURN[order]} last_tile_dims={{manual}}}}"
+    text = f"""HloModule m, num_partitions=4
+    {COMBINERS}
+    ENTRY main {{
+      x = f32[8,4] parameter(0), sharding={{devices={mesh}}}
+      given = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={{devices={mesh}}}
+      in = f32[4,4] custom-call(given), custom_call_target="SPMDFullToShardShape", sharding={inside}
+      sorted = f32[4,4] sort(in), dimensions={{1}}, to_apply=less
+      zero = f32[] constant(0)
+      sums = f32[4] reduce(in, zero), dimensions={{1}}, to_apply=add
+      wide = f32[4,4] broadcast(sums), dimensions={{0}}
+      both = f32[4,4] subtract(sorted, wide)
+      part = f32[4,4] custom-call(both), custom_call_target="Sharding", sharding={inside}
+      ROOT r = f32[8,4] custom-call(part), custom_call_target="SPMDShardToFullShape",
+        sharding={{devices={mesh}}}
+    }}"""
+    module = parse(text)
+    division = partition(module, 4)
+    verify(module)
+    assert " all-gather(" in print_module(module)
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    wanted = np.sort(x, 1) - x.sum(1, keepdims=True)
+    given = [[part_of(x, division.parameters[0], device)] for device in range(4)]
+    for device, found in enumerate(evaluate_replicated(module, given, 1, 4)):
+        part = part_of(wanted, division.results[0], device)
+        np.testing.assert_allclose(np.asarray(found), part, rtol=1e-5, atol=1e-5)
 
 
 CALLBACK = """HloModule m, num_partitions=4

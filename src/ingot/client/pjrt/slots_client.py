@@ -21,11 +21,10 @@ from ingot.client.pjrt.objects import Client, Device, Platform, Topology
 from ingot.client.pjrt.processes import Processes, find_processes
 from ingot.client.pjrt.records import EVENT
 from ingot.client.pjrt.slots import Slots, slot
+from ingot.formats.stablehlo.binding import newest_version
 from ingot.runtime.native import allocator_statistics
 from ingot.support import xla_flags
 
-STABLEHLO_VERSION = (1, 13, 0)
-"""The newest StableHLO that programs may come in; jaxlib reads them for us."""
 _OLDEST_STABLEHLO = (0, 9, 0)
 _MAX_DEVICES = 1024
 _FAILED_PROCESS = 4
@@ -53,7 +52,7 @@ class ClientSlots(Slots):
         """Say which StableHLO may come."""
         values: dict[str, Attribute] = {
             "xla_version": 2,
-            "stablehlo_current_version": STABLEHLO_VERSION,
+            "stablehlo_current_version": newest_version(),
             "stablehlo_minimum_version": _OLDEST_STABLEHLO,
         }
         if self._attributes is None:

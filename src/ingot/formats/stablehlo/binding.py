@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -63,6 +64,15 @@ def mlir() -> Mlir:
             code="INGOT0350",
             hint="install it: pip install 'ingot-compiler[stablehlo]'",
         ) from error
+
+
+def newest_version() -> tuple[int, ...]:
+    """Return the newest StableHLO whose portable artifacts this jaxlib reads.
+
+    Raises:
+        UnsupportedError: jaxlib is not installed (INGOT0350).
+    """
+    return tuple(map(int, mlir().stablehlo.get_current_version().split(".")))
 
 
 def is_bytecode(data: bytes) -> bool:
@@ -212,6 +222,42 @@ def legalized(op: Any, pipeline: str) -> Any:
             func.ReturnOp(list(copy.operation.results))
         library.passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
     return module
+
+
+def inline_call(call: Any, function: Any) -> None:
+    """Put the body of a function in place of a call of it."""
+    with call.context, mlir().ir.InsertionPoint(call):
+        copy = function.clone()
+    (block,) = copy.regions[0].blocks
+    for argument, operand in zip(block.arguments, call.operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *body, end = [view.operation for view in block.operations]
+    for op in body:
+        op.move_before(call)
+    for result, value in zip(call.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    copy.erase()
+    call.erase()
+
+
+def run_passes(mlir_module: Any, passes: Sequence[str]) -> None:
+    """Run passes over a module, in order.
+
+    Raises:
+        ParseError: INGOT0120, a pass refuses the module, with MLIR's own message.
+    """
+    _register_passes()
+    manager = mlir().passmanager.PassManager
+    with mlir_module.context:
+        for one in passes:
+            try:
+                manager.parse(f"builtin.module({one})").run(mlir_module.operation)
+            except Exception as error:  # The bindings raise several classes.
+                raise ParseError(
+                    f"MLIR's pass {one} refuses this module: {error}".rstrip(),
+                    code="INGOT0120",
+                    hint="the shardings in it may contradict each other",
+                ) from error
 
 
 def _load_quantized_types(context: Any) -> None:

@@ -19,8 +19,10 @@ from ingot.formats.stablehlo.binding import has_quantized_types, mlir
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.promotion import PROMOTED, promoted
+from ingot.formats.stablehlo.propagation import is_divided
 from ingot.formats.stablehlo.quantized import converted
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
+from ingot.formats.stablehlo.shardy import annotate
 from ingot.formats.stablehlo.sizes import Known, Size, Sizes, sizes_of
 from ingot.formats.stablehlo.table import converters
 from ingot.formats.stablehlo.types import Types
@@ -61,6 +63,9 @@ class Conversion:
         is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
             since a function's sizes follow from its operands.
         may_be_quantized: whether there may be quantized types.
+        main_mesh: the devices that share the code being converted, when several do; its values are
+            annotated then.
+        manual_axes: the axes of that mesh along which it is the code of one device.
     """
 
     def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
@@ -74,6 +79,8 @@ class Conversion:
         self.keep_alive: list[Any] = []
         self.is_dynamic = False
         self.may_be_quantized = has_quantized_types(mlir_module.context)
+        self.main_mesh: Mesh | None = None
+        self.manual_axes: tuple[str, ...] = ()
         self._table = converters()
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation] = {}
@@ -82,12 +89,15 @@ class Conversion:
         self._meshes: dict[str, Mesh] = {}
         self._nesting = 0
         self._sizes: Known = {}
+        is_shared = is_divided(mlir_module)
         for view in mlir_module.body.operations:
             op = view.operation
             if op.name == "func.func":
                 self._functions[op.attributes["sym_name"].value] = op
             elif op.name == "sdy.mesh":
-                self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
+                mesh = self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
+                if is_shared and mesh.axes and self.main_mesh is None:
+                    self.main_mesh = mesh
 
     def sizes_of(self, value: Instruction) -> Sizes | None:
         """Return what an integer instruction's elements are; None when it is not known."""
@@ -240,6 +250,8 @@ class Conversion:
             results = converted(site, converter) if self.may_be_quantized else converter(site)
             if len(op.attributes):
                 _keep_attributes(op.attributes, results)
+            if self.main_mesh is not None:
+                annotate(site, results, self.main_mesh)
             if isinstance(results, Instruction):
                 values[op.result] = results
             else:

@@ -12,7 +12,7 @@ xla/hlo/ir/tile_assignment.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -33,9 +33,10 @@ class Mesh:
         axes: sizes by name, in order.
         devices: device numbers, in the order of the grid.
         is_maximal: it has no axes, and names the one device where values lie.
+        is_in_order: whether the devices are numbered as they stand.
     """
 
-    __slots__ = ("axes", "devices", "is_maximal")
+    __slots__ = ("axes", "devices", "is_in_order", "is_maximal")
 
     def __init__(self, attribute: Any) -> None:
         mesh = shardy(attribute, "MeshAttr")
@@ -48,6 +49,7 @@ class Mesh:
             )
         given = list(mesh.device_ids)
         self.devices: list[int] = given or list(range(count))
+        self.is_in_order = self.devices == list(range(len(self.devices)))
         self.is_maximal = not self.axes and bool(given)
 
     @property
@@ -69,62 +71,78 @@ class Mesh:
         return found
 
 
-def sharding_text(attribute: Any, mesh: Mesh, only: Collection[str] | None = None) -> str:
-    """Return XLA's text of a tensor's sharding, Shardy's TensorShardingAttr on `mesh`.
+def sharding_text(
+    attribute: Any, mesh: Mesh, dims: Sequence[object], manual: Sequence[str] = ()
+) -> str:
+    """Return XLA's text of how a tensor of `dims` is divided: a TensorShardingAttr on `mesh`.
 
-    With `only`, axes of other names divide nothing.
+    Of the axes of a dimension those from the first one on that does not divide it evenly are left
+    out, as Shardy itself leaves them out of a program's parameters and results.
+
+    Args:
+        attribute: the sharding; None divides nothing.
+        mesh: its mesh.
+        dims: the sizes; what is no int is not divided.
+        manual: the axes over which the program itself divides: the tensor is a part along them.
     """
     if mesh.is_maximal:
         return _maximal(mesh)
-    sharding = shardy(attribute, "TensorShardingAttr")
-    dimensions = [
-        [part for part in mesh.parts(given.axes) if only is None or part[0] in only]
-        for given in (
-            shardy(dimension, "DimensionShardingAttr") for dimension in sharding.dimension_shardings
-        )
-    ]
-    unreduced = [
-        part for part in mesh.parts(sharding.unreduced_axes) if only is None or part[0] in only
-    ]
-    return _tiles(dimensions, unreduced, mesh, "unreduced")
+    if manual and math.prod(mesh.axes[name] for name in manual) == mesh.size:
+        return "{manual}"
+    dimensions: list[list[Part]] = [[] for _ in dims]
+    unreduced: list[Part] = []
+    if attribute is not None:
+        sharding = shardy(attribute, "TensorShardingAttr")
+        for place, given in enumerate(sharding.dimension_shardings):
+            axes = shardy(given, "DimensionShardingAttr").axes
+            parts = [part for part in mesh.parts(axes) if part[0] not in manual]
+            dimensions[place] = _even(parts, dims[place])
+        axes = mesh.parts(sharding.unreduced_axes)
+        unreduced = [part for part in axes if part[0] not in manual]
+    by_hand = [(name, 1, mesh.axes[name]) for name in manual]
+    return _tiles(dimensions, {"manual": by_hand, "unreduced": unreduced}, mesh)
+
+
+def _even(parts: list[Part], size: object) -> list[Part]:
+    """Return the first parts that divide a dimension of `size` evenly."""
+    count = 1
+    for number, (_, _, part) in enumerate(parts):
+        count *= part
+        if not isinstance(size, int) or size % count:
+            return parts[:number]
+    return parts
 
 
 def _maximal(mesh: Mesh) -> str:
     return "{maximal device=" + str(mesh.devices[0]) + "}"
 
 
-def manual_text(mesh: Mesh, axes: tuple[str, ...], rank: int) -> str:
-    """Return XLA's text for a value of `rank` that the program itself divides over `axes`."""
-    if len(axes) == len(mesh.axes):
-        return "{manual}"
-    by_hand = [(name, 1, mesh.axes[name]) for name in axes]
-    return _tiles([[] for _ in range(rank)], by_hand, mesh, "manual")
-
-
-def _tiles(dimensions: list[list[Part]], special: list[Part], mesh: Mesh, kind: str) -> str:
-    """Return the text of a division; `special` axes are of a `kind` of their own."""
+def _tiles(dimensions: list[list[Part]], special: dict[str, list[Part]], mesh: Mesh) -> str:
+    """Return the text of a division; the `special` axes of a kind divide nothing."""
     used = [part for dimension in dimensions for part in dimension]
-    if not used and not special:
+    kinds = [kind for kind, parts in special.items() if parts]
+    apart = [part for parts in special.values() for part in parts]
+    if not used and not apart:
         return "{replicated}"
     if mesh.size == 1:
         return _maximal(mesh)
-    grid = _grid(mesh, [*used, *special])
-    order = [grid.index(part) for part in [*used, *special]]
+    grid = _grid(mesh, [*used, *apart])
+    order = [grid.index(part) for part in [*used, *apart]]
     rest = [place for place in range(len(grid)) if place not in order]
     sizes = [size for _, _, size in grid]
-    tiles = [math.prod(size for _, _, size in dimension) for dimension in dimensions]
-    divided = math.prod(tiles)
-    apart = math.prod(size for _, _, size in special)
-    left = mesh.size // divided // apart
-    suffix = ""
-    if special:
-        kinds = [kind] + (["replicated"] if left > 1 else [])
-        tiles += [apart] + ([left] if left > 1 else [])
+    tiles = [_count(dimension) for dimension in dimensions]
+    tiles += [_count(special[kind]) for kind in kinds]
+    left = mesh.size // math.prod(tiles)
+    suffix = " last_tile_dim_replicate" if left > 1 else ""
+    if kinds:
+        kinds += ["replicated"] if left > 1 else []
         suffix = " last_tile_dims={" + ", ".join(kinds) + "}"
-    elif left > 1:
-        tiles.append(left)
-        suffix = " last_tile_dim_replicate"
+    tiles += [left] if left > 1 else []
     return "{devices=[" + _join(tiles) + "]" + _devices(mesh, sizes, [*order, *rest]) + suffix + "}"
+
+
+def _count(parts: list[Part]) -> int:
+    return math.prod(size for _, _, size in parts)
 
 
 def _grid(mesh: Mesh, used: list[Part]) -> list[Part]:
@@ -143,7 +161,7 @@ def _grid(mesh: Mesh, used: list[Part]) -> list[Part]:
 
 def _devices(mesh: Mesh, sizes: list[int], order: list[int]) -> str:
     """Return the devices in the order of the parts: as a rearranged range where that says it."""
-    if mesh.devices != list(range(mesh.size)):
+    if not mesh.is_in_order:
         grid = np.array(mesh.devices).reshape(sizes).transpose(order)
         return _join(grid.reshape(-1).tolist())
     sizes, order = _merged(sizes, order)

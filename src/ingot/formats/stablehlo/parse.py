@@ -23,8 +23,10 @@ from ingot.formats.stablehlo.contexts import borrowed_context
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.equal_sizes import Equal, Size
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
+from ingot.formats.stablehlo.propagation import is_divided, propagate
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.module import Alias, Module
+from ingot.hlo.shape import Shape
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.semantics.memory_kinds import write_memory_kinds
 from ingot.support.arguments import bytes_of, encodable
@@ -115,6 +117,8 @@ def parse_exported(
 def convert_module(mlir_module: Any, sizes: Mapping[str, Size] | None = None) -> Module:
     """Return the HLO of an MLIR module that is already read; `sizes`: see `parse_exported`."""
     equal: dict[str, Size] = dict(sizes or {})
+    if is_divided(mlir_module):
+        propagate(mlir_module)
     with collector_paused(), mlir_module.context:
         while True:
             try:
@@ -154,13 +158,13 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
     donors: list[Donor] = []
     single = not module.result_shape.is_tuple
     for number, given in enumerate(_dictionaries(entry, "arg_attrs")):
+        parameter = module.entry.parameters[number]
         if "tf.aliasing_output" in given:
             output = integer_of(given, "tf.aliasing_output")
             aliases.append(Alias(() if single else (output,), number))
         elif "jax.buffer_donor" in given:
             donors.append((number, ()))
-        extra = module.entry.parameters[number].extra
-        sharding = _sharding(conversion, given)
+        extra, sharding = parameter.extra, _sharding(conversion, given, parameter.shape)
         if sharding:
             extra["sharding"] = sharding
         if "mhlo.frontend_attributes" in given:
@@ -169,13 +173,13 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
     write_donors(module, donors)
 
 
-def _sharding(conversion: Conversion, given: Any) -> str:
+def _sharding(conversion: Conversion, given: Any, shape: Shape) -> str:
     """Return the sharding of an argument or result as XLA's text, empty when it has none."""
     if "mhlo.sharding" in given:
         return kept_text(given["mhlo.sharding"])
     if "sdy.sharding" in given:
         sharding = given["sdy.sharding"]
-        return sharding_text(sharding, conversion.mesh(sharding))
+        return sharding_text(sharding, conversion.mesh(sharding), shape.dims)
     return ""
 
 
@@ -206,11 +210,13 @@ def _read_results(conversion: Conversion, entry: Any) -> None:
     A result without one is `{unknown}`, where others have one: who compiles may choose. A root that
     has a sharding already, as a parameter or a constraint may, keeps it: the result is a copy.
     """
-    shardings = [_sharding(conversion, given) for given in _dictionaries(entry, "res_attrs")]
-    if not any(shardings):
-        return
     entry_computation = conversion.module.entry
     root = entry_computation.root
+    shapes = root.shape.elements if root.shape.is_tuple else (root.shape,)
+    given = zip(_dictionaries(entry, "res_attrs"), shapes, strict=False)
+    shardings = [_sharding(conversion, attributes, shape) for attributes, shape in given]
+    if not any(shardings):
+        return
     if "sharding" in root.extra:
         root = entry_computation.add("copy", [root], shape=root.shape, metadata=root.metadata)
         entry_computation.set_root(root)

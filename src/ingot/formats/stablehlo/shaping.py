@@ -89,6 +89,7 @@ def _bitcast_convert(site: Site) -> Results:
 CONVERTERS: dict[str, Converter] = {
     "stablehlo.constant": _constant,
     "chlo.constant": _constant,
+    "sdy.constant": _constant,
     "stablehlo.bitcast_convert": _bitcast_convert,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.broadcast": _broadcast,

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host callbacks: `pure_callback`, `io_callback`, `debug.print` on Ingot.
+"""Host callbacks: `pure_callback`, `io_callback`, `debug.print`, `buffer_callback` on Ingot.
 
 JAX lowers a callback to a custom call with the number of the function among the module's
 `host_callbacks`, and hands the functions to the backend beside the module. PJRT has no place for
 them, so each gets a number of its own in this process while its module is compiled; linking the
 custom call takes the function by that number and keeps it as long as the program lives.
-Invariant: callbacks see copies of their operands, because they may keep them.
+Invariant: callbacks see copies of their operands, because they may keep them; a `buffer_callback`
+sees the memory itself.
 
 Source: jax/_src/callback.py (emit_python_callback), xla/python/callback.cc.
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.frontends.jax.buffers import Buffer, ExecutionContext
 from ingot.runtime.foreign.attributes import parse_attributes
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.foreign.evaluate import evaluator_of
@@ -32,20 +34,23 @@ from ingot.runtime.records import CALL_FRAME
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.diagnostics import ExecutionError
 
-TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 _CONFIG = "mhlo.backend_config"
 _FRAME_FUNCTION: Any = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
-_functions: dict[int, Callable[..., Sequence[Any]]] = {}
+_Array = np.ndarray[Any, Any]
+_Function = Callable[..., Sequence[Any]]
+_Run = Callable[[CallSite, _Function, list[_Array], list[_Array]], None]
+
+_functions: dict[int, _Function] = {}
 """The callbacks of modules that are being compiled, by number."""
 _numbers = itertools.count()
 
 
 def install_callbacks() -> None:
     """Register the custom calls that JAX lowers callbacks to."""
-    for name in TARGETS:
-        evaluate = evaluator_of(link_callback)
-        register(Target(name, evaluate=evaluate, link=link_callback, calls_host=True))
+    for name, run in TARGETS.items():
+        link = functools.partial(link_callback, run)
+        register(Target(name, evaluate=evaluator_of(link), link=link, calls_host=True))
 
 
 @contextmanager
@@ -86,8 +91,8 @@ def renumbered(program: Any, numbers: Sequence[int]) -> Any:
     return copy
 
 
-def link_callback(call: CallSite) -> LinkedCall:
-    """Return the code of one call of a callback.
+def link_callback(run: _Run, call: CallSite) -> LinkedCall:
+    """Return the code of one call of a callback, which `run` calls.
 
     Raises:
         ExecutionError: INGOT0505, the function is not that of a module that is being compiled.
@@ -101,23 +106,17 @@ def link_callback(call: CallSite) -> LinkedCall:
             location=call.location,
             hint="compile the program again in this process",
         )
-    adapter = _FRAME_FUNCTION(functools.partial(_run, call, function))
+    adapter = _FRAME_FUNCTION(functools.partial(_guarded, run, call, function))
     address = ctypes.cast(adapter, ctypes.c_void_p).value or 0
     return LinkedCall(address, adapter)
 
 
-def _run(call: CallSite, function: Callable[..., Sequence[Any]], frame: int) -> int:
+def _guarded(run: _Run, call: CallSite, function: _Function, frame: int) -> int:
     """Call `function` for one frame; 0, or 1 with the error told."""
     try:
         given = CALL_FRAME.structure.from_address(frame)
-        arrays = iter(views(call.operands, given.operands, given.operand_dims))
-        # A callback gets None for a token, and gives something for each of its own.
-        operands = [_copy(next(arrays)) if shape.is_array else None for shape in call.operands]
-        results = zip(call.results, function(*operands), strict=True)
-        wanted = [value for shape, value in results if shape.is_array]
-        targets = views(call.results, given.results, given.result_dims)
-        for target, value in zip(targets, wanted, strict=True):
-            target[...] = np.asarray(value)
+        operands = views(call.operands, given.operands, given.operand_dims)
+        run(call, function, operands, views(call.results, given.results, given.result_dims))
     except BaseException as problem:
         text = "".join(traceback.format_exception(problem))
         set_error(f"CpuCallback error calling callback: {text}", problem)
@@ -125,8 +124,39 @@ def _run(call: CallSite, function: Callable[..., Sequence[Any]], frame: int) -> 
     return 0
 
 
+def _with_values(
+    call: CallSite, function: _Function, given: list[_Array], targets: list[_Array]
+) -> None:
+    """Call a function of arrays that returns arrays."""
+    arrays = iter(given)
+    # A callback gets None for a token, and gives something for each of its own.
+    operands = [_copy(next(arrays)) if shape.is_array else None for shape in call.operands]
+    results = zip(call.results, function(*operands), strict=True)
+    wanted = [value for shape, value in results if shape.is_array]
+    for target, value in zip(targets, wanted, strict=True):
+        target[...] = np.asarray(value)
+
+
+def _with_buffers(
+    call: CallSite, function: _Function, given: list[_Array], targets: list[_Array]
+) -> None:
+    """Call a function of an execution, operands and the results that it is to write."""
+    for result, operand in call.aliases:
+        given[operand] = targets[result]
+    operands = [Buffer(array, False) for array in given]
+    function(ExecutionContext(), *operands, *(Buffer(array, True) for array in targets))
+
+
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return what a callback sees of an operand: a read-only copy."""
     made = array.copy()
     made.flags.writeable = False
     return made
+
+
+TARGETS: dict[str, _Run] = {
+    "xla_buffer_python_cpu_callback": _with_buffers,
+    "xla_ffi_partitioned_python_cpu_callback": _with_values,
+    "xla_ffi_python_cpu_callback": _with_values,
+}
+"""The custom calls that JAX lowers callbacks to, and what calls the function."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.semantics.custom_calls import is_annotation, is_sharding_group
+from ingot.semantics.custom_calls import is_annotation, is_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class ShardingRemover(Pass):
                 computation.replace_all_uses(item, item.operands[0])
                 computation.remove(item)
                 changed = True
-            for group in [i for i in computation.instructions if is_sharding_group(i)]:
-                if not group.users and not group.is_root:
-                    computation.remove(group)
+            for note in [i for i in computation.instructions if is_note(i)]:
+                if not note.users and not note.is_root:
+                    computation.remove(note)
                     changed = True
         return changed

@@ -11,6 +11,8 @@ What ops apply to elements (reducers, comparators, mapped computations) becomes 
 there every call is replaced. Where one of them alone is over the limit, its calls stay, and
 `expand.element_loops` runs it for one element after the other.
 
+Calls that the program asks to keep stay too.
+
 Invariant: a program within the limit stays exactly as it is. After the pass, a program with every
 call replaced but those of `Unfolding.kept` is within the limit.
 """
@@ -38,6 +40,8 @@ many, or so many times what is written. Passes that come later may make so many 
 
 SMALL = 32
 """Instructions of a computation that is copied all the same: a call of it is hardly shorter."""
+
+_NOT_INLINED = 'inlineable="false"'
 
 _FLOW = ops_with(RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKind.SCAN)
 """Ops whose computations the host program runs."""
@@ -111,7 +115,8 @@ def unfolding(module: Module) -> Unfolding:
         return Unfolding()
     most = _most(module)
     if _sizes(module, lambda op: False)[module.entry] <= most:
-        return Unfolding()
+        asked = _asked(module)
+        return Unfolding(asked, _flow(module)) if asked else Unfolding()
     for small in (SMALL, 0):
         found = _choose(module, small)
         sizes = _sizes(module, found.stays)
@@ -120,6 +125,16 @@ def unfolding(module: Module) -> Unfolding:
             break
     _require(size, most)
     return found
+
+
+def _asked(module: Module) -> set[Computation]:
+    """Return what the program asks to be called (JAX's `xla_metadata_call(inlineable="false")`)."""
+    return {
+        op.called_computations[0]
+        for computation in module.post_order()
+        for op in computation.calls_and_effects
+        if op.opcode == "call" and _NOT_INLINED in op.extra.get("frontend_attributes", "")
+    }
 
 
 def _most(module: Module) -> int:

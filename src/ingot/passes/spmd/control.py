@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control flow on divided values: which parts of its state loops and branches hand on.
 
-A loop's state is divided as it comes in, and where it comes in whole, as the body leaves it: the
-body is rewritten in rehearsal, on a copy, until its results say nothing new. Branches give what the
-first of them divides.
+What the program says of the state is taken. A loop's state that it says nothing of is divided as it
+comes in, and where it comes in whole, as the body leaves it: the body is rewritten in rehearsal, on
+a copy, until its results say nothing new. Branches give what the first of them divides.
 
 Invariant: each division only adds to what is divided, so rehearsals end; a computation that is
 rewritten for one op is a copy, since others may call it too.
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
+from ingot.passes.spmd.division import Wishes
 from ingot.passes.spmd.moves import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
 from ingot.support.records import replace
@@ -48,6 +50,7 @@ class Control:
 
     op: Instruction
     given: Sequence[Row]
+    said: Wishes
     channels: Channels
     rewrite: Rewrite
 
@@ -73,7 +76,8 @@ class Control:
     def _loop(self) -> ControlDivision:
         given = self.op.attributes
         (state,) = self.given
-        while True:
+        state = [wish or known for wish, known in zip_longest(self.said, state)]
+        while not self.said:
             left = self._rehearse(given.body, state)
             more = [b if a.is_replicated else a for a, b in zip(state, left, strict=True)]
             if more == list(state):
@@ -89,14 +93,20 @@ class Control:
 
     def _branches(self) -> ControlDivision:
         branches = list(zip(self.op.attributes.branch_computations, self.given, strict=True))
-        found = [self._rehearse(branch, row) for branch, row in branches]
-        results = [
-            next((each for each in choices if not each.is_replicated), choices[0])
-            for choices in zip(*found, strict=True)
-        ]
+        said = [wish for wish in self.said if wish is not None]
+        is_said = len(said) == _width(self.op)
+        results = said if is_said else self._left(branches)
         made = tuple(self._copy(branch, row, results) for branch, row in branches)
         attributes = replace(self.op.attributes, branch_computations=made)
         return ControlDivision(attributes, self.given, results)
+
+    def _left(self, branches: Sequence[tuple[Computation, Row]]) -> Row:
+        """Return how the first branch divides each result that divides it."""
+        found = [self._rehearse(branch, row) for branch, row in branches]
+        return [
+            next((each for each in choices if not each.is_replicated), choices[0])
+            for choices in zip(*found, strict=True)
+        ]
 
     def _rehearse(self, computation: Computation, given: Row) -> Row:
         """Return how the results are divided if nobody asks."""
@@ -117,8 +127,11 @@ def _width(value: Instruction) -> int:
 
 def _divides(computation: Computation) -> bool:
     return any(
-        instruction.opcode == "custom-call"
-        and instruction.attributes.custom_call_target in _DIVIDERS
+        "devices=" in instruction.extra.get("sharding", "")
+        or (
+            instruction.opcode == "custom-call"
+            and instruction.attributes.custom_call_target in _DIVIDERS
+        )
         for one in reached(computation)
         for instruction in one.instructions
     )

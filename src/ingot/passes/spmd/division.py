@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an op is divided, given how its operands are: factors chosen one after another.
 
-The largest operand that divides a factor decides how; operands that say otherwise are gathered,
-whole ones are cut. A factor is not divided if some dimension along it does not come out even, or if
+What the program says of the op's results comes first. Of what is left the largest operand that
+divides a factor decides how; operands that say otherwise are gathered, whole ones are cut. A factor
+is not divided if some dimension along it does not come out even, or if
 the same devices already divide another dimension.
 
 Invariant: every operand and result of a `Division` can be divided as it says.
@@ -22,7 +23,7 @@ from typing import Any
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
 from ingot.passes.spmd.factors import Factors, Places, factors_of
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
+from ingot.passes.spmd.sharding import Column, Sharding, alike, count_of, independent, sharding_of
 from ingot.semantics.call_layouts import layout_orders
 from ingot.support.records import replace
 
@@ -44,7 +45,11 @@ class Division:
     fold: str
 
 
-def divide(op: Instruction, given: Sequence[Sharding]) -> Division | None:
+Wishes = Sequence[Sharding | None]
+"""How the program says that each result is divided; None, or nothing, if it does not."""
+
+
+def divide(op: Instruction, given: Sequence[Sharding], said: Wishes = ()) -> Division | None:
     """Return how `op` is divided when its operands have the shardings `given`; None for whole."""
     wholes = [
         whole_shape(o.shape, sharding) for o, sharding in zip(op.operands, given, strict=True)
@@ -52,16 +57,19 @@ def divide(op: Instruction, given: Sequence[Sharding]) -> Division | None:
     factors = factors_of(op, wholes)
     if factors is None:
         return None
-    count = len(given[0].parts)
+    known = next((one for one in (*given, *said) if one is not None), None)
+    if known is None:
+        return None
+    count = len(known.parts)
     results = op.shape.elements if op.shape.is_tuple else (op.shape,)
-    chosen = _chosen(factors, given, [*wholes, *results])
+    chosen = _chosen(factors, given, said, [*wholes, *results])
     if not chosen:
         return None
-    undivided = (0,) * count
+    whole = alike(count)
 
     def shardings(places: Sequence[Places]) -> tuple[Sharding, ...]:
         return tuple(
-            sharding_of([chosen.get(factor, undivided) for factor in row], count) for row in places
+            sharding_of([chosen.get(factor, whole) for factor in row], count) for row in places
         )
 
     kept = {factor for row in factors.results for factor in row}
@@ -76,19 +84,21 @@ def undivided(op: Instruction, whole: Sharding) -> Division:
 
 
 def _chosen(
-    factors: Factors, given: Sequence[Sharding], shapes: Sequence[Shape]
+    factors: Factors, given: Sequence[Sharding], said: Wishes, shapes: Sequence[Shape]
 ) -> dict[int | None, Column]:
     """Return how the factors are divided that can be; large operands choose first."""
-    chosen: dict[int | None, Column] = {}
     divided = [number for number, sharding in enumerate(given) if not sharding.is_replicated]
-    for number in sorted(divided, key=lambda number: -_elements(shapes[number])):
-        sharding = given[number]
-        for axis, factor in enumerate(factors.operands[number]):
+    divided.sort(key=lambda number: -_elements(shapes[number]))
+    choices = [(wish, row) for wish, row in zip(said, factors.results, strict=False) if wish]
+    choices += [(given[number], factors.operands[number]) for number in divided]
+    chosen: dict[int | None, Column] = {}
+    for sharding, row in choices:
+        for axis, factor in enumerate(row):
             column = sharding.column(axis)
             if factor is None or factor in chosen or count_of(column) == 1:
                 continue
             even = _is_even(factors, factor, count_of(column), shapes)
-            if even and independent([*chosen.values(), column]):
+            if even and independent((*chosen.values(), column)):
                 chosen[factor] = column
     return chosen
 
@@ -138,6 +148,12 @@ def local_attributes(op: Instruction, part: Instruction, division: Division) -> 
     given = op.attributes
     if op.opcode == "dynamic-slice":
         return replace(given, dynamic_slice_sizes=part.shape.dims)
+    if op.opcode == "gather":
+        how = given.index_map
+        sizes = list(given.slice_sizes)
+        for window, place in zip(how.window_dims, how.operand_window_dims(len(sizes)), strict=True):
+            sizes[place] = part.shape.dims[window]
+        return replace(given, slice_sizes=tuple(sizes))
     if op.opcode == "slice":
         tiles = division.operands[0].tiles or (1,) * part.shape.rank
         rows = zip(given.slice, tiles, strict=True)

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify.reducers import is_identity, reducer_opcode
+from ingot.passes.spmd.index_factors import indexed_places
 
 Places = tuple[int | None, ...]
 """The factor of each dimension of a value; None where the dimension must be whole."""
@@ -179,33 +181,38 @@ def _sort(op: Instruction, shapes: Sequence[Shape]) -> Factors:
 
 
 def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    """Each index on its own; the operand is whole."""
-    given = op.attributes
-    batch = [axis for axis in range(op.shape.rank) if axis not in given.offset_dims]
-    if given.operand_batching_dims:
-        return Factors(_all_whole(shapes), (_whole(op.shape),))
-    indices = iter(batch)
-    places = tuple(
-        None if axis == given.index_vector_dim else next(indices) for axis in range(shapes[1].rank)
-    )
-    result = _where(axis in batch for axis in range(op.shape.rank))
-    return Factors((_whole(shapes[0]), places), (result,))
+    how = op.attributes.index_map
+    found = indexed_places(how, shapes[0], shapes[1], op.shape, is_free=True)
+    return Factors((found.operand, found.indices), (found.windowed,))
 
 
-def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
-    """Each update on its own, if the operand adds nothing: devices fold what they scatter."""
-    given = op.attributes
-    if len(shapes) != 3 or given.input_batching_dims:
+def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """Devices fold what they scatter if the operand adds nothing."""
+    count = len(shapes) // 2
+    fold = reducer_opcode(op.attributes.to_apply) if count == 1 else ""
+    fold = fold if fold in _FOLDS and is_identity(op.operands[0], fold) else ""
+    how = op.attributes.index_map
+    found = indexed_places(how, shapes[0], shapes[count], shapes[-1], is_free=bool(fold))
+    operands, updates = (found.operand,) * count, (found.windowed,) * count
+    return Factors((*operands, found.indices, *updates), operands, fold)
+
+
+def _bitcast(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """All dimensions but one that only the narrower elements have."""
+    (source,) = shapes
+    common = _counted(min(source.rank, op.shape.rank))
+    places = ((*common, *(None,) * (rank - len(common))) for rank in (source.rank, op.shape.rank))
+    operand, result = places
+    return Factors((operand,), (result,))
+
+
+def _meeting(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+    """A collective of the program's own: dimensions that it does not change are those of parts."""
+    along = op.attributes.dimensions
+    if not op.shape.is_array or len(shapes) != 1 or not along:
         return None
-    fold = reducer_opcode(given.to_apply)
-    if fold not in _FOLDS or not is_identity(op.operands[0], fold):
-        return None
-    updates = _where(axis not in given.update_window_dims for axis in range(shapes[2].rank))
-    batch = iter([axis for axis in updates if axis is not None])
-    indices = tuple(
-        None if axis == given.index_vector_dim else next(batch) for axis in range(shapes[1].rank)
-    )
-    return Factors((_whole(shapes[0]), indices, updates), (_whole(op.shape),), fold)
+    places = _where(axis not in along for axis in range(op.shape.rank))
+    return Factors((places,), (places,))
 
 
 def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
@@ -225,6 +232,25 @@ def _fft(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     batch = op.shape.rank - len(op.attributes.fft_length)
     places = _where(axis < batch for axis in range(op.shape.rank))
     return Factors((places,), (places,))
+
+
+def _reduce_window(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """A dimension whose windows are its elements."""
+    single = WindowDimension(1)
+    places = _where(one == single for one in op.attributes.window)
+    count = len(shapes) // 2
+    return Factors((*(places,) * count, *((),) * count), (places,) * count)
+
+
+def _select_and_scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    single = WindowDimension(1)
+    places = _where(one == single for one in op.attributes.window)
+    return Factors((places, places, ()), (places,))
+
+
+def _topk(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    places = (*_counted(shapes[0].rank - 1), None)
+    return Factors((places,), (places, places))
 
 
 def _matrices(op: Instruction, shapes: Sequence[Shape]) -> Factors:
@@ -253,8 +279,14 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
 
 _FOLDS = ops_with(Trait.ASSOCIATIVE)
 _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
+    "all-gather": _meeting,
+    "all-reduce": _elementwise,
+    "all-to-all": _meeting,
+    "bitcast-convert": _bitcast,
     "broadcast": _broadcast,
     "cholesky": _matrices,
+    "collective-broadcast": _elementwise,
+    "collective-permute": _elementwise,
     "concatenate": _concatenate,
     "convolution": _convolution,
     "custom-call": _custom_call,
@@ -263,13 +295,18 @@ _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "dynamic-update-slice": _dynamic_update_slice,
     "fft": _fft,
     "gather": _gather,
+    "map": _elementwise,
     "pad": _pad,
     "reduce": _reduce,
+    "reduce-scatter": _meeting,
+    "reduce-window": _reduce_window,
     "reshape": _reshape,
     "reverse": _reverse,
     "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
     "slice": _slice,
     "sort": _sort,
+    "topk": _topk,
     "transpose": _transpose,
     "triangular-solve": _matrices,
 }

@@ -45,6 +45,7 @@ class Channels:
         self.is_rehearsal = is_rehearsal
         self.inspected: list[tuple[str, Sharding]] = []
         self._numbers = count(first)
+        self._everywhere: dict[Groups, Groups] = {}
 
     def rehearsal(self) -> Channels:
         """Return channels for what is thrown away."""
@@ -56,7 +57,9 @@ class Channels:
 
     def everywhere(self, groups: Groups) -> Groups:
         """Return groups of partitions as groups of devices, those of every replica."""
-        return self.grid.groups(CROSS_PARTITION, groups)
+        if groups not in self._everywhere:
+            self._everywhere[groups] = self.grid.groups(CROSS_PARTITION, groups)
+        return self._everywhere[groups]
 
 
 def channels_of(module: Module, num_partitions: int) -> Channels:
@@ -98,14 +101,19 @@ class Moves:
         # Of broadcasts of broadcasts only the last: simplification leaves none.
         if value.opcode == "broadcast" and value.operands[0].opcode != "broadcast":
             return self._cut_broadcast(value, wanted, dims)
-        table = np.array(wanted.offsets(dims), np.int32).reshape(-1, len(dims))
-        starts: list[Instruction] = []
-        for axis in range(len(dims)):
-            column = np.ascontiguousarray(table[:, axis])
-            starts.append(self._of_device(build, column) if column.any() else _zero(build))
+        if value.opcode == "iota":
+            return self._cut_iota(value, wanted, dims)
+        starts = [self._start(build, wanted, dims, axis) for axis in range(len(dims))]
         return build.emit(
             "dynamic-slice", value, *starts, dynamic_slice_sizes=wanted.local_dims(dims)
         )
+
+    def _start(
+        self, build: Builder, wanted: Sharding, dims: tuple[int, ...], axis: int
+    ) -> Instruction:
+        """Return where this device's part of a value of `dims` begins along `axis`."""
+        column = np.array([offset[axis] for offset in wanted.offsets(dims)], np.int32)
+        return self._of_device(build, column) if column.any() else _zero(build)
 
     def _of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
@@ -113,6 +121,20 @@ class Moves:
         number = self.number(build)
         one = build.emit("dynamic-slice", constant, number, dynamic_slice_sizes=(1,))
         return build.emit("reshape", one, shape=Shape.array(S32, ()))
+
+    def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
+        """Count on from where this device's part begins: the whole result need not be there.
+
+        Integers wrap as they did; other types count exactly as far as they go, then round.
+        """
+        build, axis = self.builder(value), value.attributes.iota_dimension
+        local, dtype = wanted.local_dims(dims), value.shape.dtype
+        counted = dtype if dtype.is_integer else S32
+        part = build.emit("iota", shape=Shape.array(counted, local), iota_dimension=axis)
+        if wanted.tiles[axis] > 1:
+            start = build.convert_to(self._start(build, wanted, dims, axis), counted)
+            part = build.emit("add", part, build.broadcast_to(start, local, ()))
+        return build.convert_to(part, dtype)
 
     def _cut_broadcast(
         self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
@@ -125,14 +147,20 @@ class Moves:
         shape = value.shape.with_dims(wanted.local_dims(dims))
         return self.builder(value).emit("broadcast", part, shape=shape, dimensions=places)
 
-    def gather(self, part: Instruction, given: Sharding, kept: Container[int]) -> Instruction:
-        """Return the value whose parts the devices have, still divided along `kept` dimensions."""
+    def gather(
+        self, part: Instruction, given: Sharding, kept: Container[int], lanes: Column = ()
+    ) -> Instruction:
+        """Return the value whose parts the devices have, still divided along `kept` dimensions.
+
+        Devices of different `lanes` have different values (`manual_lanes`) and never meet.
+        """
         build = self.builder(part)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
                 continue
             others = [column for other, column in enumerate(columns) if other != axis]
+            others += [lanes] if lanes else []
             part = build.emit(
                 "all-gather",
                 part,
@@ -144,9 +172,10 @@ class Moves:
             )
         return part
 
-    def fold(self, part: Instruction, given: Sharding, places: Column, opcode: str) -> Instruction:
-        """Return `part`, divided as `given`, combined over the devices of different `places`."""
-        fixed = [given.column(axis) for axis in range(len(given.tiles))]
+    def fold(
+        self, part: Instruction, fixed: Sequence[Column], places: Column, opcode: str
+    ) -> Instruction:
+        """Return `part` combined over devices of different `places` that are alike in `fixed`."""
         reducer = scalar_computation(opcode, part.shape.dtype)
         return self.builder(part).emit(
             "all-reduce",

@@ -57,6 +57,9 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
     settle_groups(module, num_partitions, partial(_arrivals, channels))
     division = _Entry(module.entry, channels).run_entry()
     _drop_aliases(module)
+    for computation in module.post_order():
+        for instruction in computation.instructions:
+            instruction.extra.pop("sharding", None)
     return division
 
 

@@ -2,7 +2,9 @@
 """Shardings: how a value is divided among devices, read from XLA's text.
 
 `{devices=[2,1,2]<=[4] last_tile_dim_replicate}` divides the first dimension in two; each part lies
-on two devices. Invariant: equal divisions are equal objects, however the text spells them.
+on two devices. There may be thousands of devices, and few divisions of many values, so what is
+found out about a division is kept. Invariant: equal divisions are equal objects, however the text
+spells them.
 
 Source: xla/hlo/ir/hlo_sharding.cc, tile_assignment.h.
 
@@ -19,6 +21,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +38,24 @@ _MAXIMAL = re.compile(r"\{\s*maximal device=(\d+)[^}]*\}")
 Column = tuple[int, ...]
 """Where each device stands along one dimension: the number of its part there."""
 Groups = tuple[tuple[int, ...], ...]
+_KEPT = 1 << 10
+"""Divisions, columns and groups that are kept."""
+
+
+class _Kept(tuple[int, ...]):
+    """A column whose hash is computed once."""
+
+    def __hash__(self) -> int:
+        found = self.__dict__.get("hash")
+        if found is None:
+            found = self.__dict__["hash"] = super().__hash__()
+        return found
+
+
+@lru_cache(_KEPT)
+def kept(column: Column) -> Column:
+    """Return the one object that stands for all equal columns."""
+    return _Kept(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +70,12 @@ class Sharding:
     """
 
     tiles: tuple[int, ...]
-    parts: tuple[int, ...]
+    parts: Column
     summands: Column = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", kept(self.parts))
+        object.__setattr__(self, "summands", kept(self.summands) if self.summands else ())
 
     @property
     def is_replicated(self) -> bool:
@@ -65,17 +91,29 @@ class Sharding:
         """Return the same division of summands, if there are any, of a value of `rank`."""
         return Sharding(self.tiles or (1,) * rank, self.parts, summands) if summands else self
 
+    def may_be_of(self, summands: Column) -> bool:
+        """Whether the devices of a part have all of `summands` alike."""
+        return independent((*(self.column(axis) for axis in range(len(self.tiles))), summands))
+
     def column(self, axis: int) -> Column:
         """Return where each device stands along dimension `axis`."""
-        if not self.tiles:
-            return (0,) * len(self.parts)
-        return tuple(int(np.unravel_index(part, self.tiles)[axis]) for part in self.parts)
+        return _columns(self.tiles, self.parts)[axis] if self.tiles else alike(len(self.parts))
 
     def fits(self, dims: Sequence[int]) -> bool:
         """Whether every part of an array of `dims` has the same size."""
         if not self.tiles:
             return True
         return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
+
+    def even(self, dims: Sequence[int]) -> Sharding:
+        """Return the same division without the dimensions whose parts have different sizes."""
+        if self.fits(dims):
+            return self
+        columns = [
+            alike(len(self.parts)) if size % count else self.column(axis)
+            for axis, (size, count) in enumerate(zip(dims, self.tiles, strict=True))
+        ]
+        return sharding_of(columns, len(self.parts)).of_summands(self.summands, len(dims))
 
     def text(self) -> str:
         """Return XLA's text, with the devices listed."""
@@ -109,36 +147,61 @@ class Sharding:
         local = self.local_dims(dims)
         if not self.tiles:
             return [(0,) * len(local)] * len(self.parts)
-        grid = [np.unravel_index(part, self.tiles) for part in self.parts]
-        return [
-            tuple(int(at) * size for at, size in zip(place, local, strict=True)) for place in grid
-        ]
+        columns = _columns(self.tiles, self.parts)
+        begins = [[at * size for at in column] for column, size in zip(columns, local, strict=True)]
+        return list(zip(*begins, strict=True))
 
 
 def _join(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
+@lru_cache(_KEPT)
+def _columns(tiles: tuple[int, ...], parts: Column) -> tuple[Column, ...]:
+    places = np.unravel_index(np.array(parts), tiles)
+    return tuple(kept(tuple(place.tolist())) for place in places)
+
+
+@lru_cache(_KEPT)
+def alike(num_devices: int) -> Column:
+    """Return the column of a dimension that nothing divides."""
+    return kept((0,) * num_devices)
+
+
+@lru_cache(_KEPT)
 def replicated(num_devices: int) -> Sharding:
     """Return the sharding of a value that every device has."""
-    return Sharding((), (0,) * num_devices)
+    return Sharding((), alike(num_devices))
 
 
 def sharding_of(columns: Sequence[Column], num_devices: int) -> Sharding:
     """Return the sharding whose dimensions are divided as `columns` say."""
+    return _sharding_of(tuple(columns), num_devices)
+
+
+@lru_cache(_KEPT)
+def _sharding_of(columns: tuple[Column, ...], num_devices: int) -> Sharding:
     tiles = tuple(count_of(column) for column in columns)
     if math.prod(tiles) == 1:
         return replicated(num_devices)
-    places = zip(*columns, strict=True)
-    return Sharding(tiles, tuple(int(np.ravel_multi_index(at, tiles)) for at in places))
+    parts = np.ravel_multi_index([np.array(column) for column in columns], tiles)
+    return Sharding(tiles, tuple(parts.tolist()))
 
 
+def joined(columns: Sequence[Column]) -> Column:
+    """Return one column whose places are those of all `columns` together."""
+    numbers: dict[Column, int] = {}
+    return tuple(numbers.setdefault(at, len(numbers)) for at in zip(*columns, strict=True))
+
+
+@lru_cache(_KEPT)
 def count_of(column: Column) -> int:
     """Return the number of parts along a dimension."""
     return max(column) + 1
 
 
-def independent(columns: Sequence[Column]) -> bool:
+@lru_cache(_KEPT)
+def independent(columns: tuple[Column, ...]) -> bool:
     """Whether one array can be divided along several dimensions so: each place is taken evenly."""
     places = Counter(zip(*columns, strict=True))
     full = len(places) == math.prod(map(count_of, columns))
@@ -147,6 +210,11 @@ def independent(columns: Sequence[Column]) -> bool:
 
 def meeting(fixed: Sequence[Column], varying: Column) -> Groups:
     """Return groups of devices that stand alike in `fixed`, each in the order of `varying`."""
+    return _meeting(tuple(fixed), varying)
+
+
+@lru_cache(_KEPT)
+def _meeting(fixed: tuple[Column, ...], varying: Column) -> Groups:
     copies: Counter[Column] = Counter()
     groups: dict[tuple[Column, int], list[int]] = {}
     for device in sorted(range(len(varying)), key=lambda device: (varying[device], device)):
@@ -175,8 +243,11 @@ def maximal_device(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
+@lru_cache(_KEPT)
 def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     """Return what a text says; None if it says nothing, or that the program divides by hand.
+
+    Where the program divides along some axes by hand, the division along the others.
 
     Raises:
         UnsupportedError: INGOT0360, a value lies on one of several devices, or on strange ones.
@@ -194,14 +265,26 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     found = _TILES.fullmatch(text)
     if found is None:
         raise ParseError(f"'{text}' is no sharding")
-    if "manual" in found["rest"]:
-        return None
     sharding = _tiled(found)
     if len(sharding.parts) != num_devices:
         raise _unsupported(
             f"a value on {len(sharding.parts)} of {num_devices} devices ({text})",
         )
     return sharding
+
+
+@lru_cache(_KEPT)
+def manual_lanes(text: str) -> Column:
+    """Return where each device stands along the axes that the program divides by hand.
+
+    Empty if there are none, or if they are all axes.
+    """
+    found = _TILES.fullmatch(text.strip())
+    if found is None or "manual" not in found["rest"]:
+        return ()
+    _, _, places = _places(found)
+    kinds = _kinds(found["rest"])
+    return kept(tuple(places[:, 1 + kinds.index("manual")].tolist()))
 
 
 def _unsupported(what: str) -> UnsupportedError:
@@ -211,6 +294,22 @@ def _unsupported(what: str) -> UnsupportedError:
 
 
 def _tiled(found: re.Match[str]) -> Sharding:
+    tiles, special, places = _places(found)
+    kinds = _kinds(found["rest"])
+    summands: Column = ()
+    if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
+        summands = tuple(places[:, 1 + kinds.index("unreduced")].tolist())
+    parts = tuple(places[:, 0].tolist())
+    return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
+
+
+def _places(
+    found: re.Match[str],
+) -> tuple[tuple[int, ...], tuple[int, ...], np.ndarray[Any, Any]]:
+    """Return the tiles, the sizes of the special dimensions, and each device's place.
+
+    That is the number of its part, then its place along each special dimension.
+    """
     tiles = _numbers(found["tiles"])
     if found["list"]:
         devices = np.array(_numbers(found["list"]))
@@ -219,17 +318,12 @@ def _tiled(found: re.Match[str]) -> Sharding:
         devices = np.arange(math.prod(sizes)).reshape(sizes)
         if found["order"]:
             devices = devices.transpose(_numbers(found["order"]))
-    kinds = _kinds(found["rest"])
-    split = len(tiles) - len(kinds)
+    split = len(tiles) - len(_kinds(found["rest"]))
     tiles, special = tiles[:split], tiles[split:]
     sizes = (math.prod(tiles), *special)
     places = np.empty((devices.size, len(sizes)), int)
     places[devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), sizes), 1)
-    summands: Column = ()
-    if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
-        summands = tuple(map(int, places[:, 1 + kinds.index("unreduced")]))
-    parts = tuple(map(int, places[:, 0]))
-    return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
+    return tiles, special, places
 
 
 def _kinds(rest: str) -> list[str]:

@@ -3,9 +3,10 @@
 
 An op whose operands are divided works on the parts if its factors allow that (`factors`,
 `division`); any other op gets whole operands, gathered from all devices, and every device computes
-all of it. Annotations in the program (`Sharding`) divide whole values, `SPMDFullToShardShape`
-enters code that the user divided by hand. A custom call on one device only (a callback) runs there;
-the others get its results.
+all of it. Its results are then divided as it is annotated: Shardy annotates every op of a program
+that comes from StableHLO. Annotations between ops (`Sharding`) move values, `SPMDFullToShardShape`
+enters code that the user divided by hand, along all axes of the mesh or some. A custom call on one
+device only (a callback) runs there; the others get its results.
 
 Invariant: afterwards every shape is that of one device's part, and no annotation is left.
 
@@ -21,15 +22,18 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
-from ingot.passes.spmd.division import local_shape, local_shapes
+from ingot.passes.spmd.division import Wishes, local_shape, local_shapes
 from ingot.passes.spmd.moves import Channels
 from ingot.passes.spmd.sharding import (
+    Column,
     Sharding,
+    manual_lanes,
     maximal_device,
     parse_sharding,
+    split_tuple,
 )
 from ingot.passes.spmd.values import Values
-from ingot.semantics.custom_calls import config_text
+from ingot.semantics.custom_calls import NOTES, config_text
 from ingot.support.diagnostics import UnsupportedError
 
 ANNOTATION = "Sharding"
@@ -37,6 +41,7 @@ _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
 _CONTROL = ops_with(RegionKind.BRANCH)
+_BARRIER = "opt-barrier"
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
 _INSPECT = "InspectSharding"
 _PLACEMENT = "annotate_device_placement"
@@ -54,19 +59,13 @@ MAX_NESTING = 12
 
 
 class Walk(Values):
-    """The walk over one computation.
-
-    What is `partly` divided by hand is divided no further: each device has its own part of it, and
-    computes all of that.
-    """
+    """The walk over one computation."""
 
     def __init__(
-        self, computation: Computation, channels: Channels, partly: bool = False, nesting: int = 0
+        self, computation: Computation, channels: Channels, lanes: Column = (), nesting: int = 0
     ) -> None:
-        super().__init__(computation, channels)
+        super().__init__(computation, channels, lanes)
         self.nesting = nesting
-        self.all_partly = partly
-        self.partly: set[Instruction] = set()
         self.arrivals: dict[str, Sharding] = {}
         self.calls: dict[str, Callable[[Instruction], None]] = {
             ANNOTATION: self.annotation,
@@ -76,6 +75,7 @@ class Walk(Values):
             _ON_PARTS: self.on_parts,
             _INSPECT: self.inspect,
             _PLACEMENT: self.annotation,
+            **dict.fromkeys(NOTES, self.computation.remove),
         }
 
     def run(
@@ -154,26 +154,48 @@ class Walk(Values):
 
     def fits(self, sharding: Sharding, shape: Shape) -> bool:
         """Whether all parts of a value have one size."""
-        return sharding.fits(tuple(size for size in shape.dims if isinstance(size, int)))
+        return sharding.fits(_sizes(shape))
+
+    def said(self, op: Instruction) -> Wishes:
+        """Return how an op is annotated that its results are divided; nothing if it is not."""
+        text = op.extra.get("sharding", "")
+        if not text or maximal_device(text) is not None:
+            return ()
+        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+        texts = split_tuple(text) if op.shape.is_tuple and text.startswith("{{") else [text]
+        return [
+            self.evenly(parse_sharding(one, self.count), shape) if shape.is_array else None
+            for one, shape in zip(texts, shapes, strict=False)
+        ]
+
+    def evenly(self, sharding: Sharding | None, shape: Shape) -> Sharding | None:
+        """Return a sharding without the dimensions that do not come out even."""
+        return sharding.even(_sizes(shape)) if sharding is not None else None
 
     def visit(self, instruction: Instruction) -> None:
         """Rewrite one instruction."""
         target = target_of(instruction)
-        if self.is_partly(instruction) and target not in (_ENTER, _LEAVE):
-            self.partly.add(instruction)
+        lanes = manual_lanes(instruction.extra.get("sharding", ""))
+        if lanes and target != _LEAVE:
+            self.set_lanes(instruction, lanes)
         rewrite = self.calls.get(target)
         if rewrite is not None:
             rewrite(instruction)
         elif instruction.opcode in _CONTROL:
             self.control(instruction)
+        elif instruction.opcode == _BARRIER:
+            self.barrier(instruction)
         elif instruction.opcode == "call":
             self.called(instruction)
         elif instruction.opcode == "tuple" and self.is_opened(instruction):
             return
-        elif target and instruction.extra.get("sharding"):
+        elif target and maximal_device(instruction.extra.get("sharding", "")) is not None:
             self.placed(instruction)
-        elif any(operand in self.divided for operand in instruction.operands):
-            self.compute(instruction)
+        else:
+            said = self.said(instruction)
+            is_divided = any(operand in self.divided for operand in instruction.operands)
+            if is_divided or any(wish and not wish.is_replicated for wish in said):
+                self.compute(instruction, said)
 
     def called(self, call: Instruction) -> None:
         """A call that stays (`simplify.unfolding`): each device does all of it."""
@@ -185,26 +207,13 @@ class Walk(Values):
 
     def is_opened(self, packed: Instruction) -> bool:
         """Whether only those have a tuple who look at its elements."""
-        return packed is self.computation.root or all(u.opcode in _CONTROL for u in packed.users)
-
-    def compute(self, op: Instruction) -> None:
-        """An op on divided values."""
-        if self.is_partly(op):
-            self.gather_operands(op)
-        else:
-            super().compute(op)
-
-    def is_partly(self, op: Instruction) -> bool:
-        """Whether an op works on values that are divided by hand over some axes of the mesh."""
-        return self.all_partly or any(operand in self.partly for operand in op.operands)
+        opening = (u.opcode in _CONTROL or u.opcode == _BARRIER for u in packed.users)
+        return packed is self.computation.root or all(opening)
 
     def control(self, op: Instruction) -> None:
         """Divide what goes through control flow as its bodies or branches divide it."""
         if self.nesting == MAX_NESTING:
             raise self.refuse(op, f"it is inside of {MAX_NESTING} other loops and branches")
-        partly = self.is_partly(op)
-        if partly:
-            self.gather_state(op)
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
         given = [[self.sharding(value).summed for value in state] for state in states]
@@ -215,11 +224,13 @@ class Walk(Values):
             given: Sequence[Sharding],
             wanted: Sequence[Sharding | None],
         ) -> tuple[Sharding, ...]:
-            return Walk(computation, channels, partly, self.nesting + 1).run(given, wanted)
+            return Walk(computation, channels, lanes, self.nesting + 1).run(given, wanted)
 
-        control = Control(op, given, self.channels, rewrite)
+        said, lanes = self.said(op), self.lanes(op)
+        control = Control(op, given, said, self.channels, rewrite)
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
-        if whole and (partly or not control.divides_inside()):
+        whole = whole and not any(wish and not wish.is_replicated for wish in said)
+        if whole and not control.divides_inside():
             control.rewrite_in_place()
             return
         division = control.divide()
@@ -234,51 +245,55 @@ class Walk(Values):
         for packed in set(op.operands):
             self.remove_unused(packed)
 
-    def gather_state(self, op: Instruction) -> None:
-        """Give control flow whole elements."""
-        for number, operand in enumerate(op.operands):
-            values = self.elements(operand)
-            wholes = [self.convert(value, self.whole) for value in values]
-            if wholes != values:
-                packed = (
-                    self.moves.builder(op).tuple(*wholes) if operand.shape.is_tuple else wholes[0]
-                )
-                self.computation.replace_operand(op, number, packed)
-                self.remove_unused(operand)
+    def barrier(self, op: Instruction) -> None:
+        """Values stay divided as they are."""
+        (packed,), said = op.operands, self.said(op)
+        values = self.elements(packed)
+        for number, wish in enumerate(said):
+            values[number] = self.settled(values[number], wish)
+        if all(value not in self.divided for value in values):
+            return
+        operand = self.moves.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
+        made = self.computation.copy_of(op, [operand])
+        self.replace_part(op, made, [self.sharding(value) for value in values])
+        self.remove_unused(packed)
 
     def annotation(self, call: Instruction) -> None:
-        """A value is to have a sharding; one that does not come out even stays whole."""
+        """A value is to have a sharding; dimensions that do not come out even stay whole."""
         wanted, value = self.read(call), call.operands[0]
-        self.arrivals[call.name] = self.sharding(value).summed
-        fits = wanted is not None and self.fits(wanted, call.shape)
-        if wanted is not None and fits and not self.is_partly(call):
+        given = self.sharding(value)
+        self.arrivals[call.name] = given.summed
+        # What is summed only to be divided then is summed by part.
+        is_step = len(call.users) == 1 and target_of(next(iter(call.users))) == ANNOTATION
+        wanted = self.evenly(wanted, call.shape)
+        if wanted is not None and not (given.summands and is_step and not call.is_root):
             value = self.convert(value, wanted)
         self.computation.replace_all_uses(call, value)
         self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
-        """Inside of code divided by hand a part is just a value."""
+        """Inside of code divided by hand a part is just a value, or one that its lane divides."""
         value = call.operands[0]
-        if value.shape.dims != call.shape.dims:
+        inner = self.evenly(self.read(call), call.shape) or self.whole
+        if local_shape(call.shape, inner).dims != value.shape.dims:
             raise self.refuse(call, f"{value.shape} is not the part {call.shape} that it takes")
-        by_hand_alone = call.extra.get("sharding") == "{manual}"
-        if value in self.divided or not by_hand_alone:
-            # Users of a divided value see a global one.
-            value = self.computation.add("copy", [value], shape=value.shape)
-        if not by_hand_alone:
-            self.partly.add(value)
-        self.computation.replace_all_uses(call, value)
+        # Users of the operand see a global value.
+        made = self.computation.add("copy", [value], shape=value.shape)
+        self.note(made, inner)
+        self.set_lanes(made, manual_lanes(call.extra.get("sharding", "")))
+        self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
     def leave(self, call: Instruction) -> None:
         """A part made by hand is a divided value from here on."""
-        sharding = self.read(call) or self.whole
-        operand = self.convert(call.operands[0], self.whole)
+        text = call.extra.get("sharding", "")
+        sharding = self.evenly(self.read(call), call.shape) or self.whole
+        operand = call.operands[0]
         if local_shape(call.shape, sharding).dims != operand.shape.dims:
             raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
         made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
-        if not sharding.is_replicated:
-            self.divided[made] = sharding
+        self.note(made, sharding)
+        self.set_lanes(made, manual_lanes(text))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
@@ -288,7 +303,6 @@ class Walk(Values):
             raise self.refuse(call, "only its own host knows the function that it names")
         self.gather_operands(call)
         (called,) = call.attributes.called_computations
-        call.extra.pop("sharding", None)
         values: dict[Instruction, Instruction] = dict(
             zip(called.parameters, call.operands, strict=True)
         )
@@ -309,7 +323,6 @@ class Walk(Values):
     def on_parts(self, call: Instruction) -> None:
         """A call that every device makes with what it has."""
         self.sum_operands(call)
-        call.extra.pop("sharding", None)
 
     def placed(self, call: Instruction) -> None:
         """A custom call that says on which device it runs."""
@@ -346,3 +359,7 @@ class Walk(Values):
             location=instruction.metadata.location,
             hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
         )
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return tuple(size for size in shape.dims if isinstance(size, int))

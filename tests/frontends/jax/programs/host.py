@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -180,3 +181,30 @@ def case_threads():
     f = jax.jit(lambda x: (x @ x).sum())
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda k: f(jnp.full((64, 64), float(k))), range(16)))
+
+
+def case_buffer_callback():
+    def write(context, out, x, y):
+        assert context.stage.name == "EXECUTE"
+        assert (out.writeable, x.writeable, x.shape, x.ndim) == (True, False, (3, 4), 2)
+        assert np.asarray(out).dtype == out.dtype
+        np.asarray(out)[...] = np.asarray(x) + np.from_dlpack(y)
+
+    def double(context, out, x):
+        assert np.asarray(x).ctypes.data == np.asarray(out).ctypes.data
+        np.asarray(out)[...] *= 2
+
+    def fail(context, out, x):
+        raise ValueError("not today")
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    like = jax.ShapeDtypeStruct.like(x)
+    made = jax.jit(buffer_callback(write, like))(x, x * 3)
+    twice = jax.jit(buffer_callback(double, like, input_output_aliases={0: 0}))(x)
+    said = ""
+    try:
+        jax.block_until_ready(jax.jit(buffer_callback(fail, like))(x))
+    except jax.errors.JaxRuntimeError as error:
+        said = str(error)
+    assert "not today" in said
+    return made, twice
