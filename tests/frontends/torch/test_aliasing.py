@@ -121,6 +121,14 @@ def test_writes_show_in_results_that_are_views():
     assert not transposed.any()
 
 
+def test_writes_show_in_results_that_see_the_same_tensor():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: ((y := x * 2).t(), y.view(-1)), backend="ingot")
+    transposed, flat = compiled(BASE.clone())
+    flat.zero_()
+    assert not transposed.any()
+
+
 COMPLEX = torch.complex(BASE, BASE.flip(0))
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's compilers leave out: sparse tensors break graphs, Triton kernels are refused."""
+"""What PyTorch's compilers leave out: sparse tensors break graphs, Triton kernels are refused.
+
+So are arguments that PyTorch's kernels refuse: the error is theirs.
+"""
 
 import pytest
 import torch
@@ -51,6 +54,27 @@ def test_sparse_gradients():
         found.extend(torch.autograd.grad(function(weight), weight))
     assert found[1].is_sparse
     assert_close(found[1].coalesce(), found[0].coalesce())
+
+
+INTEGERS = torch.arange(9).reshape(3, 3)
+REFUSED = {
+    "mm": lambda: torch.mm(X, INTEGERS),
+    "addmm": lambda: torch.addmm(INTEGERS, X, X),
+    "mv": lambda: torch.mv(INTEGERS, X[0]),
+    "average pool": lambda: torch.nn.functional.adaptive_avg_pool2d(INTEGERS[None], 2),
+    "maximum pool": lambda: torch.nn.functional.adaptive_max_pool2d(INTEGERS[None], 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_that_kernels_refuse(name):
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError) as wanted:
+        REFUSED[name]()
+    with pytest.raises(RuntimeError) as caught:
+        torch.compile(REFUSED[name], backend="ingot")()
+    assert str(caught.value) == str(wanted.value)
 
 
 def add_kernel() -> None:

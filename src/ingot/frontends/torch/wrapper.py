@@ -35,9 +35,16 @@ from torch.utils._pytree import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
+from ingot.frontends.torch.errors import TorchExecutionError
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
-from ingot.frontends.torch.nodes import Node, arguments, attribute_of, bindings_of
+from ingot.frontends.torch.nodes import (
+    Node,
+    arguments,
+    attribute_of,
+    bindings_of,
+    known_values,
+)
 from ingot.frontends.torch.sizes import Size, Sizes, definitions_of, is_float_symbol, size_of
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.support.diagnostics import InternalError
@@ -83,6 +90,7 @@ class Wrapper:
         self._constants: dict[int, str] = {}
         self._namespace: dict[str, Any] = {
             "empty_strided": cast("Any", _native)._empty_strided_cpu,
+            "differ": _differ,
             "fail": _fail,
             "floordiv": _floordiv,
             "math": math,
@@ -244,6 +252,9 @@ class Wrapper:
         for symbol, path in bindings_of(node).items():
             self._lines.append(f"{symbol} = {_path_text(name, path)}")
             self._defined.add(symbol)
+        for symbol, expression in known_values(node).items():
+            known = self._size(size_of(expression))
+            self._lines.append(f"if {symbol} != {known}: differ({symbol!r}, {symbol}, {known})")
         self._write_views()
         self._look(node)
 
@@ -329,6 +340,12 @@ def _mod(left: int, right: int) -> int:
 
 def _fail(launch: Launch, status: int) -> None:
     raise launch.fail(status)
+
+
+def _differ(name: str, value: object, known: object) -> None:
+    raise TorchExecutionError(
+        f"the check of a size failed: {name} is {value}, where the program was compiled for {known}"
+    )
 
 
 def _path_text(name: str, path: Sequence[Any]) -> str:
