@@ -7,6 +7,7 @@ So are arguments that PyTorch's kernels refuse: the error is theirs.
 import pytest
 import torch
 from torch._higher_order_ops import triton_kernel_wrap
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
@@ -75,6 +76,16 @@ def test_arguments_that_kernels_refuse(name):
     with pytest.raises(RuntimeError) as caught:
         torch.compile(REFUSED[name], backend="ingot")()
     assert str(caught.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_tensors_without_memory(dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sin() * 2, backend="ingot", dynamic=dynamic)
+    for x in (X, X[:0], X.reshape(-1)):
+        assert_close(compiled(x), x.sin() * 2)
+    with FakeTensorMode(), pytest.raises(RuntimeError, match=r"has no memory[^$]*fake tensors"):
+        compiled(torch.ones(3, 3))
 
 
 def add_kernel() -> None:

@@ -4,8 +4,8 @@
 `ingot_torch_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an
 `IngotTorchCall` record. Its arguments are Python integers: the address of each input, then that of
 each output, then the sizes that the record leaves open. It returns the status of
-`runtime.execute` (0: done). The wrapper allocates outputs with PyTorch's allocator, so nothing is
-converted on the way.
+`runtime.execute` (0: done), or `NO_MEMORY` where an input with elements has the address 0. The
+wrapper allocates outputs with PyTorch's allocator, so nothing is converted on the way.
 
 Invariants: the record's layout of arguments is that of the program; the caller keeps all tensors
 alive during the call. Long runs give up the GIL, and Ctrl-C ends them.
@@ -40,7 +40,7 @@ TORCH_CALL = Record(
     Field("num_dims", "i64", note="dimensions of all inputs together"),
     Field("num_open", "i64", note="dimensions that each call gives"),
     Field("dims", "ptr", note="int64_t[num_dims]"),
-    Field("rows", "ptr", note="int64_t[num_inputs]: where the dimensions of each input begin"),
+    Field("rows", "ptr", note="int64_t[num_inputs + 1]: where the dimensions of each input begin"),
     Field("slots", "ptr", note="int64_t[num_open]: which dimensions the call gives"),
     Field("releases_gil", "i64", note="not 0: the program runs without the GIL"),
     Field("pool", "ptr", note="IngotPool of its own, or null"),
@@ -48,6 +48,8 @@ TORCH_CALL = Record(
 )
 
 ENTRY = "ingot_torch_call"
+NO_MEMORY = -(1 << 31)
+"""The status where an input with elements has no memory; the runtime's statuses are others."""
 
 _PYTHON_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     "PyCapsule_GetPointer": (PTR, (PTR, PTR)),
@@ -91,6 +93,7 @@ class _Emitter:
             f.ret(self._call(f, "PyLong_FromLong", f.sext(status, I64)))
 
         f.if_(f.icmp("ne", status, f.const(I32, 0)), refuse, likely=False)
+        self._refuse_missing(f, record, inputs, in_dims)
         ran = self._execute(f, record, [program, inputs, outputs, sizes])
         f.ret(self._call(f, "PyLong_FromLong", f.sext(ran, I64)))
         return self.module.text()
@@ -129,6 +132,33 @@ class _Emitter:
 
         f.loop(0, num_inputs, 1, [], row)
         return in_dims
+
+    def _refuse_missing(
+        self, f: FunctionBuilder, record: Value, inputs: Value, dims: Value
+    ) -> None:
+        """Return `NO_MEMORY` if an input has elements and no address, as fake tensors do."""
+        rows = TORCH_CALL.load(f, record, "rows")
+        nothing = f.const(I64, 0)
+
+        def refuse() -> None:
+            f.ret(self._call(f, "PyLong_FromLong", f.const(I64, NO_MEMORY)))
+
+        def one(index: Value, _: list[Value]) -> None:
+            def has_elements() -> None:
+                first = f.load(I64, f.gep(rows, index, I64))
+                end = f.load(I64, f.gep(rows, f.add(index, f.const(I64, 1)), I64))
+                sizes = f.load(PTR, f.gep(dims, index, PTR))
+
+                def grow(axis: Value, count: list[Value]) -> list[Value]:
+                    return [f.mul(count[0], f.load(I64, f.gep(sizes, axis, I64)))]
+
+                (count,) = f.loop(0, f.sub(end, first), 1, [f.const(I64, 1)], grow)
+                f.if_(f.icmp("ne", count, nothing), refuse)
+
+            address = f.load(I64, f.gep(inputs, index, I64))
+            f.if_(f.icmp("eq", address, nothing), has_elements, likely=False)
+
+        f.loop(0, TORCH_CALL.load(f, record, "num_inputs"), 1, [], one)
 
     def _execute(self, f: FunctionBuilder, record: Value, values: list[Value]) -> Value:
         program, *rest = values
@@ -195,10 +225,11 @@ def make_call(
 
     Returns:
         A function of the addresses of inputs, those of outputs, and the sizes that are open, in
-        the order of `dims`. Its result is 0, or a status for `runtime.execution.status_error`.
+        the order of `dims`. Its result is 0, `NO_MEMORY`, or a status for
+        `runtime.execution.status_error`.
     """
     flat = [size for row in dims for size in row]
-    starts = [sum(map(len, dims[:number])) for number in range(len(dims))]
+    starts = [sum(map(len, dims[:number])) for number in range(len(dims) + 1)]
     slots = [index for index, size in enumerate(flat) if size is None]
     tables = [_words([size or 0 for size in flat]), _words(starts), _words(slots)]
     record: Any = TORCH_CALL.structure()

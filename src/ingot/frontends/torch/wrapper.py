@@ -52,6 +52,8 @@ from ingot.support.diagnostics import InternalError
 Step = Launch | Node
 
 _PRINTER: Any = PythonPrinter()
+_UNREAD = "1"
+"""The address of a parameter of which only the sizes are read; at 0 there would be no memory."""
 
 
 class Wrapper:
@@ -153,7 +155,7 @@ class Wrapper:
             text = self._size(Dim.symbol(symbol))
             self._lines.append(f"{held} = scalar_tensor({text}, dtype={kind})")
             addresses.append(f"{held}.data_ptr()")
-        addresses.extend("0" for _ in launch.sizes)
+        addresses.extend(_UNREAD for _ in launch.sizes)
         copies: list[str] = []
         for node, layout in zip(piece.outputs, launch.outputs, strict=True):
             if node in piece.mutations:
