@@ -75,11 +75,23 @@ def known_values(node: Node) -> dict[str, Any]:
 
 def _bound(node: Node) -> dict[Any, tuple[Any, ...]]:
     """Return the symbols that a node's result defines, by the names that sizes have them."""
-    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or _read_symbol(node)
     if not bound:
         return {}
     renamings = _shape_environment(node).unbacked_renamings
     return {renamings.get(symbol, symbol): path for symbol, path in bound.items()}
+
+
+def _read_symbol(node: Node) -> dict[Any, tuple[Any, ...]]:
+    """Return the symbol of a number that is read from a tensor.
+
+    The graphs that higher-order ops call when they are differentiated do not note it.
+    """
+    value: Any = node.meta.get("val")
+    is_read = node.target is torch.ops.aten._local_scalar_dense.default
+    if not is_read or not isinstance(value, torch.SymInt | torch.SymFloat):
+        return {}
+    return {value.node.expr: ()} if value.node.expr.is_Symbol else {}
 
 
 def _shape_environment(node: Node) -> Any:
