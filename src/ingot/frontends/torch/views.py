@@ -37,7 +37,8 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
         host: the nodes that PyTorch runs.
     """
     leaving = _leaving(graph, host)
-    written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
+    copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    written, new_values = ({node.args[number] for node in copies} for number in range(2))
     results = _results(graph)
     seen = Counter(_root_of(node, host) for node in results)
     found: dict[Node, Node] = {}
@@ -48,8 +49,9 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
         if not _is_plain_view(node.meta["val"], root.meta.get("val")):
             continue
         in_memory = root.op != "call_function" or root in host or root in leaving
-        # What is written into one result shows in the others that see the same tensor.
-        is_shared = node in results and seen[root] > 1
+        # What is written into one result shows in the others that see the same tensor. Of what an
+        # argument becomes PyTorch reads where the view begins, and makes it of the argument.
+        is_shared = node in results and (seen[root] > 1 or root in new_values)
         # A tensor with gaps is better seen in its root than filled by a copy.
         if in_memory or is_shared or layout_of(node).order is None:
             found[node] = root
