@@ -200,8 +200,9 @@ def rows_with(reports: Sequence[tuple[Report, Report]], text: str) -> list[Row]:
     rows = rows_of_page(text)
     for ours, plain in reports:
         new, old = row_of(ours, plain), rows.get(ours.name)
-        is_whole = old is None or len(ours.outcomes) >= old.counts[0]
-        rows[ours.name] = new if is_whole else with_part(old, new, ours.ended("passed"))
+        if old is not None and len(ours.outcomes) < old.counts[0]:
+            new = with_part(old, new, ours.ended("passed"))
+        rows[ours.name] = new
     return [rows[name] for name in sorted(rows)]
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -38,6 +39,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from ingot.frontends.torch.errors import TorchExecutionError
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
+from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.nodes import (
     Node,
     arguments,
@@ -92,7 +94,6 @@ class Wrapper:
         self._constants: dict[int, str] = {}
         self._namespace: dict[str, Any] = {
             "empty_strided": cast("Any", _native)._empty_strided_cpu,
-            "differ": _differ,
             "fail": _fail,
             "floordiv": _floordiv,
             "math": math,
@@ -255,8 +256,9 @@ class Wrapper:
             self._lines.append(f"{symbol} = {_path_text(name, path)}")
             self._defined.add(symbol)
         for symbol, expression in known_values(node).items():
-            known = self._size(size_of(expression))
-            self._lines.append(f"if {symbol} != {known}: differ({symbol!r}, {symbol}, {known})")
+            known, fails = self._size(size_of(expression)), partial(_differ, node, symbol)
+            call = f"{self._constant(fails, 'differ')}({symbol}, {known})"
+            self._lines.append(f"if {symbol} != {known}: {call}")
         self._write_views()
         self._look(node)
 
@@ -344,9 +346,15 @@ def _fail(launch: Launch, status: int) -> None:
     raise launch.fail(status)
 
 
-def _differ(name: str, value: object, known: object) -> None:
+def _differ(node: Node, name: str, value: object, known: object) -> None:
+    """Raise the error for a size that is not what PyTorch's checks say."""
     raise TorchExecutionError(
-        f"the check of a size failed: {name} is {value}, where the program was compiled for {known}"
+        f"the check of a size failed: {name} is {value}, and it was compiled as {known}",
+        code="INGOT0504",
+        op_type=str(node.target),
+        op_name=node.name,
+        location=metadata_of(node).location,
+        hint="torch._check says what the size is; give data for which that is true",
     )
 
 
