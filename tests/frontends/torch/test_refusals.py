@@ -62,6 +62,8 @@ REFUSED = {
     "mm": lambda: torch.mm(X, INTEGERS),
     "addmm": lambda: torch.addmm(INTEGERS, X, X),
     "mv": lambda: torch.mv(INTEGERS, X[0]),
+    "index_put": lambda: X.index_put((INTEGERS[0],), INTEGERS),
+    "index_put with a mask": lambda: X.index_put((X > 0,), torch.arange(6)),
     "average pool": lambda: torch.nn.functional.adaptive_avg_pool2d(INTEGERS[None], 2),
     "maximum pool": lambda: torch.nn.functional.adaptive_max_pool2d(INTEGERS[None], 2),
 }

@@ -99,6 +99,10 @@ def _index_put(check: bool) -> Rule:
     ) -> Instruction:
         b = op.b
         used = [index for index in indices if index is not None]
+        # The one number that a mask fills with is converted; PyTorch's kernel refuses all others.
+        fills = len(used) == 1 and used[0].shape.dtype in (PRED, U8) and values.shape.size == 1
+        if values.shape.dtype is not x.shape.dtype and not fills:
+            raise op.error(f"it puts {values.shape.dtype} into {x.shape.dtype}")
         values = b.convert_to(values, x.shape.dtype)
         if not used:
             spread = b.spread(values, x.shape.dims)
