@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes decided by data that are equal to something else: `equal_sizes(environment)`.
+"""Sizes decided by data that are equal to something else: `replaced(expression, environment)`.
 
 `torch._check(n == m)` makes PyTorch take `f32[n] + f32[m]`. PyTorch notes the equation and keeps
 both names; Ingot needs one name. Where the equation is with a number or a size of an argument,
@@ -28,10 +28,9 @@ def replaced(expression: Any, environment: Any) -> Any:
     """Return a SymPy expression with what stands for each of its names.
 
     Args:
-        expression: the expression.
+        expression: the expression, as PyTorch has replaced its names.
         environment: PyTorch's table of names (`ShapeEnv`).
     """
-    expression = environment.replace(expression)
     if not any(map(_is_decided_by_data, expression.free_symbols)):
         return expression
     return expression.xreplace(_equal_sizes(environment))

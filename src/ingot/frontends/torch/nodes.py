@@ -69,7 +69,7 @@ def known_values(node: Node) -> dict[str, Any]:
     are left out.
     """
     environment = _shape_environment(node)
-    found = {symbol: replaced(symbol, environment) for symbol in _bound(node)}
+    found = {symbol: replaced(environment.replace(symbol), environment) for symbol in _bound(node)}
     return {str(symbol): item for symbol, item in found.items() if item != symbol}
 
 
@@ -87,11 +87,12 @@ def _read_symbol(node: Node) -> dict[Any, tuple[Any, ...]]:
 
     The graphs that higher-order ops call when they are differentiated do not note it.
     """
-    value: Any = node.meta.get("val")
+    value = node.meta.get("val")
     is_read = node.target is torch.ops.aten._local_scalar_dense.default
     if not is_read or not isinstance(value, torch.SymInt | torch.SymFloat):
         return {}
-    return {value.node.expr: ()} if value.node.expr.is_Symbol else {}
+    expression = cast("Any", value).node.expr
+    return {expression: ()} if expression.is_Symbol else {}
 
 
 def _shape_environment(node: Node) -> Any:
