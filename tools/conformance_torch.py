@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -160,15 +160,18 @@ class Row:
     failures: dict[str, str]
 
 
+def line_of(ours: Report, test: str) -> str:
+    """Return what the page says of a test that fails."""
+    text = test + ours.texts[test]
+    known = [reason for mark, reason in REASONS.items() if mark in text]
+    why = cause(ours.texts[test]).removeprefix("E ").strip()
+    return f"- `{ours.name}::{test}`: " + "; ".join(known or [f"`{why}`"])
+
+
 def row_of(ours: Report, plain: Report) -> Row:
     """Return the row of a file that was run."""
     tests, _, passed, failed, skipped = ours.row
-    lines: dict[str, str] = {}
-    for test in sorted(alone(ours, plain)):
-        text = test + ours.texts[test]
-        known = [reason for mark, reason in REASONS.items() if mark in text]
-        why = cause(ours.texts[test]).removeprefix("E ").strip()
-        lines[test] = f"- `{ours.name}::{test}`: " + "; ".join(known or [f"`{why}`"])
+    lines = {test: line_of(ours, test) for test in sorted(alone(ours, plain))}
     counts = [tests, skipped, passed, failed - len(lines), len(lines)]
     return Row(ours.name, counts, ours.commits[-1] if ours.commits else "", lines)
 
@@ -183,16 +186,14 @@ def rows_of_page(text: str) -> dict[str, Row]:
     return rows
 
 
-def with_part(row: Row, part: Row, passed: Collection[str]) -> Row:
-    """Return the row of a file of which the failures alone ran again."""
-    left = {**row.failures, **part.failures}
-    mended = [test for test in row.failures if test in passed]
-    left = {test: line for test, line in left.items() if test not in mended}
-    tests, skipped, good, plain, _ = row.counts
-    good += len(mended)
-    return Row(
-        row.name, [tests, skipped, good, plain, tests - skipped - good - plain], part.at, left
-    )
+def with_part(row: Row, ours: Report) -> Row:
+    """Return the row of a file of which the failures that the page lists ran again."""
+    passed = [test for test in row.failures if ours.outcomes.get(test) == "passed"]
+    left = {test: line for test, line in row.failures.items() if test not in passed}
+    left.update({test: line_of(ours, test) for test in left if test in ours.failures})
+    tests, skipped, good, plain, left_before = row.counts
+    counts = [tests, skipped, good + len(passed), plain, left_before - len(passed)]
+    return Row(row.name, counts, ours.commits[-1], left)
 
 
 def rows_with(reports: Sequence[tuple[Report, Report]], text: str) -> list[Row]:
@@ -201,7 +202,7 @@ def rows_with(reports: Sequence[tuple[Report, Report]], text: str) -> list[Row]:
     for ours, plain in reports:
         new, old = row_of(ours, plain), rows.get(ours.name)
         if old is not None and len(ours.outcomes) < old.counts[0]:
-            new = with_part(old, new, ours.ended("passed"))
+            new = with_part(old, ours)
         rows[ours.name] = new
     return [rows[name] for name in sorted(rows)]
 
