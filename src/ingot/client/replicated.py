@@ -22,9 +22,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
-from ingot.runtime.device_pools import DevicePool
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.native import native_runtime
+from ingot.runtime.own_pools import OwnPool
 from ingot.runtime.program import Program
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
@@ -36,12 +36,12 @@ class _Devices(NamedTuple):
     """A thread for each device, and the pool of each."""
 
     threads: ThreadPoolExecutor
-    pools: list[DevicePool]
+    pools: list[OwnPool]
 
     @classmethod
     def new(cls, count: int) -> Self:
         """Return `count` devices."""
-        return cls(ThreadPoolExecutor(count, "ingot-device"), [DevicePool() for _ in range(count)])
+        return cls(ThreadPoolExecutor(count, "ingot-device"), [OwnPool() for _ in range(count)])
 
 
 _lock = ForkLock()
@@ -70,7 +70,7 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
 
     def run(device: int) -> Any:
         record = device_record(rendezvous, grid.replica(device), grid.partition(device))
-        pools[device].give(record, grid.devices)
+        pools[device].give_share(record, grid.devices)
         try:
             return program.run_on(ctypes.addressof(record), *arguments[device])
         except BaseException as error:

@@ -15,8 +15,8 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from ingot.llvm.machine_model import LINE_BYTES
-from ingot.runtime.native import MAX_THREADS, SPIN, native_runtime
+from ingot.runtime.native import MAX_THREADS, native_runtime
+from ingot.runtime.own_pools import OwnPool
 from ingot.runtime.program import Program
 from ingot.runtime.records import POOL, RUNTIME
 from ingot.support.arguments import require_type
@@ -25,18 +25,15 @@ from ingot.support.diagnostics import ArgumentError
 
 def pool_of(threads: int) -> int:
     """Return the address of the pool of that size, an `IngotPool`; it lives with the process."""
-    return _pool(threads)[0]
+    pool = _pool(threads)
+    POOL.write(pool.address, "num_threads", threads)
+    return pool.address
 
 
 @cache
-def _pool(threads: int) -> tuple[int, object]:
-    """Return the address of a pool, and what holds its memory."""
-    size = ctypes.sizeof(POOL.structure)
-    memory = ctypes.create_string_buffer(size + LINE_BYTES)
-    address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
-    POOL.write(address, "num_threads", threads)
-    POOL.write(address, "spin", SPIN)
-    return address, memory
+def _pool(threads: int) -> OwnPool:
+    """Return the pool of that size."""
+    return OwnPool()
 
 
 def require_threads(threads: int) -> None:
@@ -51,7 +48,7 @@ def run_with(threads: int, program: Program, *args: Any, donate: Collection[int]
     shared = RUNTIME.structure.from_address(native_runtime().record)
     # A copy for each execution: who profiles or interrupts programs writes into the shared one.
     record: Any = RUNTIME.structure.from_buffer_copy(shared)
-    record.pool, record.num_threads = pool_of(threads), threads
+    _pool(threads).give(record, threads)
     return program.run_on(ctypes.addressof(record), *args, donate=donate)
 
 

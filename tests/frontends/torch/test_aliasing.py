@@ -79,6 +79,7 @@ RESULTS = {
     "twice": lambda x: (y := x + 1, y),
     "expanded": lambda x: x.sum(0).expand(3, 8),
     "of a written argument": lambda x: (x.add_(1)[1:], x.t()),
+    "a part of the written argument": lambda x: x.add_(1).view(-1)[3:],
     "the argument, written": lambda x: x.add_(x.t().sum()),
 }
 
@@ -109,6 +110,20 @@ def test_an_argument_that_a_later_graph_writes_and_returns():
     assert torch.equal(x, function(BASE.clone(), BASE))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_written_view_that_is_an_argument_twice(dynamic):
+    def function(x, y):
+        x.add_(1)
+        y.mul_(2)
+        return x
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=dynamic)
+    for run in (function, compiled):
+        part = torch.ones(10)[1:]
+        assert torch.equal(run(part, part.view(-1)), torch.full((9,), 4.0))
+
+
 def _tuple(results):
     return results if isinstance(results, tuple | list) else (results,)
 
@@ -118,6 +133,14 @@ def test_writes_show_in_results_that_are_views():
     compiled = torch.compile(lambda x: (y := x * 2, y.t()), backend="ingot")
     y, transposed = compiled(BASE.clone())
     y.zero_()
+    assert not transposed.any()
+
+
+def test_writes_show_in_results_that_see_the_same_tensor():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: ((y := x * 2).t(), y.view(-1)), backend="ingot")
+    transposed, flat = compiled(BASE.clone())
+    flat.zero_()
     assert not transposed.any()
 
 

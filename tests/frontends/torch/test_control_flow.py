@@ -28,6 +28,13 @@ def _nested(x, w):
     return torch.cond(x.sum() > 0, inner, lambda x: x.clone(), (x,))
 
 
+def _held(x, w):
+    def inner(x):
+        return torch.cond(torch.tensor(False), lambda x: x * w, lambda x: x - w, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: x * torch.tensor([1.0, 2.0, 3.0]), (x,))
+
+
 def _while(x, w):
     start = torch.zeros((), dtype=torch.int64)
     return while_loop(
@@ -48,6 +55,7 @@ def _nested_while(x, w):
 CASES = {
     "cond": _cond,
     "cond in a cond": _nested,
+    "tensors that bodies hold": _held,
     "scan": lambda x, w: scan(lambda c, r: (c + r * w, c * r), x[0], x),
     "scan, backwards": lambda x, w: scan(lambda c, r: (c * w + r, c - r), x[0], x, reverse=True),
     "map": lambda x, w: map_rows(lambda r: (r.sin() + w, r.sum()), x),
@@ -160,6 +168,16 @@ def _twice(x: torch.Tensor) -> torch.Tensor:
 
 
 _twice.register_fake(torch.empty_like)
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_bodies_that_read_numbers():
+    def function(chosen, x, n, m):
+        return torch.cond(chosen, lambda x: x * n.item(), lambda x: x * m.item(), (x,)) * 2
+
+    x, numbers = X.clone().requires_grad_(), (torch.tensor([3]), torch.tensor([4.5]))
+    for chosen in (True, False):
+        assert_same(function, torch.tensor(chosen), x, *numbers, grad=True)
 
 
 def test_ops_of_libraries_run_on_the_host():

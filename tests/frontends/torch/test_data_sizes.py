@@ -155,6 +155,80 @@ def test_checks_keep_their_meaning():
         compiled(torch.tensor(2))
 
 
+def _equal_items(x, y):
+    n, m = x.item(), y.item()
+    torch._check(n == m)
+    return torch.ones(n) + torch.ones(m) * 2
+
+
+def _shifted_items(x, y):
+    n, m = x.item(), y.item()
+    torch._check(n == m + 3)
+    return torch.ones(n) + torch.ones(m + 3) * 2
+
+
+def _equal_counts(x, y):
+    found, numbers = x.nonzero(), torch.unique(y)
+    torch._check(found.shape[0] == numbers.shape[0])
+    torch._check(numbers.shape[0] == 2)
+    return found[:, 0] + numbers
+
+
+def _three(x, y):
+    n = x.item()
+    torch._check(n == 3)
+    return y + n
+
+
+def _four(x):
+    found = x.nonzero()
+    torch._check(found.shape[0] == 4)
+    return found[:, 0] + 3
+
+
+EQUAL = {
+    "two numbers": (_equal_items, ([3], [3]), ([3], [2])),
+    "a number and a sum": (_shifted_items, ([5], [2]), ([5], [3])),
+    "two counts": (_equal_counts, ([0, 1, 3], [4, 5]), ([0, 1, 3], [4, 4])),
+    "a number": (_three, ([3], [1]), ([4], [1])),
+    "a count": (_four, ([0, 1, 3, 4, 2, 0],), ([0, 1, 0, 4, 2, 0],)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", EQUAL)
+def test_sizes_that_checks_make_equal(name, dynamic):
+    function, *calls = EQUAL[name]
+    right, wrong = ([torch.tensor(numbers) for numbers in call] for call in calls)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", fullgraph=True, dynamic=dynamic)
+    assert_runs_same(function, compiled, *right)
+    with pytest.raises(RuntimeError, match="the check of a size failed: u"):
+        compiled(*wrong)
+
+
+class _Joined(torch.autograd.Function):
+    """A concatenation whose gradient reads the sizes again."""
+
+    @staticmethod
+    def forward(ctx, first, second, sizes):
+        ctx.save_for_backward(sizes)
+        return torch.cat([first, second])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (sizes,) = ctx.saved_tensors
+        return *gradient.split(sizes.tolist()), None
+
+
+def test_numbers_that_the_backward_part_reads_again():
+    def function(x, sizes):
+        first, second = x.split(sizes.tolist())
+        return _Joined.apply(first, second * 2, sizes)
+
+    assert_same(function, torch.randn(9, requires_grad=True), torch.tensor([3, 6]), grad=True)
+
+
 def test_assertions_of_tensors_keep_their_meaning():
     def checked(x):
         torch._assert_async((x > 0).all(), "not positive")

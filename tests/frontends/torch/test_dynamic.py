@@ -178,3 +178,19 @@ def test_group_norm_of_a_symbolic_number_of_channels():
         x = torch.linspace(-2, 2, batch * channels * 3).sin().reshape(batch, channels, 3)
         weight = torch.linspace(0.5, 2, channels)
         assert_runs_same(normalized, compiled, x, weight, weight - 1)
+
+
+def _masked(x, mask):
+    x[mask] = 0
+    return x * 2
+
+
+def test_a_mask_has_the_size_of_what_it_chooses_from():
+    torch._dynamo.reset()
+    compiled = torch.compile(_masked, backend="ingot", fullgraph=True, dynamic=True)
+    for size in (8, 12):
+        assert_runs_same(_masked, compiled, torch.randn(size), torch.arange(size) % 2 == 0)
+    with pytest.raises(IndexError, match="a mask has"):
+        compiled(torch.randn(8), torch.arange(12) % 2 == 0)
+    with pytest.raises(RuntimeError, match="slice needs"):
+        compiled(torch.randn(12), torch.arange(8) % 2 == 0)

@@ -67,6 +67,16 @@ def test_bags_of_half_floats_are_rounded_once():
     assert_same(program, table.bfloat16(), ROWS, scales.bfloat16(), rtol=8e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", [0, 1])
+def test_sizes_of_bags_are_those_of_the_kernel(mode):
+    def program(table, indices, offsets):
+        # Which bag an index is in, the kernel leaves out for sums.
+        rows, _, *sizes = torch.ops.aten._embedding_bag(table, indices, offsets, False, mode)
+        return rows, sizes
+
+    assert_same(program, torch.randn(5, 3), torch.tensor([1, 0, 4, 2]), torch.tensor([0, 1, 3]))
+
+
 def test_bags_of_other_lengths_are_told_apart():
     def program(table, indices):
         return (

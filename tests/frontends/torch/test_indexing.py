@@ -221,3 +221,18 @@ def test_bags_of_halves_are_summed_in_f32() -> None:
     found = torch.compile(total, backend="ingot", fullgraph=True)(table)
     exact = total(table.double()).bfloat16()
     torch.testing.assert_close(found, exact, rtol=0.004, atol=0.004)
+
+
+@pytest.mark.parametrize("kinds", [("complex64", "float32"), ("float64", "int64")])
+def test_parts_of_another_element_type(kinds):
+    def program(x, source):
+        return (
+            torch.diagonal_scatter(x, source),
+            torch.select_scatter(x, source, 0, 1),
+            torch.slice_scatter(x, source[None], 0, 1, 2),
+            torch.as_strided_scatter(x, source, (5,), (2,), 3),
+            x.index_put((source > 2,), source[1]),
+        )
+
+    whole, part = (getattr(torch, kind) for kind in kinds)
+    assert_same(program, torch.arange(25).reshape(5, 5).to(whole), torch.arange(5).to(part))

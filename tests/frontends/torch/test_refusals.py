@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's compilers leave out: sparse tensors break graphs, Triton kernels are refused."""
+"""What PyTorch's compilers leave out: sparse tensors break graphs, Triton kernels are refused.
+
+So are arguments that PyTorch's kernels refuse: the error is theirs.
+"""
 
 import pytest
 import torch
 from torch._higher_order_ops import triton_kernel_wrap
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
@@ -51,6 +55,39 @@ def test_sparse_gradients():
         found.extend(torch.autograd.grad(function(weight), weight))
     assert found[1].is_sparse
     assert_close(found[1].coalesce(), found[0].coalesce())
+
+
+INTEGERS = torch.arange(9).reshape(3, 3)
+REFUSED = {
+    "mm": lambda: torch.mm(X, INTEGERS),
+    "addmm": lambda: torch.addmm(INTEGERS, X, X),
+    "mv": lambda: torch.mv(INTEGERS, X[0]),
+    "index_put": lambda: X.index_put((INTEGERS[0],), INTEGERS),
+    "index_put with a mask": lambda: X.index_put((X > 0,), torch.arange(6)),
+    "average pool": lambda: torch.nn.functional.adaptive_avg_pool2d(INTEGERS[None], 2),
+    "maximum pool": lambda: torch.nn.functional.adaptive_max_pool2d(INTEGERS[None], 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_that_kernels_refuse(name):
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError) as wanted:
+        REFUSED[name]()
+    with pytest.raises(RuntimeError) as caught:
+        torch.compile(REFUSED[name], backend="ingot")()
+    assert str(caught.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_tensors_without_memory(dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sin() * 2, backend="ingot", dynamic=dynamic)
+    for x in (X, X[:0], X.reshape(-1)):
+        assert_close(compiled(x), x.sin() * 2)
+    with FakeTensorMode(), pytest.raises(RuntimeError, match=r"has no memory[^$]*fake tensors"):
+        compiled(torch.ones(3, 3))
 
 
 def add_kernel() -> None:

@@ -36,7 +36,7 @@ class _Part:
         self.runtime.replica, self.runtime.partition = replica, partition
         self.runtime.rendezvous = rendezvous.address
         if num_local > 1:
-            executable.devices[index].pool.give(self.runtime, num_local)
+            executable.devices[index].pool.give_share(self.runtime, num_local)
         self.program.runtime = ctypes.addressof(self.runtime)
         self.program_address = ctypes.addressof(self.program)
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOLOGY
-from ingot.runtime.device_pools import DevicePool
+from ingot.runtime.own_pools import OwnPool
 
 PLATFORM = "cpu"
 """What the devices are; hosts choose lowerings, DLPack and caches by it."""
@@ -83,9 +83,9 @@ class Device(Handle):
         self.set_list("memories", [memory.address for memory in self.memories])
 
     @cached_property
-    def pool(self) -> DevicePool:
+    def pool(self) -> OwnPool:
         """The threads of executions that run on other devices of the process too."""
-        return DevicePool()
+        return OwnPool()
 
     def after_fork_in_child(self) -> None:
         """Forget the worker, which fork did not copy, and what it was to do."""

@@ -23,6 +23,7 @@ from ingot.frontends.torch.launch import Launch, compile_piece
 from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.masks import expand_masks
+from ingot.frontends.torch.merged_numbers import renew_values
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition
@@ -87,6 +88,7 @@ def compile_graph(
     graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
+    renew_values(graph_module.graph)
     expand_attention(graph_module)
     expand_masks(graph_module.graph)
     expand_stacked_loops(graph_module.graph)

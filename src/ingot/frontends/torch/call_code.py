@@ -4,8 +4,8 @@
 `ingot_torch_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an
 `IngotTorchCall` record. Its arguments are Python integers: the address of each input, then that of
 each output, then the sizes that the record leaves open. It returns the status of
-`runtime.execute` (0: done). The wrapper allocates outputs with PyTorch's allocator, so nothing is
-converted on the way.
+`runtime.execute` (0: done), or `NO_MEMORY` where an input with elements has the address 0. The
+wrapper allocates outputs with PyTorch's allocator, so nothing is converted on the way.
 
 Invariants: the record's layout of arguments is that of the program; the caller keeps all tensors
 alive during the call. Long runs give up the GIL, and Ctrl-C ends them.
@@ -20,7 +20,7 @@ from typing import Any
 
 from ingot.client.threads import pool_of
 from ingot.llvm.linking import Library, link_object
-from ingot.native.functions import exported, external_symbols, inlined, symbol_of
+from ingot.native.functions import exported, external_symbols, inlined, native, symbol_of
 from ingot.native.module import compiled
 from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, sizeof
@@ -51,7 +51,7 @@ class TorchCall(Struct, name="IngotTorchCall"):
     num_dims: i64  # dimensions of all inputs together
     num_open: i64  # dimensions that each call gives
     dims: Array[i64]  # of all inputs, one after the other
-    rows: Array[i64]  # of each input: where its dimensions begin
+    rows: Array[i64]  # of each input: where its dimensions begin; then where the last ones end
     slots: Array[i64]  # which dimensions the call gives
     releases_gil: i64  # not 0: the program runs without the GIL
     pool: Pool | None  # of its own
@@ -59,6 +59,8 @@ class TorchCall(Struct, name="IngotTorchCall"):
 
 
 TORCH_CALL = TorchCall.c_layout
+NO_MEMORY = -(1 << 31)
+"""The status where an input with elements has no memory; the runtime's statuses are others."""
 
 
 @inlined
@@ -76,6 +78,24 @@ def read_dims(record: TorchCall, dims: Array[i64], args: Array[Pointer], in_dims
         dims[record.slots[index]] = number_of(args[index])
     for row in range(record.num_inputs):
         in_dims[row] = Array[i64].at(dims + record.rows[row] * 8)
+
+
+@native
+def has_elements(record: TorchCall, in_dims: Dims, row: i64) -> bool:
+    """Whether no dimension of an input is 0."""
+    for axis in range(0, record.rows[row + 1] - record.rows[row]):
+        if in_dims[row][axis] == 0:
+            return False
+    return True
+
+
+@inlined
+def lacks_memory(record: TorchCall, inputs: Array[i64], in_dims: Dims) -> bool:
+    """Whether an input has elements and no address, as fake tensors do."""
+    for row in range(record.num_inputs):
+        if inputs[row] == 0 and has_elements(record, in_dims, row):
+            return True
+    return False
 
 
 @inlined
@@ -115,6 +135,8 @@ def torch_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer | Non
     status = ingot_prepare(record.program, in_dims, sizes)
     if unlikely(status != 0):
         return int_of(i64(status))
+    if lacks_memory(record, inputs, in_dims):
+        return int_of(NO_MEMORY)
     return int_of(i64(run(record, Buffers.at(inputs), Buffers.at(outputs), sizes)))
 
 
@@ -148,10 +170,11 @@ def make_call(
 
     Returns:
         A function of the addresses of inputs, those of outputs, and the sizes that are open, in
-        the order of `dims`. Its result is 0, or a status for `runtime.execution.status_error`.
+        the order of `dims`. Its result is 0, `NO_MEMORY`, or a status for
+        `runtime.execution.status_error`.
     """
     flat = [size for row in dims for size in row]
-    starts = [sum(map(len, dims[:number])) for number in range(len(dims))]
+    starts = [sum(map(len, dims[:number])) for number in range(len(dims) + 1)]
     slots = [index for index, size in enumerate(flat) if size is None]
     tables = [_words([size or 0 for size in flat]), _words(starts), _words(slots)]
     record: Any = TORCH_CALL.structure()

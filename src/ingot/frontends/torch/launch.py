@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import ingot.client
 from ingot.client.executable import Executable
-from ingot.frontends.torch.call_code import make_call
-from ingot.frontends.torch.errors import as_torch_error
+from ingot.frontends.torch.call_code import NO_MEMORY, make_call
+from ingot.frontends.torch.errors import TorchExecutionError, as_torch_error
 from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.lowering.graph import Lowered
 from ingot.frontends.torch.nodes import Node
@@ -55,6 +55,11 @@ class Launch:
 
     def fail(self, status: int) -> IngotError:
         """Return the error for a status that is not 0; raise what a signal handler raised."""
+        if status == NO_MEMORY:
+            return TorchExecutionError(
+                f"an argument of '{self.executable.artifact.info.symbol}' has no memory",
+                hint="give tensors with data: fake tensors, and those on the device meta, lack it",
+            )
         raise_signal_after(status)
         return as_torch_error(status_error(self.executable.artifact.info, status, ()))
 

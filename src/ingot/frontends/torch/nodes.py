@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
 
+from ingot.frontends.torch.equal_sizes import replaced
 from ingot.support.diagnostics import InternalError
 
 Node = Any
@@ -57,25 +59,50 @@ def bindings_of(node: Node) -> dict[str, tuple[Any, ...]]:
 
     They are the sizes that data decides: of `nonzero`, of `x[mask]`, `item()` as a size.
     """
-    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
+    return {str(symbol): path for symbol, path in _bound(node).items()}
+
+
+def known_values(node: Node) -> dict[str, Any]:
+    """Return what stands for the named sizes that a node's result defines, as SymPy expressions.
+
+    PyTorch's checks say so: of a number that must be 4, it is 4. Names that stand for themselves
+    are left out.
+    """
+    environment = _shape_environment(node)
+    found = {symbol: replaced(environment.replace(symbol), environment) for symbol in _bound(node)}
+    return {str(symbol): item for symbol, item in found.items() if item != symbol}
+
+
+def _bound(node: Node) -> dict[Any, tuple[Any, ...]]:
+    """Return the symbols that a node's result defines, by the names that sizes have them."""
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or _read_symbol(node)
     if not bound:
         return {}
-    for leaf in tree_leaves(node.meta["val"]):
-        found = _shape_environment(leaf)
-        if found is not None:
-            return {
-                str(found.unbacked_renamings.get(symbol, symbol)): path
-                for symbol, path in bound.items()
-            }
-    return {str(symbol): path for symbol, path in bound.items()}
+    renamings = _shape_environment(node).unbacked_renamings
+    return {renamings.get(symbol, symbol): path for symbol, path in bound.items()}
 
 
-def _shape_environment(value: Any) -> Any:
-    """Return the table of PyTorch that knows the symbols in the sizes of a value, if it has any."""
-    if isinstance(value, torch.Tensor):
-        value = next((size for size in value.shape if isinstance(size, torch.SymInt)), None)
-    is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
-    return cast("Any", value).node.shape_env if is_symbolic else None
+def _read_symbol(node: Node) -> dict[Any, tuple[Any, ...]]:
+    """Return the symbol of a number that is read from a tensor.
+
+    The graphs that higher-order ops call when they are differentiated do not note it.
+    """
+    value = node.meta.get("val")
+    is_read = node.target is torch.ops.aten._local_scalar_dense.default
+    if not is_read or not isinstance(value, torch.SymInt | torch.SymFloat):
+        return {}
+    expression = cast("Any", value).node.expr
+    return {expression: ()} if expression.is_Symbol else {}
+
+
+def _shape_environment(node: Node) -> Any:
+    """Return the table of PyTorch that knows the symbols in the sizes of a node's results."""
+    for value in tree_leaves(node.meta.get("val")):
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return cast("Any", value).node.shape_env
+        if isinstance(value, FakeTensor):
+            return value.fake_mode.shape_env
+    return None
 
 
 def data_symbols(node: Node) -> set[str]:

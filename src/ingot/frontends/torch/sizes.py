@@ -20,6 +20,7 @@ from torch.utils._sympy import functions as torch_functions
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.symbol import SymT, prefix_str
 
+from ingot.frontends.torch.equal_sizes import replaced
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
@@ -89,7 +90,8 @@ def expression_of(value: Any) -> Any:
     """
     if isinstance(value, _SYMPY.Expr):
         return value
-    expression, environment = value.node.expr, value.node.shape_env
+    environment = value.node.shape_env
+    expression = replaced(value.node.expr, environment)
     if expression.is_Atom:
         return expression
     expression = environment.simplify(expression)

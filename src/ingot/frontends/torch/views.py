@@ -3,7 +3,8 @@
 
 A result of the graph, or an argument of a host node, that only looks differently at a tensor in
 memory (an argument of the graph, a result of PyTorch's kernels, another result) is not computed.
-Nor is one with gaps, whose root becomes a result of its program. The wrapper makes them with
+Nor is one with gaps, or one of several results that see the same tensor: their root becomes a
+result of its program. The wrapper makes them with
 `as_strided`. PyTorch asks for that, too: it reads the offset of a result that is a view of an
 argument.
 
@@ -17,6 +18,7 @@ Example:
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -35,7 +37,10 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
         host: the nodes that PyTorch runs.
     """
     leaving = _leaving(graph, host)
-    written = {node.args[0] for node in graph.nodes if node.target is torch.ops.aten.copy_.default}
+    copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    written, new_values = ({node.args[number] for node in copies} for number in range(2))
+    results = _results(graph)
+    seen = Counter(_root_of(node, host) for node in results)
     found: dict[Node, Node] = {}
     for node in leaving:
         root = _root_of(node, host)
@@ -44,8 +49,11 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
         if not _is_plain_view(node.meta["val"], root.meta.get("val")):
             continue
         in_memory = root.op != "call_function" or root in host or root in leaving
+        # What is written into one result shows in the others that see the same tensor. Of what an
+        # argument becomes PyTorch reads where the view begins, and makes it of the argument.
+        is_shared = node in results and (seen[root] > 1 or root in new_values)
         # A tensor with gaps is better seen in its root than filled by a copy.
-        if in_memory or layout_of(node).order is None:
+        if in_memory or is_shared or layout_of(node).order is None:
             found[node] = root
     return found
 
@@ -79,11 +87,14 @@ def offsets_that_data_decides(view: Node) -> list[Node]:
 
 def _leaving(graph: Any, host: Collection[Node]) -> dict[Node, None]:
     """Return the tensors of programs that the caller or a host node gets."""
-    found: dict[Node, None] = {}
-    for node in graph.nodes:
-        if node.op == "output" or node in host:
-            found.update(dict.fromkeys(node.all_input_nodes))
+    found = dict.fromkeys(item for node in host for item in node.all_input_nodes)
+    found.update(dict.fromkeys(_results(graph)))
     return {node: None for node in found if node.op == "call_function"}
+
+
+def _results(graph: Any) -> list[Node]:
+    (output,) = graph.find_nodes(op="output")
+    return output.all_input_nodes
 
 
 def _is_plain_view(view: object, root: object) -> bool:

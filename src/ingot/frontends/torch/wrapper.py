@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -35,9 +36,17 @@ from torch.utils._pytree import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
+from ingot.frontends.torch.errors import TorchExecutionError
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
-from ingot.frontends.torch.nodes import Node, arguments, attribute_of, bindings_of
+from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.nodes import (
+    Node,
+    arguments,
+    attribute_of,
+    bindings_of,
+    known_values,
+)
 from ingot.frontends.torch.sizes import Size, Sizes, definitions_of, is_float_symbol, size_of
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.support.diagnostics import InternalError
@@ -45,6 +54,8 @@ from ingot.support.diagnostics import InternalError
 Step = Launch | Node
 
 _PRINTER: Any = PythonPrinter()
+_UNREAD = "1"
+"""The address of a parameter of which only the sizes are read; at 0 there would be no memory."""
 
 
 class Wrapper:
@@ -145,7 +156,7 @@ class Wrapper:
             text = self._size(Dim.symbol(symbol))
             self._lines.append(f"{held} = scalar_tensor({text}, dtype={kind})")
             addresses.append(f"{held}.data_ptr()")
-        addresses.extend("0" for _ in launch.sizes)
+        addresses.extend(_UNREAD for _ in launch.sizes)
         copies: list[str] = []
         for node, layout in zip(piece.outputs, launch.outputs, strict=True):
             if node in piece.mutations:
@@ -244,6 +255,10 @@ class Wrapper:
         for symbol, path in bindings_of(node).items():
             self._lines.append(f"{symbol} = {_path_text(name, path)}")
             self._defined.add(symbol)
+        for symbol, expression in known_values(node).items():
+            known, fails = self._size(size_of(expression)), partial(_differ, node, symbol)
+            call = f"{self._constant(fails, 'differ')}({symbol}, {known})"
+            self._lines.append(f"if {symbol} != {known}: {call}")
         self._write_views()
         self._look(node)
 
@@ -329,6 +344,18 @@ def _mod(left: int, right: int) -> int:
 
 def _fail(launch: Launch, status: int) -> None:
     raise launch.fail(status)
+
+
+def _differ(node: Node, name: str, value: object, known: object) -> None:
+    """Raise the error for a size that is not what PyTorch's checks say."""
+    raise TorchExecutionError(
+        f"the check of a size failed: {name} is {value}, and it was compiled as {known}",
+        code="INGOT0504",
+        op_type=str(node.target),
+        op_name=node.name,
+        location=metadata_of(node).location,
+        hint="torch._check says what the size is; give data for which that is true",
+    )
 
 
 def _path_text(name: str, path: Sequence[Any]) -> str:

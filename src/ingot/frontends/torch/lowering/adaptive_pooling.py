@@ -131,9 +131,20 @@ def _put_back(
     return b.reshape_to(b.convert_to(made, op.dtype), dims)
 
 
+def _refuse_integers(op: Op, x: Instruction) -> None:
+    """Leave integers to PyTorch, whose kernels have an error for them.
+
+    Raises:
+        UnsupportedError: INGOT0372, the elements are no floats.
+    """
+    if not x.shape.dtype.is_float:
+        raise op.error(f"it pools {x.shape.dtype}")
+
+
 def _add_rules(rank: int) -> None:
     @RULES.rule(f"_adaptive_avg_pool{rank}d")
     def _(op: Op, x: Instruction, size: Sequence[Size]) -> Instruction:
+        _refuse_integers(op, x)
         return _averaged(op, x, size, rank)
 
     @RULES.rule(f"_adaptive_avg_pool{rank}d_backward")
@@ -142,6 +153,7 @@ def _add_rules(rank: int) -> None:
 
     @RULES.rule(f"adaptive_max_pool{rank}d")
     def _(op: Op, x: Instruction, size: Sequence[Size]) -> tuple[Instruction, Instruction]:
+        _refuse_integers(op, x)
         if 0 in op.shape_of(0).dims:
             return op.b.zeros(op.shape_of(0)), op.b.zeros(op.shape_of(1))
         return _greatest(op, x, size, rank)

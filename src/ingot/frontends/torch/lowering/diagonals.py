@@ -51,7 +51,7 @@ def _diagonal_scatter(
 ) -> Instruction:
     b = op.b
     order = _matrices_last(op, x, dim1, dim2)
-    moved = b.transposed(x, order)
+    moved, source = b.transposed(x, order), b.convert_to(source, x.shape.dtype)
     dims = moved.shape.dims
     rank, size = len(dims), source.shape.dims[-1]
     # An element of a diagonal above is at its own row, one of a diagonal below at its own column.

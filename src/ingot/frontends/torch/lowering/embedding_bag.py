@@ -72,7 +72,10 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Instruction, ...]:
-    """Return the bags, the bag of each index, the size of each bag, and indices of maxima."""
+    """Return the bags, the bag of each index, the size of each bag, and indices of maxima.
+
+    As PyTorch's kernel gives them, sizes are zeros for sums, and the indices are the sizes.
+    """
     del scale_grad_by_freq, sparse, include_last_offset  # the result's sizes say the last
     if mode == _MAX:
         raise op.error("the mode max")
@@ -88,11 +91,12 @@ def _embedding_bag(
         parts = b.multiply(parts, b.spread(scales, (count, width), (0,)))
     start = b.zeros(shapes[0].with_dtype(parts.shape.dtype))
     made = scatter_slices(b, "add", start, target, parts)
-    sizes = _counted(op, target, bags)
+    sizes = b.zeros(Shape.array(S64, (bags,)))
     if mode == _MEAN:
+        sizes = _counted(op, target, bags)
         least = b.convert_to(b.maximum(sizes, b.like(1, sizes.shape)), made.shape.dtype)
         made = b.divide(made, b.spread(least, made.shape.dims, (0,)))
-    found = [made, numbers, sizes, b.zeros(shapes[3])]
+    found = [made, numbers, sizes, sizes]
     return tuple(
         b.convert_to(_fitted(op, item, shape), shape.dtype)
         for item, shape in zip(found, shapes, strict=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.sizes import Size
+from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 OUT_OF_BOUNDS = "an index is out of bounds"
 """What the message of a check begins with; see `torch.errors`."""
@@ -45,6 +46,30 @@ def wrapped(
         inside = b.and_(b.compare(wide, b.negate(whole), direction="GE"), _below(b, wide, size))
         assert_everywhere(b, inside, _message(size, axis))
     return b.select(b.compared("LT", wide, 0), b.add(wide, whole), wide)
+
+
+def fitted_mask(op: Op, mask: Instruction, dims: Sizes) -> Instruction:
+    """Return a mask with the sizes `dims` of what it chooses from, which it must have.
+
+    Args:
+        op: the op.
+        mask: `pred[...]`.
+        dims: the sizes, as many as the mask has.
+
+    Raises:
+        UnsupportedError: INGOT0372, it has other sizes, which PyTorch's kernel refuses.
+    """
+    b = op.b
+    for axis, (have, want) in enumerate(zip(mask.shape.dims, dims, strict=True)):
+        if have == want:
+            continue
+        if isinstance(have, int) and isinstance(want, int):
+            raise op.error(f"its mask has {have} elements in dimension {axis}, not {want}")
+        flag = b.compare(b.size(have), b.size(want), direction="EQ")
+        text = f"{OUT_OF_BOUNDS}: a mask has {have} elements in its dimension {axis}, not {want}"
+        emit_assertion(b, flag, text)
+        mask = b.sliced(mask, axis, 0, want)
+    return mask
 
 
 def _below(b: ArrayBuilder, indices: Instruction, size: Size) -> Instruction:

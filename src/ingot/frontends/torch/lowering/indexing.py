@@ -14,7 +14,7 @@ from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices, take, take_elements
 from ingot.frontends.building.scans import scan
-from ingot.frontends.torch.lowering.index_checks import checked, wrapped
+from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, wrapped
 from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
@@ -99,6 +99,10 @@ def _index_put(check: bool) -> Rule:
     ) -> Instruction:
         b = op.b
         used = [index for index in indices if index is not None]
+        # The one number that a mask fills with is converted; PyTorch's kernel refuses all others.
+        fills = len(used) == 1 and used[0].shape.dtype in (PRED, U8) and values.shape.size == 1
+        if values.shape.dtype is not x.shape.dtype and not fills:
+            raise op.error(f"it puts {values.shape.dtype} into {x.shape.dtype}")
         values = b.convert_to(values, x.shape.dtype)
         if not used:
             spread = b.spread(values, x.shape.dims)
@@ -135,8 +139,8 @@ def _masked_put(
     axis = next(number for number, index in enumerate(indices) if index is not None)
     found = indices[axis]
     assert found is not None
-    mask = b.truth(found)
-    end = axis + mask.shape.rank
+    end = axis + found.shape.rank
+    mask = fitted_mask(op, b.truth(found), dims[axis:end])
     if axis or (values.shape.rank > len(dims) - end and values.shape.dims[0] != 1):
         if axis or mask.shape.rank + values.shape.rank - 1 > len(dims):
             raise op.error("a mask that does not begin at dimension 0")

@@ -29,9 +29,21 @@ def _matmul(op: Op, x: Instruction, y: Instruction, element: DType, batch: int =
     return dot(op.b, x, y, ((summed,), (batch,)), (axes, axes), element)
 
 
+def _refuse_mixed_types(op: Op, *operands: Instruction) -> None:
+    """Leave operands of different element types to PyTorch, whose kernels have an error for them.
+
+    Raises:
+        UnsupportedError: INGOT0372, they are not all of one element type.
+    """
+    names = list(dict.fromkeys(str(item.shape.dtype) for item in operands))
+    if len(names) > 1:
+        raise op.error(f"its operands have different element types, {' and '.join(names)}")
+
+
 @RULES.rule("mm", "mm.dtype", "mv", "dot")
 def _mm(op: Op, x: Instruction, y: Instruction, *kind: object) -> Instruction:
     del kind  # the result's
+    _refuse_mixed_types(op, x, y)
     return _matmul(op, x, y, op.dtype)
 
 
@@ -66,6 +78,7 @@ def _add_product(
     beta: Scalar = 1,
     alpha: Scalar = 1,
 ) -> Instruction:
+    _refuse_mixed_types(op, start, x, y)
     product = _matmul(op, x, y, wider(op.dtype), batch=int(x.shape.rank == 3))
     return _combined(op, start, product, beta, alpha)
 
@@ -81,6 +94,7 @@ def _add_batch(
     alpha: Scalar = 1,
 ) -> Instruction:
     """The products of a batch are summed: the batch is one more dimension to contract."""
+    _refuse_mixed_types(op, start, x, y)
     wide = wider(op.dtype)
     if 0 in (*x.shape.dims, *y.shape.dims):
         product = op.b.zeros(op.shape.with_dtype(wide))

@@ -92,7 +92,8 @@ def _as_strided_scatter(
     start = _start(op, dims, steps, storage_offset, layout)
     count = product(dims)
     places = b.reshape_to(_places(op, dims, steps, start), (count,))
-    made = scatter_slices(b, "update", flat, places, b.reshape_to(source, (count,)))
+    updates = b.convert_to(b.reshape_to(source, (count,)), x.shape.dtype)
+    made = scatter_slices(b, "update", flat, places, updates)
     return layout.tensor_of(b, b.reshape_to(made, layout.array_dims))
 
 

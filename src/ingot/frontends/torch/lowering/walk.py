@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ingot.frontends.torch.constants import MOST_ELEMENTS, array_of
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering import rules
 from ingot.frontends.torch.lowering.builder import GraphBuilder
@@ -117,6 +118,8 @@ class Walk:
                 _check_operand(node, walk.values[node])
             elif node.op == "output":
                 results = [walk.argument(item) for item in parts(node.args[0])]
+            elif node.op == "get_attr" and not is_graph(node):
+                walk.values[node] = _held(b, node)
             elif node.op == "call_function" and not is_size(node):
                 b.metadata = metadata_of(node)
                 if is_read(node):
@@ -179,6 +182,18 @@ _OF_THE_RESULT = frozenset(
     {"device", "dtype", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
 )
 """What a schema says of the result, which PyTorch has worked out already."""
+
+
+def _held(b: GraphBuilder, node: Node) -> Instruction:
+    """Return a tensor that a body holds itself, as a constant.
+
+    Raises:
+        UnsupportedError: it is a large one.
+    """
+    value: torch.Tensor = attribute_of(node)
+    if value.numel() > MOST_ELEMENTS:
+        raise UnsupportedError(f"its body holds a tensor of {value.numel()} elements")
+    return b.constant(array_of(value), element_of(value.dtype))
 
 
 def _check_operand(node: Node, value: Any) -> None:

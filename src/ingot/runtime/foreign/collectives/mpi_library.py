@@ -26,7 +26,7 @@ from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import MPI_LIBRARY
 
-_NAMES = ("libmpi_abi.so.0", "libmpi_abi.so", "libmpi.so.12", "libmpi.so.40", "libmpi.so")
+_NAMES = ("libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so.12", "libmpi.so.40")
 _FUNCTIONS = {
     "send": "MPI_Isend",
     "receive": "MPI_Irecv",

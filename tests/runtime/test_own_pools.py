@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of virtual devices: each has its share of the threads, and works like the process's."""
+"""Pools of their own: each device has its share of the threads, and works like the process's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from tests.runtime.foreign.collectives.programs import one_each
 
 import ingot
-from ingot.runtime.device_pools import DevicePool
 from ingot.runtime.native import native_runtime, num_threads, set_num_threads
+from ingot.runtime.own_pools import OwnPool
 from ingot.runtime.records import POOL, RUNTIME
 
 
@@ -23,8 +23,8 @@ def _threads():
 @pytest.mark.parametrize(("threads", "devices", "share"), [(8, 2, 4), (8, 3, 2), (2, 4, 1)])
 def test_devices_share_the_threads(threads, devices, share):
     set_num_threads(threads)
-    pool, record = DevicePool(), RUNTIME.structure()
-    pool.give(record, devices)
+    pool, record = OwnPool(), RUNTIME.structure()
+    pool.give_share(record, devices)
     assert (record.pool, record.num_threads) == (pool.address, share)
     assert POOL.read(pool.address, "num_threads") == share
     shared = RUNTIME.read(native_runtime().record, "pool")
@@ -32,7 +32,7 @@ def test_devices_share_the_threads(threads, devices, share):
 
 
 def test_a_forked_child_has_no_workers():
-    pool = DevicePool()
+    pool = OwnPool()
     spin = POOL.read(pool.address, "spin")
     for name in ("started", "lock", "sleepers", "state"):
         POOL.write(pool.address, name, 7)

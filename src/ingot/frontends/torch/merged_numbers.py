@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of nodes in whose sizes PyTorch left a symbol that nothing defines: `renew_values(graph)`.
+
+Where a tensor's number is read twice, each reading defines a symbol. The partitioner of AOTAutograd
+merges equal nodes and removes the second reading, but what was computed from that still has its
+symbol in `meta["val"]`. Here such values are computed again, from those of the node's arguments.
+
+Invariant: afterwards an argument or an earlier node defines every symbol that data decides.
+
+Example:
+    a = item(t)                          a: u0
+    b = split(x, [a])                    b: f32[u1], of a merged item(t); now f32[u0]
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ingot.frontends.torch.nodes import Node, bindings_of, is_graph
+
+
+def renew_values(graph: Any) -> None:
+    """Compute the values again that have a symbol which nothing before them defines."""
+    known: set[str] = set()
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            known |= _symbols(node)
+        elif node.op == "call_function":
+            known.update(bindings_of(node))
+            # Without such a symbol in an argument or a number, no value has one.
+            if known and _symbols(node) - known and not any(map(is_graph, node.all_input_nodes)):
+                node.meta["val"] = _value(node)
+
+
+def _symbols(node: Node) -> set[str]:
+    """Return the symbols, decided by data, in the value of a node."""
+    leaves = [leaf for leaf in tree_leaves(node.meta.get("val")) if _is_sized(leaf)]
+    return {str(symbol) for symbol in free_unbacked_symbols(leaves)} if leaves else set()
+
+
+def _is_sized(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _value(node: Node) -> Any:
+    """Return what a node gives for the values of its arguments."""
+    args, kwargs = tree_map(_value_of, (node.args, node.kwargs))
+    with detect_fake_mode((args, kwargs)) or nullcontext():
+        return node.target(*args, **kwargs)
+
+
+def _value_of(item: Any) -> Any:
+    return item.meta["val"] if isinstance(item, torch.fx.Node) else item
