@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thread pools beside the process's own: of programs with another number of threads, of devices.
 
-If virtual devices that run side by side shared the process's pool, the first that comes would take all threads, and the others
-would work alone beside them: more threads than CPUs, and the first waits for the others at the next
-collective. Invariant: a pool's workers belong to this process; a forked child has none.
+If virtual devices that run side by side shared the process's pool, the first that comes would take
+all threads, and the others would work alone beside them: more threads than CPUs, and the first
+waits for the others at the next collective. Invariant: a pool's workers belong to this process; a
+forked child has none.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ class OwnPool:
         _pools.add(self)
 
     def give(self, runtime: Any, threads: int) -> None:
-        """Let an execution use this pool, with `threads` threads, the caller included.
+        """Let an execution use this pool, with so many threads, the caller included.
 
         Args:
             runtime: the execution's `IngotRuntime`, as a ctypes structure.
+            threads: how many.
         """
         POOL.write(self.address, "num_threads", threads)
         runtime.pool, runtime.num_threads = self.address, threads
