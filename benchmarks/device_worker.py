@@ -23,8 +23,8 @@ from benchmarks.devices import COLLECTIVES, KILOBYTES
 
 _BUDGET_BYTES = 64 << 20
 _MOST, _FEWEST = 300, 7
-_FLOAT, _SUM = 0x4C00040A, 0x58000003
-"""MPICH's handles."""
+_FLOAT_AND_SUM = {"standard": (0x210, 0x21), "mpich": (0x4C00040A, 0x58000003)}
+"""Handles, by ABI."""
 Call = Callable[[], object]
 
 
@@ -80,6 +80,7 @@ def mpi_calls() -> Callable[[str, int], Call]:
 
     library = mpi_library()
     functions, count = library.functions, library.size
+    number, total = map(ctypes.c_void_p, _FLOAT_AND_SUM[library.abi])
 
     def make(name: str, size: int) -> Call:
         words = size // 4
@@ -87,12 +88,12 @@ def mpi_calls() -> Callable[[str, int], Call]:
         sent, got = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
         world, part = library.world, words // count
         call = {
-            "all-reduce": (functions.MPI_Allreduce, sent, got, words, _FLOAT, _SUM, world),
-            "all-gather": (functions.MPI_Allgather, sent, words, _FLOAT, got, words, _FLOAT, world),
+            "all-reduce": (functions.MPI_Allreduce, sent, got, words, number, total, world),
+            "all-gather": (functions.MPI_Allgather, sent, words, number, got, words, number, world),
             "reduce-scatter": (
-                *(functions.MPI_Reduce_scatter_block, sent, got, part, _FLOAT, _SUM, world),
+                *(functions.MPI_Reduce_scatter_block, sent, got, part, number, total, world),
             ),
-            "all-to-all": (functions.MPI_Alltoall, sent, part, _FLOAT, got, part, _FLOAT, world),
+            "all-to-all": (functions.MPI_Alltoall, sent, part, number, got, part, number, world),
         }[name]
 
         def run() -> object:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
+from typing import Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
@@ -93,6 +94,8 @@ class LoadedExecutable(Handle):
         self.division = division
         self.devices = _devices(client, source.options)
         """All that run the program, whichever process has them."""
+        self.idle_executions: list[Any] = []
+        """Records of executions on several devices that are over (`many`)."""
         local = [device for device in self.devices if device.is_addressable]
         info = executable.artifact.info
         self.set(

@@ -2,9 +2,10 @@
 """Executions on several devices: each worker gets its part, and they meet in a rendezvous.
 
 Devices of other processes run theirs there. Every part here has its own copies of the program's and
-the runtime's records, with its replica, its partition and the rendezvous of this execution.
-Invariant: the copies live until the last part is done; when a part cannot even be queued, those
-that wait for it are told to give up, and the results of those that were queued go.
+the runtime's records, with its replica, its partition and the rendezvous of this execution; a later
+execution of the program takes them over. Invariant: the copies are in use until the last part is
+done; when a part cannot even be queued, those that wait for it are told to give up, and the results
+of those that were queued go.
 """
 
 from __future__ import annotations
@@ -25,24 +26,27 @@ from ingot.semantics.device_groups import Grid
 class _Part:
     """One device's records of an execution."""
 
-    def __init__(
-        self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous, num_local: int
-    ) -> None:
-        """Copy the records for device `index` of the assignment, one of `num_local` here."""
+    def __init__(self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous) -> None:
+        """Make the records for device `index` of the assignment."""
         shared = executable.executable.program.record_address
-        self.program: Any = _copy(PROGRAM.structure, shared)
-        self.runtime: Any = _copy(RUNTIME.structure, self.program.runtime)
-        replica, partition = divmod(index, executable.source.options.num_partitions)
-        self.runtime.replica, self.runtime.partition = replica, partition
-        self.runtime.rendezvous = rendezvous.address
+        self._shared = PROGRAM.read(shared, "runtime")
+        self._rendezvous = rendezvous
+        self._place = divmod(index, executable.source.options.num_partitions)
+        self.device = executable.devices[index]
+        size = ctypes.sizeof(PROGRAM.structure)
+        self._program: Any = PROGRAM.structure.from_buffer_copy(ctypes.string_at(shared, size))
+        self._runtime: Any = RUNTIME.structure()
+        self._program.runtime = ctypes.addressof(self._runtime)
+        self.program_address = ctypes.addressof(self._program)
+
+    def begin(self, num_local: int) -> None:
+        """Take the process's settings as they are now; the program runs on `num_local` devices."""
+        runtime = self._runtime
+        ctypes.memmove(ctypes.addressof(runtime), self._shared, ctypes.sizeof(runtime))
+        runtime.replica, runtime.partition = self._place
+        runtime.rendezvous = self._rendezvous.address
         if num_local > 1:
-            executable.devices[index].pool.give_share(self.runtime, num_local)
-        self.program.runtime = ctypes.addressof(self.runtime)
-        self.program_address = ctypes.addressof(self.program)
-
-
-def _copy(structure: Any, address: int) -> Any:
-    return structure.from_buffer_copy(ctypes.string_at(address, ctypes.sizeof(structure)))
+            self.device.pool.give_share(runtime, num_local)
 
 
 def give_up(program: int) -> None:
@@ -66,9 +70,7 @@ class Execution:
             network=network,
             program=executable.collectives,
         )
-        count = len(network.here)
-        self._parts = [_Part(executable, n, self._rendezvous, count) for n in network.here]
-        self._devices = [executable.devices[index] for index in network.here]
+        self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
         self._events = (ctypes.c_void_p * len(self._parts))()
 
     def queue(self, args: Any) -> int:
@@ -76,11 +78,13 @@ class Execution:
         count = len(self._parts)
         arguments = read_words(args.argument_lists, count)
         results = read_words(args.output_lists, count)
-        for index, (part, device) in enumerate(zip(self._parts, self._devices, strict=True)):
+        for part in self._parts:
+            part.begin(count)
+        for index, part in enumerate(self._parts):
             error = self._native.call(
                 "launch",
                 *(self._executable.address, part.program_address),
-                *(arguments[index], results[index], args.options, device.address),
+                *(arguments[index], results[index], args.options, part.device.address),
                 *(MANY, ctypes.addressof(self._events) + 8 * index),
             )
             if error:
@@ -103,12 +107,15 @@ class Execution:
             buffers[place] = 0
 
     def is_over(self) -> bool:
-        """Whether all parts are done; their events are given back then."""
+        """Whether all parts are done; their events are given back then, and the records kept."""
         events = [event for event in self._events if event]
         if not all(EVENT.read(event, "done") for event in events):
             return False
         for event in events:
             self._native.call("event_release", event)
+        self._events[:] = [None] * len(self._events)
+        if not self._rendezvous.has_failed:
+            self._executable.idle_executions.append(self)
         return True
 
 
@@ -123,6 +130,7 @@ class ManyDevices:
     def execute(self, executable: LoadedExecutable, args: Any) -> int:
         """Start an execution; return null or an error."""
         self._running = [execution for execution in self._running if not execution.is_over()]
-        execution = Execution(self._native, executable)
+        idle = executable.idle_executions
+        execution = idle.pop() if idle else Execution(self._native, executable)
         self._running.append(execution)
         return execution.queue(args)

@@ -112,6 +112,11 @@ class Rendezvous:
         for name, value in fields.items():
             RENDEZVOUS.write(self.address, name, value)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether some device gave up: this is no place to meet any more."""
+        return bool(RENDEZVOUS.read(self.address, "failed"))
+
     def fail(self) -> None:
         """Let every device that waits, now or later, give up with an error."""
         give_up(self.address)
