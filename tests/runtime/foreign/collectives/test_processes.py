@@ -18,7 +18,7 @@ from tests.runtime.foreign.collectives.programs import one_each
 
 import ingot
 from ingot.runtime.foreign.collectives import links
-from ingot.runtime.foreign.collectives.links import Host, Links, own_address, read_host
+from ingot.runtime.foreign.collectives.links import Host, Links, own_addresses, read_host
 from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import PROCESS_TIMEOUT, override
@@ -86,6 +86,7 @@ def test_links_by_unix_socket_and_by_tcp(machine: str) -> None:
     first, second = Links(), Links("127.0.0.1:1234")
     host = read_host(second.host.text())
     assert host == second.host
+    assert "127.0.0.1" in host.addresses
     ends = both_ends(first, second, host if machine == "this" else replace(host, machine="x"))
     assert [end.reader for end in ends] == [os.getpid()] * 2
     here, there = socket.socket(fileno=ends[0].outgoing), socket.socket(fileno=ends[1].incoming)
@@ -120,6 +121,15 @@ def test_a_process_that_is_gone_cannot_be_linked() -> None:
         Links().link(0, 1, host, 1, 10)
 
 
-def test_the_address_that_others_are_told() -> None:
-    assert own_address("127.0.0.1:80") == "127.0.0.1"
-    assert own_address("no.such.host.invalid:80") == "127.0.0.1"
+def test_the_addresses_that_others_are_told() -> None:
+    for towards in ("127.0.0.1:80", "no.such.host.invalid:80", ""):
+        found = own_addresses(towards)
+        assert found
+        assert len(set(found)) == len(found)
+        assert [a.startswith("127.") for a in found] == sorted(a.startswith("127.") for a in found)
+
+
+def test_the_next_address_is_tried() -> None:
+    first, second = Links(), Links("127.0.0.1:1234")
+    host = replace(second.host, machine="x", addresses=("no.such.host.invalid", "127.0.0.1"))
+    assert all(end.outgoing >= 0 for end in both_ends(first, second, host))

@@ -26,6 +26,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from typing import Any
 
 from ingot.runtime.foreign.collectives.memory_readers import allow_readers, greet_reader
 from ingot.runtime.foreign.collectives.rendezvous import LinkRow
@@ -38,6 +39,8 @@ _OTHER_WAY = (INCOMING, OUTGOING)
 _GREETING_SECONDS = 10
 _BUFFER_BYTES = 4 << 20
 _BACKLOG = 512
+_ELSEWHERE, _ANY_PORT = "192.0.2.1", 9
+"""An address that is nobody's: the way there is the way to the world."""
 _USER_TIMEOUT_MILLISECONDS = 30_000
 """A machine that does not answer for so long is taken to be gone."""
 
@@ -49,14 +52,14 @@ class Host:
     Attributes:
         machine: what processes of one machine and network namespace have in common.
         path: its Unix socket, an abstract name.
-        address: its address for other machines.
+        addresses: those that other machines may reach it by, the likeliest first.
         port: its TCP port.
         secret: what those who connect must say, as hexadecimal digits.
     """
 
     machine: str
     path: str
-    address: str
+    addresses: tuple[str, ...]
     port: int
     secret: str
 
@@ -67,7 +70,8 @@ class Host:
 
 def read_host(text: str) -> Host:
     """Return what `Host.text` wrote."""
-    return Host(**json.loads(text))
+    fields: dict[str, Any] = json.loads(text)
+    return Host(**{**fields, "addresses": tuple(fields["addresses"])})
 
 
 class _Pair:
@@ -109,7 +113,7 @@ class Links:
         self._listeners = [_unix_listener(), _tcp_listener()]
         path = self._listeners[0].getsockname()[1:].decode()
         port = self._listeners[1].getsockname()[1]
-        self.host = Host(_machine(), path, own_address(towards), port, secrets.token_hex(16))
+        self.host = Host(_machine(), path, own_addresses(towards), port, secrets.token_hex(16))
         os.register_at_fork(after_in_child=self._close)
         for listener in self._listeners:
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
@@ -154,8 +158,9 @@ class Links:
             for made in pair.sockets.values():
                 _tune(made)
         except OSError as problem:
+            places = " or ".join(host.addresses)
             raise _unreachable(
-                process, f"it does not answer at {host.address}:{host.port}: {problem}"
+                process, f"it does not answer at {places}, port {host.port}: {problem}"
             ) from problem
         with self._changed:
             self._pairs[here, there] = pair
@@ -163,7 +168,7 @@ class Links:
 
     def _socket_to(self, host: Host) -> socket.socket:
         if host.machine != self.host.machine:
-            return socket.create_connection((host.address, host.port), _GREETING_SECONDS)
+            return _connected(host)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(_GREETING_SECONDS)
         made.connect("\0" + host.path)
@@ -255,15 +260,43 @@ def _tune(made: socket.socket) -> None:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MILLISECONDS)
 
 
-def own_address(towards: str) -> str:
-    """Return this machine's address on the way to another (`host:port`, or empty)."""
-    name = towards.rpartition(":")[0].strip("[]") or "192.0.2.1"
+def _connected(host: Host) -> socket.socket:
+    """Return a connection to a process of another machine.
+
+    Raises:
+        OSError: none of its addresses answers.
+    """
+    problem = OSError("it has no address")
+    for address in host.addresses:
+        try:
+            return socket.create_connection((address, host.port), _GREETING_SECONDS)
+        except OSError as error:
+            problem = error
+    raise problem
+
+
+def own_addresses(towards: str) -> tuple[str, ...]:
+    """Return this machine's IPv4 addresses on the way to another one, and to the world.
+
+    A loopback address comes last: a machine may know its own name as one.
+
+    Args:
+        towards: `host:port`, or empty.
+    """
+    name = towards.rpartition(":")[0].strip("[]")
+    found = dict.fromkeys(filter(None, map(_source_address, (name, _ELSEWHERE))))
+    ordered = sorted(found, key=lambda address: address.startswith("127."))
+    return tuple(ordered) or ("127.0.0.1",)
+
+
+def _source_address(name: str) -> str:
+    """Return the address that packets to a machine come from; empty if there is no way."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((name, 9))  # Nothing is sent: this only asks for the route.
+            probe.connect((name, _ANY_PORT))  # Nothing is sent: this only asks for the route.
         except OSError:
-            return "127.0.0.1"
-        return probe.getsockname()[0]
+            return ""
+        return probe.getsockname()[0] if name else ""
 
 
 @cache
