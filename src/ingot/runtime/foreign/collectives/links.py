@@ -71,7 +71,8 @@ class Host:
 def read_host(text: str) -> Host:
     """Return what `Host.text` wrote."""
     fields: dict[str, Any] = json.loads(text)
-    return Host(**{**fields, "addresses": tuple(fields["addresses"])})
+    fields["addresses"] = tuple(fields["addresses"])
+    return Host(**fields)
 
 
 class _Pair:
@@ -284,9 +285,13 @@ def own_addresses(towards: str) -> tuple[str, ...]:
         towards: `host:port`, or empty.
     """
     name = towards.rpartition(":")[0].strip("[]")
-    found = dict.fromkeys(filter(None, map(_source_address, (name, _ELSEWHERE))))
-    ordered = sorted(found, key=lambda address: address.startswith("127."))
-    return tuple(ordered) or ("127.0.0.1",)
+    found = [address for address in map(_source_address, (name, _ELSEWHERE)) if address]
+    found.sort(key=_is_loopback)
+    return tuple(dict.fromkeys(found)) or ("127.0.0.1",)
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.")
 
 
 def _source_address(name: str) -> str:
