@@ -57,6 +57,9 @@ class Settings(TypedDict, total=False):
     pass_fuel: int | None
     rewrite_fuel: int | None
     progress: Literal["auto", "off"]
+    collectives: str
+    mpi_library: str
+    process_timeout: int
     collective_timeout: int
     feed_timeout: int
     exit_timeout: int

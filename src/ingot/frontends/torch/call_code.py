@@ -59,8 +59,8 @@ class TorchCall(Struct, name="IngotTorchCall"):
 
 
 TORCH_CALL = TorchCall.c_layout
-NO_MEMORY = -(1 << 31)
-"""The status where an input with elements has no memory; the runtime's statuses are others."""
+NO_MEMORY = -(1 << 32)
+"""The status where an input with elements has no memory; the runtime's are 32-bit numbers."""
 
 
 @inlined
