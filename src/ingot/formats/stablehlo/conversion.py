@@ -19,7 +19,6 @@ from ingot.formats.stablehlo.binding import has_quantized_types, mlir
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.promotion import PROMOTED, promoted
-from ingot.formats.stablehlo.propagation import is_divided
 from ingot.formats.stablehlo.quantized import converted
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
 from ingot.formats.stablehlo.shardy import annotate
@@ -68,7 +67,13 @@ class Conversion:
         manual_axes: the axes of that mesh along which it is the code of one device.
     """
 
-    def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
+    def __init__(
+        self,
+        mlir_module: Any,
+        equal: Mapping[str, Size] | None = None,
+        *,
+        is_divided: bool = False,
+    ) -> None:
         self.mlir_module = mlir_module
         self.equal = equal or {}
         self.module = Module(_name(mlir_module))
@@ -89,14 +94,13 @@ class Conversion:
         self._meshes: dict[str, Mesh] = {}
         self._nesting = 0
         self._sizes: Known = {}
-        is_shared = is_divided(mlir_module)
         for view in mlir_module.body.operations:
             op = view.operation
             if op.name == "func.func":
                 self._functions[op.attributes["sym_name"].value] = op
             elif op.name == "sdy.mesh":
                 mesh = self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
-                if is_shared and mesh.axes and self.main_mesh is None:
+                if is_divided and mesh.axes and self.main_mesh is None:
                     self.main_mesh = mesh
 
     def sizes_of(self, value: Instruction) -> Sizes | None:

@@ -117,12 +117,13 @@ def parse_exported(
 def convert_module(mlir_module: Any, sizes: Mapping[str, Size] | None = None) -> Module:
     """Return the HLO of an MLIR module that is already read; `sizes`: see `parse_exported`."""
     equal: dict[str, Size] = dict(sizes or {})
-    if is_divided(mlir_module):
+    is_shared = is_divided(mlir_module)
+    if is_shared:
         propagate(mlir_module)
     with collector_paused(), mlir_module.context:
         while True:
             try:
-                return _convert(Conversion(mlir_module, equal), mlir_module)
+                return _convert(Conversion(mlir_module, equal, is_divided=is_shared), mlir_module)
             except Equal as found:
                 # One symbol less each time.
                 equal[found.symbol] = found.size
