@@ -21,6 +21,15 @@ add {{
 
 """
 
+APART = """HloModule apart, replica_count=2
+    meet { a = f32[3] parameter(0)
+      ROOT b = f32[3] collective-permute(a), source_target_pairs={{0,1},{1,0}} }
+    stay { c = f32[3] parameter(0) ROOT d = f32[3] negate(c) }
+    ENTRY main { x = f32[3] parameter(0) i = u32[] replica-id() z = u32[] constant(0)
+      p = pred[] compare(i, z), direction=EQ
+      ROOT r = f32[3] conditional(p, x, x), true_computation=meet, false_computation=stay }"""
+"""Device 0 is at a collective to which device 1 does not come."""
+
 
 def program(
     body: str,

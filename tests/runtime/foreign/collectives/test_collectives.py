@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runtime.foreign.collectives.networks import run_as_processes
-from tests.runtime.foreign.collectives.programs import one_each, program, values
+from tests.runtime.foreign.collectives.programs import APART, one_each, program, values
 from tests.support.against_evaluator import assert_same
 
 import ingot
@@ -255,14 +255,7 @@ def test_results_are_the_same_every_time() -> None:
 
 @pytest.mark.slow
 def test_devices_that_do_not_meet_fail() -> None:
-    text = """HloModule apart, replica_count=2
-    meet { a = f32[3] parameter(0)
-      ROOT b = f32[3] collective-permute(a), source_target_pairs={{0,1},{1,0}} }
-    stay { c = f32[3] parameter(0) ROOT d = f32[3] negate(c) }
-    ENTRY main { x = f32[3] parameter(0) i = u32[] replica-id() z = u32[] constant(0)
-      p = pred[] compare(i, z), direction=EQ
-      ROOT r = f32[3] conditional(p, x, x), true_computation=meet, false_computation=stay }"""
-    executable = ingot.compile(ingot.parse_hlo(text))
+    executable = ingot.compile(ingot.parse_hlo(APART))
     inputs = [[values("f32", (3,), n)] for n in range(2)]
     with override(COLLECTIVE_TIMEOUT, 1), pytest.raises(ExecutionError, match="in vain"):
         executable.execute_replicated(inputs)

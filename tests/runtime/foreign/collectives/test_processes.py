@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runtime.foreign.collectives.networks import run_as_processes
-from tests.runtime.foreign.collectives.programs import one_each
+from tests.runtime.foreign.collectives.programs import APART, one_each
 
 import ingot
 from ingot.runtime.foreign.collectives import links
@@ -55,16 +55,9 @@ def test_a_process_that_fails_ends_the_waiting_of_others() -> None:
 
 
 def test_a_process_that_never_comes_is_named() -> None:
-    text = """HloModule apart, replica_count=2
-    meet { a = f32[3] parameter(0)
-      ROOT b = f32[3] collective-permute(a), source_target_pairs={{0,1},{1,0}} }
-    stay { c = f32[3] parameter(0) ROOT d = f32[3] negate(c) }
-    ENTRY main { x = f32[3] parameter(0) i = u32[] replica-id() z = u32[] constant(0)
-      p = pred[] compare(i, z), direction=EQ
-      ROOT r = f32[3] conditional(p, x, x), true_computation=meet, false_computation=stay }"""
     inputs = [[np.zeros(3, np.float32)]] * 2
     with override(PROCESS_TIMEOUT, 1):
-        waited, _ = run_as_processes(ingot.compile(ingot.parse_hlo(text)), inputs, [0, 1])
+        waited, _ = run_as_processes(ingot.compile(ingot.parse_hlo(APART)), inputs, [0, 1])
     assert "process 1: waited for another device in vain" in str(waited)
 
 
