@@ -57,7 +57,7 @@ class Settings(TypedDict, total=False):
     pass_fuel: int | None
     rewrite_fuel: int | None
     progress: Literal["auto", "off"]
-    collectives: str
+    collectives: Literal["auto", "sockets", "mpi"]
     mpi_library: str
     process_timeout: int
     collective_timeout: int

@@ -109,8 +109,7 @@ def device_record(rendezvous: Rendezvous, replica: int, partition: int) -> Any:
     record = RUNTIME.structure.from_buffer_copy(
         RUNTIME.structure.from_address(native_runtime().record)
     )
-    record.replica, record.partition = replica, partition
-    record.rendezvous = rendezvous.address
+    rendezvous.enter(record, replica, partition)
     return record
 
 

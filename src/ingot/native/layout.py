@@ -112,6 +112,15 @@ class Record:
         """Emit the address of record `index` of an array of these records."""
         return f.gep(base, f.mul(index, f.const(I64, self.size)))
 
+    def on_line(self, more: int = 0) -> tuple[object, int]:
+        """Return zeroed memory for a record that starts a cache line: what owns it, its address.
+
+        `more` bytes follow the record.
+        """
+        memory = ctypes.create_string_buffer(self.size + more + LINE_BYTES)
+        start = ctypes.addressof(memory)
+        return memory, start + -start % LINE_BYTES
+
     def read(self, address: int, name: str) -> int:
         """Return an integer field of the record that lies at `address`."""
         return int(getattr(self.structure.from_address(address), name))

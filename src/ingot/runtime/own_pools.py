@@ -14,7 +14,6 @@ import os
 import weakref
 from typing import Any
 
-from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.native import SPIN, native_runtime
 from ingot.runtime.records import POOL
 
@@ -30,9 +29,7 @@ class OwnPool:
 
     def __init__(self) -> None:
         """Make it, without workers."""
-        self._memory: Any = ctypes.create_string_buffer(POOL.size + LINE_BYTES)
-        start = ctypes.addressof(self._memory)
-        self.address = start + -start % LINE_BYTES
+        self._memory, self.address = POOL.on_line()
         POOL.write(self.address, "spin", SPIN)
         _pools.add(self)
 

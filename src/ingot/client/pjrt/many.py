@@ -43,8 +43,7 @@ class _Part:
         """Take the process's settings as they are now; the program runs on `num_local` devices."""
         runtime = self._runtime
         ctypes.memmove(ctypes.addressof(runtime), self._shared, ctypes.sizeof(runtime))
-        runtime.replica, runtime.partition = self._place
-        runtime.rendezvous = self._rendezvous.address
+        self._rendezvous.enter(runtime, *self._place)
         if num_local > 1:
             self.device.pool.give_share(runtime, num_local)
 

@@ -154,17 +154,9 @@ def retreat(visit: Visit) -> None:
             steps: i64 = 0
             while reading.load("seq_cst") != 0:
                 steps = wait_step(steps)
-    cut_links(meeting)
-
-
-@native
-def cut_links(meeting: Rendezvous) -> None:
-    """Let devices of other processes that wait for this process give up too."""
     transport = meeting.transport
     if transport is not None:
-        for index in range(0, meeting.local_devices * meeting.devices):
-            if meeting.links[index].outgoing >= 0:
-                transport.cut(meeting, meeting.links[index])
+        transport.cut(meeting)
 
 
 @native

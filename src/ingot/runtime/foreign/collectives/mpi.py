@@ -17,6 +17,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
+    cutting,
     is_open,
     status_of_header,
     swapping,
@@ -174,8 +175,8 @@ def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
     return status
 
 
-@exported("ingot_cut_by_mpi")
-def cut(meeting: Rendezvous, link: Link) -> None:
+@native
+def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Let the other side see that this one gives up: the next header that it gets says so."""
     mpi = library_of(meeting)
     message = Message.on_stack()
@@ -184,3 +185,6 @@ def cut(meeting: Rendezvous, link: Link) -> None:
     tag = tag_of(link.outgoing)
     if mpi.send(mpi.farewell, HEADER_BYTES, mpi.byte, rank, tag, mpi.communicator, request) == 0:
         mpi.forget(request)
+
+
+cut = cutting("ingot_cut_by_mpi", cut_link)

@@ -22,6 +22,7 @@ from ingot.runtime.foreign.collectives.records import (
     OTHER_FAILED,
     PROCESS_SHIFT,
     TIMEOUT,
+    Link,
     Message,
     Rendezvous,
 )
@@ -55,6 +56,24 @@ def first_open(messages: Structs[Message], count: i64) -> i64:
         if is_open(messages[index]):
             return index
     return count
+
+
+def cutting(symbol: str, cut: Callable[[Rendezvous, Link], None]) -> Callable[[Rendezvous], None]:
+    """Return the native function that lets all devices of other processes give up.
+
+    Args:
+        symbol: its name.
+        cut: lets the one at the other end of a link give up.
+    """
+
+    @exported(symbol)
+    def cut_all(meeting: Rendezvous) -> None:
+        """Cut every link of the rendezvous."""
+        for index in range(0, meeting.local_devices * meeting.devices):
+            if meeting.links[index].outgoing >= 0:
+                cut(meeting, meeting.links[index])
+
+    return cut_all
 
 
 def moving(

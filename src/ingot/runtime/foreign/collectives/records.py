@@ -81,14 +81,14 @@ class Transport(
     name="IngotTransport",
     notes={
         "swap": "i32(ptr rendezvous, ptr messages, i64 count): move all, or give up",
-        "cut": "void(ptr rendezvous, ptr link): let the other side give up",
+        "cut": "void(ptr rendezvous): let devices of other processes give up",
         "state": "the transport's own",
     },
 ):
     """How data comes to devices of other processes."""
 
     swap: Callable[[Rendezvous, Structs[Message], i64], i32]
-    cut: Callable[[Rendezvous, Link], None]
+    cut: Callable[[Rendezvous], None]
     state: Pointer | None
 
 

@@ -11,9 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ingot.llvm.machine_model import LINE_BYTES
 from ingot.runtime.foreign.collectives import records
-from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Link, Transport
+from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
 from ingot.support.flags import COLLECTIVE_TIMEOUT, PROCESS_TIMEOUT
@@ -94,12 +93,7 @@ class Rendezvous:
     ) -> None:
         """Make empty boxes for every pair of devices of this process."""
         count = len(network.here)
-        boxes = RENDEZVOUS.size
-        self._memory: Any = ctypes.create_string_buffer(
-            boxes + count * count * Box.c_layout.size + LINE_BYTES
-        )
-        start = ctypes.addressof(self._memory)
-        self.address = start + -start % LINE_BYTES
+        self._memory, self.address = RENDEZVOUS.on_line(count * count * Box.c_layout.size)
         self._network = network
         fields = {
             **network.fields,
@@ -107,10 +101,21 @@ class Rendezvous:
             "partitions": grid.partitions,
             "patience": max(1, int(timeout_seconds * 1e9 / SLICE_NANOSECONDS)),
             "program": program,
-            "boxes": self.address + boxes,
+            "boxes": self.address + RENDEZVOUS.size,
         }
         for name, value in fields.items():
             RENDEZVOUS.write(self.address, name, value)
+
+    def enter(self, runtime: Any, replica: int, partition: int) -> None:
+        """Let a device of this process meet the others here.
+
+        Args:
+            runtime: the `IngotRuntime` of its execution, as a ctypes structure.
+            replica: its replica-id.
+            partition: its partition-id.
+        """
+        runtime.replica, runtime.partition = replica, partition
+        runtime.rendezvous = self.address
 
     @property
     def has_failed(self) -> bool:
@@ -127,14 +132,10 @@ def give_up(address: int) -> None:
     RENDEZVOUS.write(address, "failed", 1)
     transport = RENDEZVOUS.read(address, "transport")
     if transport:
-        cut: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+        cut: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
             Transport.c_layout.read(transport, "cut")
         )
-        layout, links = Link.c_layout, RENDEZVOUS.read(address, "links")
-        count = RENDEZVOUS.read(address, "local_devices") * RENDEZVOUS.read(address, "devices")
-        for link in range(links, links + count * layout.size, layout.size):
-            if layout.read(link, "outgoing") != _ELSEWHERE:
-                cut(address, link)
+        cut(address)
 
 
 def new_rendezvous(

@@ -13,11 +13,16 @@ Source: sendmsg(2), recvmsg(2), process_vm_readv(2), poll(2).
 
 from __future__ import annotations
 
-from ingot.native.functions import exported, external, inlined, native
+from ingot.native.functions import external, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
-from ingot.runtime.foreign.collectives.progress import is_open, status_of_header, swapping
+from ingot.runtime.foreign.collectives.progress import (
+    cutting,
+    is_open,
+    status_of_header,
+    swapping,
+)
 from ingot.runtime.foreign.collectives.records import (
     ADDRESS,
     DONE,
@@ -268,8 +273,11 @@ def sleep(messages: Structs[Message], count: i64) -> None:
 swap = swapping("ingot_swap_by_sockets", move, sleep)
 
 
-@exported("ingot_cut_socket")
-def cut(meeting: Rendezvous, link: Link) -> None:
+@native
+def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Let the other side see that this one gives up."""
     shutdown(i32(link.outgoing), _SHUT_BOTH)
     shutdown(i32(link.incoming), _SHUT_BOTH)
+
+
+cut = cutting("ingot_cut_sockets", cut_link)
