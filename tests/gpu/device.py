@@ -9,8 +9,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from tests.gpu.simt import widths_of
 
-from ingot.gpu.compiler import GpuKernel
+from ingot.gpu.compiler import CompiledKernel, Launch
 from ingot.hlo.dim import evaluate
 
 
@@ -31,28 +32,34 @@ def _checked(status: int) -> None:
 
 
 def run(
-    kernel: GpuKernel, buffers: Sequence[np.ndarray], sizes: Mapping[str, int]
+    compiled: CompiledKernel, buffers: Sequence[np.ndarray], sizes: Mapping[str, int]
 ) -> list[np.ndarray]:
     """Return the contents of all buffers after the kernel."""
     driver = _driver()
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    _checked(driver.cuModuleLoadData(ctypes.byref(module), kernel.ptx.encode() + b"\0"))
-    name = kernel.symbol.encode()
-    _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name))
-    addresses = [_copied(driver, held) for held in buffers]
-    values = [ctypes.c_uint64(address) for address in addresses]
-    values += [ctypes.c_uint64(sizes[each]) for each in kernel.sizes]
-    parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    blocks = evaluate(kernel.blocks, sizes)
-    if blocks:
-        launched = driver.cuLaunchKernel(
-            function, blocks, 1, 1, kernel.threads, 1, 1, 0, None, parameters, None
-        )
-        _checked(launched)
+    kernel, module = compiled.kernel, ctypes.c_void_p()
+    _checked(driver.cuModuleLoadData(ctypes.byref(module), compiled.ptx.encode() + b"\0"))
+    scratch = [np.zeros(evaluate(each.size, sizes), each.dtype.storage) for each in kernel.scratch]
+    addresses = [_copied(driver, held) for held in (*buffers, *scratch)]
+    values = [*addresses, *(sizes[each] for each in kernel.sizes)]
+    for launch in kernel.launches:
+        for width in widths_of(launch, sizes):
+            _launch(driver, module, launch, evaluate(launch.blocks, sizes), [*values, *width])
     _checked(driver.cuCtxSynchronize())
-    found = [_back(driver, address, held) for address, held in zip(addresses, buffers, strict=True)]
+    found = [
+        _back(driver, address, held) for address, held in zip(addresses, buffers, strict=False)
+    ]
     _checked(driver.cuModuleUnload(module))
     return found
+
+
+def _launch(driver: Any, module: Any, launch: Launch, blocks: int, values: list[int]) -> None:
+    function, held = ctypes.c_void_p(), [ctypes.c_uint64(value) for value in values]
+    name = launch.symbol.encode()
+    _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name))
+    parameters = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+    if blocks:
+        grid = (blocks, 1, 1, launch.threads, 1, 1)
+        _checked(driver.cuLaunchKernel(function, *grid, 0, None, parameters, None))
 
 
 def _copied(driver: Any, held: np.ndarray) -> int:

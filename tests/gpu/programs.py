@@ -101,11 +101,12 @@ def check(
     """Check a program's kernel under permuted orders against the evaluator; return the kernel."""
     sizes = sizes or {}
     given = program(body)
-    kernel = compile_kernel(given.kernel)
+    compiled = compile_kernel(given.kernel)
+    kernel = compiled.kernel
     assert kernel.strategy == strategy, kernel.refused
     inputs = arguments(given, sizes, below)
     wanted = wanted_of(given, inputs)
-    emulation = Emulation(kernel, len(given.kernel.buffers))
+    emulation = Emulation(compiled)
     for seed in seeds:
         found = emulation.run(memory_of(given, inputs, wanted), sizes, seed)
         for one, other in zip(found[len(inputs) :], wanted, strict=True):

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.gpu.compiler import GpuKernel
+from ingot.gpu.compiler import CompiledKernel, Launch
 from ingot.hlo.dim import evaluate
 from ingot.llvm.binding import llvm
 from ingot.llvm.jit import compile_object
@@ -36,6 +36,7 @@ POISON = 0xFF
 """Bytes of shared memory before a block runs: NaN as floats, -1 as integers."""
 
 _SHARED = re.compile(r"^@(\S+) = internal addrspace\(3\) global \[(\d+) x (\w+)\]", re.MULTILINE)
+_KERNEL = re.compile(r"^define ptx_kernel void @(\S+?)\(((?:[^()]|\(\d\))*)\)", re.MULTILINE)
 _BYTES = {"i8": 1, "i16": 2, "i32": 4, "float": 4, "i64": 8, "double": 8, "i128": 16}
 
 
@@ -43,17 +44,13 @@ class StuckError(Exception):
     """A barrier that some threads of a block never reach."""
 
 
-class Emulation:
-    """A kernel that runs on this CPU."""
+class EmulatedModule:
+    """The kernels of a module, which run on this CPU."""
 
-    def __init__(self, kernel: GpuKernel, buffers: int, llvm_ir: str | None = None) -> None:
-        """Compile `kernel`, or other IR in its place (with a bug), for this CPU."""
-        self.kernel = kernel
-        self.count = buffers + len(kernel.sizes)
-        text = kernel.llvm_ir if llvm_ir is None else llvm_ir
-        self._engine = _compiled(text, kernel.symbol, buffers, len(kernel.sizes))
-        address = self._engine.get_global_value_address("simt_arguments")
-        self._arguments = (ctypes.c_int64 * max(1, self.count)).from_address(address)
+    def __init__(self, llvm_ir: str) -> None:
+        """Compile the module for this CPU."""
+        self.parameters = {name: len(_types(given)) for name, given in _KERNEL.findall(llvm_ir)}
+        self._engine = _compiled(llvm_ir)
         kind = ctypes.CFUNCTYPE(
             ctypes.c_int32,
             ctypes.c_int32,
@@ -64,28 +61,85 @@ class Emulation:
         )
         self._run_block = kind(self._engine.get_function_address("run_block"))
 
+    def launch(
+        self,
+        symbol: str,
+        arguments: Sequence[int],
+        grid: tuple[int, int],
+        choose: np.random.Generator,
+    ) -> None:
+        """Run a kernel, blocks and threads in some order.
+
+        Args:
+            symbol: the kernel.
+            arguments: addresses and numbers, one for each of its parameters.
+            grid: blocks, and threads of each.
+            choose: says the order.
+
+        Raises:
+            StuckError: a block waits at a barrier for ever.
+        """
+        assert len(arguments) == self.parameters[symbol], symbol
+        blocks, threads = grid
+        self._word("simt_entry").value = self._engine.get_function_address(f"simt_run_{symbol}")
+        self._word("simt_fill").value = self._engine.get_function_address(f"simt_poison_{symbol}")
+        place = self._engine.get_global_value_address("simt_arguments")
+        (ctypes.c_int64 * max(1, len(arguments))).from_address(place)[:] = [*arguments] or [0]
+        for block in choose.permutation(blocks):
+            order = choose.permutation(threads).astype(np.int32)
+            stacks = _stacks()
+            if self._run_block(threads, stacks, STACK_BYTES, order.ctypes.data, int(block)):
+                raise StuckError(f"{symbol}: block {block} waits at a barrier for ever")
+
+    def _word(self, name: str) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self._engine.get_global_value_address(name))
+
+
+class Emulation:
+    """A kernel that runs on this CPU."""
+
+    def __init__(self, compiled: CompiledKernel, llvm_ir: str | None = None) -> None:
+        """Compile `compiled`, or other IR in its place (with a bug), for this CPU."""
+        self.kernel = compiled.kernel
+        self._module = EmulatedModule(compiled.llvm_ir if llvm_ir is None else llvm_ir)
+
     def run(
         self, buffers: Sequence[np.ndarray], sizes: Mapping[str, int], seed: int
     ) -> list[np.ndarray]:
         """Return the contents of all buffers after the kernel, blocks and threads in some order."""
         choose = np.random.default_rng(seed)
+        kernel = self.kernel
+        scratch = [
+            np.full(-(-evaluate(each.size, sizes) * each.dtype.bits // 8), POISON, np.uint8)
+            for each in kernel.scratch
+        ]
         memory = [
-            np.frombuffer(bytearray(held.tobytes() + b"\xa5" * 64), np.uint8) for held in buffers
+            np.frombuffer(bytearray(held.tobytes() + BEHIND), np.uint8)
+            for held in (*buffers, *scratch)
         ]
         values = [held.ctypes.data for held in memory]
-        values += [sizes[name] for name in self.kernel.sizes]
-        self._arguments[: len(values)] = values
-        threads = self.kernel.threads
-        for block in choose.permutation(evaluate(self.kernel.blocks, sizes)):
-            order = choose.permutation(threads).astype(np.int32)
-            stacks = _stacks()
-            if self._run_block(threads, stacks, STACK_BYTES, order.ctypes.data, int(block)):
-                raise StuckError(f"{self.kernel.symbol}: block {block} waits at a barrier for ever")
+        values += [sizes[name] for name in kernel.sizes]
+        for launch in kernel.launches:
+            grid = evaluate(launch.blocks, sizes), launch.threads
+            for width in widths_of(launch, sizes):
+                self._module.launch(launch.symbol, [*values, *width], grid, choose)
         assert all(held[-64:].tobytes() == BEHIND for held in memory), "written behind an end"
         return [
             held[:-64].view(given.dtype).reshape(given.shape)
-            for held, given in zip(memory, buffers, strict=True)
+            for held, given in zip(memory, buffers, strict=False)
         ]
+
+
+def widths_of(launch: Launch, sizes: Mapping[str, int]) -> list[list[int]]:
+    """Return the last parameters of each launch: a width, or nothing for one launch."""
+    if launch.widths is None:
+        return [[]]
+    end, found = evaluate(launch.widths.end, sizes), []
+    width = launch.widths.first
+    while width < end:
+        found.append([width])
+        width *= 2
+    return found
 
 
 @cache
@@ -105,15 +159,14 @@ def emulated_ir(text: str) -> str:
     return text.replace("= internal addrspace(3)", "= addrspace(3)")
 
 
-def _compiled(text: str, symbol: str, buffers: int, sizes: int) -> Any:
+def _compiled(text: str) -> Any:
     host = TargetSpec.host()
     compile_object("", host)  # LLVM is set up by the first compilation.
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.cpu, features=host.features, opt=1, jit=True
     )
     module = llvm.parse_assembly(emulated_ir(text))
-    parts = [RUNTIME.read_text(), _around(text, symbol, buffers, sizes)]
-    for part in parts:
+    for part in (RUNTIME.read_text(), _around(text)):
         other = llvm.parse_assembly(part)
         other.triple, other.data_layout = host.triple, str(machine.target_data)
         module.triple, module.data_layout = host.triple, str(machine.target_data)
@@ -124,24 +177,35 @@ def _compiled(text: str, symbol: str, buffers: int, sizes: int) -> Any:
     return engine
 
 
-def _around(text: str, symbol: str, buffers: int, sizes: int) -> str:
-    """Return the call of the kernel, and what fills its shared memory."""
-    types = ["ptr addrspace(1)"] * buffers + ["i64"] * sizes
-    lines = [
-        f"@simt_arguments = global [{max(1, len(types))} x i64] zeroinitializer",
-        f"declare void @{symbol}({', '.join(types)})",
-        "declare void @llvm.memset.p3.i64(ptr addrspace(3), i8, i64, i1)",
-    ]
+def _types(parameters: str) -> list[str]:
+    """Return the types of a kernel's parameters."""
+    found = [each.strip() for each in parameters.split(",") if each.strip()]
+    return [each.partition(" %")[0] for each in found]
+
+
+def _around(text: str) -> str:
+    """Return the calls of the kernels, and what fills their shared memory."""
+    kernels = {name: _types(given) for name, given in _KERNEL.findall(text)}
+    most = max(map(len, kernels.values()), default=0)
     arrays = [(name, int(count) * _BYTES[item]) for name, count, item in _SHARED.findall(text)]
-    lines += [f"@{name} = external addrspace(3) global [{size} x i8]" for name, size in arrays]
-    lines.append("define void @simt_poison() {")
-    lines += [
-        f"  call void @llvm.memset.p3.i64(ptr addrspace(3) @{name}, i8 {POISON}, i64 {size}, i1 0)"
-        for name, size in arrays
+    lines = [
+        f"@simt_arguments = global [{max(1, most)} x i64] zeroinitializer",
+        "declare void @llvm.memset.p3.i64(ptr addrspace(3), i8, i64, i1)",
+        *(f"@{name} = external addrspace(3) global [{size} x i8]" for name, size in arrays),
     ]
-    lines += ["  ret void", "}", "define void @simt_kernel() noinline {"]
-    for number, type in enumerate(types):
-        lines.append(f"  %p{number} = getelementptr i64, ptr @simt_arguments, i32 {number}")
-        lines.append(f"  %a{number} = load {type}, ptr %p{number}")
-    given = ", ".join(f"{type} %a{number}" for number, type in enumerate(types))
-    return "\n".join([*lines, f"  call void @{symbol}({given})", "  ret void", "}"])
+    for symbol, types in kernels.items():
+        lines.append(f"declare void @{symbol}({', '.join(types)})")
+        lines.append(f"define void @simt_poison_{symbol}() {{")
+        lines += [
+            f"  call void @llvm.memset.p3.i64(ptr addrspace(3) @{name}, i8 {POISON}, i64 {size}, "
+            "i1 0)"
+            for name, size in arrays
+            if name.startswith(f"{symbol}_shared")
+        ]
+        lines += ["  ret void", "}", f"define void @simt_run_{symbol}() noinline {{"]
+        for number, type in enumerate(types):
+            lines.append(f"  %p{number} = getelementptr i64, ptr @simt_arguments, i32 {number}")
+            lines.append(f"  %a{number} = load {type}, ptr %p{number}")
+        given = ", ".join(f"{type} %a{number}" for number, type in enumerate(types))
+        lines += [f"  call void @{symbol}({given})", "  ret void", "}"]
+    return "\n".join(lines)

@@ -17,10 +17,9 @@ module asm "  ret"
 ; Save where this fiber is, and go on where another one was.
 declare void @simt_switch(ptr, ptr)
 
-; Run the kernel with its arguments: written for each kernel.
-declare void @simt_kernel()
-; Fill the shared memory with what no kernel writes.
-declare void @simt_poison()
+; What runs the kernel at hand with its arguments, and what fills its shared memory.
+@simt_entry = global ptr null
+@simt_fill = global ptr null
 
 @current = global i32 0
 @block = global i32 0
@@ -153,7 +152,8 @@ define i32 @simt.shfl.sync.up.i32(i32 %mask, i32 %value, i32 %count, i32 %clamp)
 }
 
 define void @fiber_entry() noinline {
-  call void @simt_kernel()
+  %entry = load ptr, ptr @simt_entry
+  call void %entry()
   %thread = load i32, ptr @current
   %ended = getelementptr [1024 x i8], ptr @ended, i32 0, i32 %thread
   store i8 1, ptr %ended
@@ -172,7 +172,8 @@ entry:
   store i32 0, ptr @barrier_count
   store [32 x i32] zeroinitializer, ptr @warp_count
   store i32 %number, ptr @block
-  call void @simt_poison()
+  %fill = load ptr, ptr @simt_fill
+  call void %fill()
   br label %prepare
 prepare:
   %i = phi i32 [0, %entry], [%i_next, %prepare]

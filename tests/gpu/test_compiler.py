@@ -55,10 +55,10 @@ def _optimized(body: str) -> Module:
 def test_every_fusion_of_a_module_is_compiled() -> None:
     module = _optimized(MLP)
     found = kernels_of(module)
-    assert [kernel.strategy for kernel in found.values()] == ["tiled contraction", "columns"]
-    for kernel in found.values():
-        assert f".visible .entry {kernel.symbol}" in kernel.ptx
-        assert ".target sm_90" in kernel.ptx
+    assert [each.kernel.strategy for each in found.values()] == ["tiled contraction", "columns"]
+    for each in found.values():
+        assert f".visible .entry {each.kernel.launches[0].symbol}" in each.ptx
+        assert ".target sm_90" in each.ptx
 
 
 def test_text_says_how_kernels_are_launched() -> None:
@@ -140,7 +140,7 @@ def test_a_transpose_without_its_barrier_is_caught() -> None:
     kernel = compile_kernel(given.kernel)
     barrier = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
     assert kernel.llvm_ir.count(barrier) == 1
-    broken = Emulation(kernel, 2, kernel.llvm_ir.replace(barrier, ""))
+    broken = Emulation(kernel, kernel.llvm_ir.replace(barrier, ""))
     x = np.random.default_rng(0).standard_normal((37, 41)).astype(np.float32)
     *_, found = broken.run([x, np.zeros((41, 37), np.float32)], {}, 0)
     with pytest.raises(AssertionError):

@@ -13,8 +13,8 @@ TILED = "tiled contraction"
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 16, 64), (67, 35, 129), (1, 200, 3), (5, 0, 7)])
 def test_matmul(m: int, k: int, n: int) -> None:
     kernel = check(MATMUL.format(type="f32", m=m, k=k, n=n), TILED, tolerance=1e-4)
-    assert kernel.blocks == -(-m // 64) * -(-n // 64)
-    assert kernel.shared_bytes == 2 * 16 * 64 * 4
+    assert kernel.launches[0].blocks == -(-m // 64) * -(-n // 64)
+    assert kernel.launches[0].shared_bytes == 2 * 16 * 64 * 4
 
 
 @pytest.mark.parametrize(("element", "tolerance"), [

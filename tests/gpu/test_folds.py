@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tests.gpu.kernels import REDUCTION, SOFTMAX
 from tests.gpu.programs import SEEDS, arguments, check, check_result, program
-from tests.gpu.simt import Emulation, StuckError
+from tests.gpu.simt import EmulatedModule, Emulation, StuckError
 
 from ingot.evaluator import evaluate
-from ingot.gpu.compiler import GpuKernel, compile_kernel
+from ingot.gpu.compiler import compile_kernel
 
 WARP, BLOCK, COLUMNS = "a warp per row", "a block per row", "columns"
 
@@ -94,7 +94,7 @@ def test_a_barrier_left_out_is_caught(line: int) -> None:
     barriers = [n for n, text in enumerate(lines) if "call void @llvm.nvvm.barrier" in text]
     assert len(barriers) >= 2
     del lines[barriers[line - 1]]
-    emulation = Emulation(kernel, len(given.kernel.buffers), "\n".join(lines))
+    emulation = Emulation(kernel, "\n".join(lines))
     inputs = arguments(given, {}, 0)
     wanted = evaluate(given.module, inputs)
     wrong = 0
@@ -124,9 +124,11 @@ out:
 
 
 def test_a_barrier_that_some_threads_miss_is_an_error() -> None:
-    kernel = GpuKernel("divergent", "", DIVERGENT, 1, 32, (), 0, "", ())
+    memory = np.zeros(1, np.float32)
     with pytest.raises(StuckError):
-        Emulation(kernel, 1).run([np.zeros(1, np.float32)], {}, 0)
+        EmulatedModule(DIVERGENT).launch(
+            "divergent", [memory.ctypes.data], (1, 32), np.random.default_rng(0)
+        )
 
 
 def test_folds_that_do_not_fit_shared_memory_are_a_threads_own() -> None:
@@ -145,4 +147,4 @@ def test_folds_that_do_not_fit_shared_memory_are_a_threads_own() -> None:
     )
     kernel = check(body, "a thread per point", tolerance=1e-12, seeds=(0,))
     assert dict(kernel.refused)[COLUMNS] == "its folds do not fit shared memory"
-    assert kernel.shared_bytes == 0
+    assert kernel.launches[0].shared_bytes == 0

@@ -69,5 +69,5 @@ def test_a_whole_module_is_one_file() -> None:
 
 
 def test_every_strategy_has_a_kernel_here() -> None:
-    found = {compile_kernel(program(item.body).kernel).strategy for item in KERNELS.values()}
+    found = {compile_kernel(program(item.body).kernel).kernel.strategy for item in KERNELS.values()}
     assert found == {name for name, _ in STRATEGIES}

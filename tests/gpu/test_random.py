@@ -49,14 +49,14 @@ def check(kernel: LoopKernel, seed: int) -> str:
     ]
     wanted = evaluate_kernel(kernel, memory)
     compiled = compile_kernel(kernel)
-    found = Emulation(compiled, len(memory)).run(memory, {}, seed)
+    found = Emulation(compiled).run(memory, {}, seed)
     outputs = [held for held, b in zip(found, kernel.buffers, strict=True) if b.is_output]
     types = [b.dtype for b in kernel.buffers if b.is_output]
     for one, other, element in zip(outputs, wanted, types, strict=True):
         tolerance = _tolerance(element)
         wide = np.complex128 if element.is_complex else np.float64
         np.testing.assert_allclose(one.astype(wide), other.astype(wide), tolerance, tolerance)
-    return compiled.strategy
+    return compiled.kernel.strategy
 
 
 def _tolerance(element: DType) -> float:

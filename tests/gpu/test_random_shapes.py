@@ -102,7 +102,7 @@ def test_random_shapes(make: Callable[[random.Random], Made], seed: int) -> None
     given = program(body)
     inputs = arguments(given, {}, 20)
     wanted = wanted_of(given, inputs)
-    emulation = Emulation(compile_kernel(given.kernel), len(given.kernel.buffers))
+    emulation = Emulation(compile_kernel(given.kernel))
     found = emulation.run(memory_of(given, inputs, wanted), {}, seed)
     for one, other in zip(found[len(inputs) :], wanted, strict=True):
         check_result(one, np.asarray(other), tolerance)

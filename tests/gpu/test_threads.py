@@ -111,7 +111,7 @@ def test_window_of_a_pooling() -> None:
 def test_scatter_of_elements_is_in_order(element: str, op: str) -> None:
     # To the bit: the updates of one element come in order, whatever the order of threads.
     kernel = check(SCATTER.format(type=element, n=13, count=67, op=op), IN_ORDER)
-    assert (kernel.blocks, kernel.threads) == (4, 256)
+    assert (kernel.launches[0].blocks, kernel.launches[0].threads) == (4, 256)
 
 
 def test_scatter_of_rows_has_a_thread_per_column() -> None:
@@ -121,7 +121,7 @@ def test_scatter_of_rows_has_a_thread_per_column() -> None:
       ROOT r = f32[11,40] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
         scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=subtract_f32"""
     kernel = check(body, IN_ORDER)
-    assert kernel.blocks == 1
+    assert kernel.launches[0].blocks == 1
 
 
 def test_scatter_of_windows_that_overlap() -> None:

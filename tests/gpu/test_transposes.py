@@ -14,7 +14,7 @@ TILES = "transposed tiles"
 @pytest.mark.parametrize(("rows", "columns"), [(32, 64), (37, 41), (16, 131)])
 def test_transpose(element: str, rows: int, columns: int) -> None:
     kernel = check(TRANSPOSE.format(type=element, rows=rows, columns=columns), TILES)
-    assert kernel.blocks == -(-rows // 32) * -(-columns // 32)
+    assert kernel.launches[0].blocks == -(-rows // 32) * -(-columns // 32)
 
 
 @pytest.mark.parametrize("n", [0, 1, 33])

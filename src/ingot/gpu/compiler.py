@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ingot.gpu.emit.kernel import emit_kernel
+from ingot.gpu.emit.kernel import emit_stage
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
-from ingot.gpu.schedule.strategies import GpuSchedule
+from ingot.gpu.schedule.strategies import Widths
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel.fingerprint import fingerprint
-from ingot.kernel.ir import Kernel
+from ingot.kernel.ir import Buffer, Kernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
@@ -30,33 +30,62 @@ _Made = TypeVar("_Made")
 
 
 @record
-class GpuKernel:
-    """A compiled kernel and how it is launched.
+class Launch:
+    """One launch of a kernel.
 
     Attributes:
         symbol: its name in the PTX.
-        ptx: the PTX, which a driver loads.
-        llvm_ir: the LLVM IR that it was made of.
         blocks: blocks of the grid, along x.
         threads: threads of a block, along x.
-        sizes: names of the symbolic sizes that follow the buffers in the parameters, as i64.
         shared_bytes: static shared memory of a block.
+        widths: if given, it is launched once for each, which is the last parameter, as i64.
+    """
+
+    symbol: str
+    blocks: int | Dim
+    threads: int
+    shared_bytes: int
+    widths: Widths | None = None
+
+
+@record
+class GpuKernel:
+    """A kernel as code, and how it is launched.
+
+    The parameters of every launch are the addresses of the kernel's buffers, those of its scratch,
+    then its sizes as i64.
+
+    Attributes:
+        launches: one after the other.
+        sizes: names of the symbolic sizes that it gets.
+        scratch: buffers of no meaning outside of it.
         strategy: how it runs, in words.
         refused: strategies that come before it, and why each did not take the kernel.
     """
 
-    symbol: str
-    ptx: str
-    llvm_ir: str
-    blocks: int | Dim
-    threads: int
+    launches: tuple[Launch, ...]
     sizes: tuple[str, ...]
-    shared_bytes: int
+    scratch: tuple[Buffer, ...]
     strategy: str
     refused: tuple[tuple[str, str], ...]
 
 
-def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKernel:
+@record
+class CompiledKernel:
+    """A kernel that is a module of its own.
+
+    Attributes:
+        kernel: how it is launched.
+        llvm_ir: the LLVM IR that it was made of.
+        ptx: the PTX, which a driver loads.
+    """
+
+    kernel: GpuKernel
+    llvm_ir: str
+    ptx: str
+
+
+def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> CompiledKernel:
     """Return the PTX of a kernel.
 
     Args:
@@ -70,19 +99,9 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> GpuKern
     machine = machine or machine_of()
     symbol = f"k_{fingerprint(kernel)}"
     module = _open_module(symbol, machine)
-    schedule, shared = _emit(module, symbol, kernel, machine)
+    made = emit_kernel(module, symbol, kernel, machine)
     text = module.text()
-    return GpuKernel(
-        symbol,
-        assembly(text, machine.target),
-        text,
-        schedule.blocks,
-        schedule.threads,
-        schedule.kernel.symbols,
-        shared,
-        schedule.strategy.name,
-        schedule.refused,
-    )
+    return CompiledKernel(made, text, assembly(text, machine.target))
 
 
 def _open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
@@ -92,21 +111,29 @@ def _open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
     return module
 
 
-def _emit(
+def emit_kernel(
     module: ModuleBuilder, symbol: str, kernel: Kernel, machine: GpuMachine
-) -> tuple[GpuSchedule, int]:
-    """Add a kernel to a module; return how it runs, and the bytes of its shared memory."""
+) -> GpuKernel:
+    """Add a kernel to a module; return how it is launched."""
     schedule = schedule_kernel(kernel, machine)
-    shared = emit_kernel(module, symbol, schedule)
-    if shared > machine.shared_bytes:
-        raise InternalError(
-            f"a block of {schedule.strategy.name} takes {shared} bytes of shared memory, more than "
-            f"the {machine.shared_bytes} of {machine.name}"
-        )
-    return schedule, shared
+    launches: list[Launch] = []
+    for number, stage in enumerate(schedule.stages):
+        name = symbol if len(schedule.stages) == 1 else f"{symbol}_{number}"
+        shared = emit_stage(module, name, stage, schedule.sizes)
+        if shared > machine.shared_bytes:
+            raise InternalError(
+                f"a block of {stage.strategy.name} takes {shared} bytes of shared memory, more "
+                f"than the {machine.shared_bytes} of {machine.name}"
+            )
+        launches.append(Launch(name, stage.blocks, stage.threads, shared, stage.widths))
+    return GpuKernel(
+        tuple(launches), schedule.sizes, schedule.scratch, schedule.strategy, schedule.refused
+    )
 
 
-def kernels_of(module: Module, machine: GpuMachine | None = None) -> dict[Instruction, GpuKernel]:
+def kernels_of(
+    module: Module, machine: GpuMachine | None = None
+) -> dict[Instruction, CompiledKernel]:
     """Return the kernel of every fusion of an optimized module, callees before callers.
 
     Raises:
@@ -138,8 +165,7 @@ def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> st
     def add(kernel: Kernel) -> None:
         symbol = f"k_{fingerprint(kernel)}"
         if symbol not in heads:
-            schedule, shared = _emit(made, symbol, kernel, machine)
-            heads[symbol] = _head(symbol, schedule, shared)
+            heads[symbol] = _head(symbol, emit_kernel(made, symbol, kernel, machine))
 
     for fusion in _fusions_of(module):
         _naming(fusion, add)
@@ -148,12 +174,17 @@ def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> st
     return "\n".join([*(f"{comment} {head}" for head in heads.values()), code])
 
 
-def _head(symbol: str, schedule: GpuSchedule, shared: int) -> str:
-    """Return one line for people: strategy and launch."""
-    room = f", {shared} bytes of shared memory" if shared else ""
-    return (
-        f"{symbol}: {schedule.strategy.name}, {schedule.blocks} x {schedule.threads} threads{room}"
-    )
+def _head(symbol: str, kernel: GpuKernel) -> str:
+    """Return one line for people: strategy and launches."""
+    launches = "; ".join(map(_launch_text, kernel.launches))
+    return f"{symbol}: {kernel.strategy}, {launches}"
+
+
+def _launch_text(launch: Launch) -> str:
+    room = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
+    widths = launch.widths
+    each = f", for each width from {widths.first} below {widths.end}" if widths else ""
+    return f"{launch.blocks} x {launch.threads} threads{room}{each}"
 
 
 def _fusions_of(module: Module) -> list[Instruction]:

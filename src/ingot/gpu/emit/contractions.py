@@ -19,7 +19,7 @@ from ingot.emit.values.values import combine
 from ingot.gpu.emit.function import SharedMemory, ThreadValues
 from ingot.gpu.intrinsics import barrier, block_number, thread_number
 from ingot.gpu.schedule.contractions import DEPTH, SIDE, TILE
-from ingot.gpu.schedule.strategies import GpuSchedule, TiledContraction
+from ingot.gpu.schedule.strategies import Stage, TiledContraction
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
@@ -41,16 +41,16 @@ class ContractionEmitter:
         f: FunctionBuilder,
         emitter: ThreadValues,
         shared: SharedMemory,
-        schedule: GpuSchedule,
+        stage: Stage,
     ) -> None:
-        """Emit as `schedule` says."""
-        assert isinstance(schedule.kernel, ContractionKernel), "only these have its strategy"
-        assert isinstance(schedule.strategy, TiledContraction), "each strategy has its emitter"
+        """Emit as `stage` says."""
+        assert isinstance(stage.kernel, ContractionKernel), "only these have its strategy"
+        assert isinstance(stage.strategy, TiledContraction), "each strategy has its emitter"
         self.f = f
         self.emitter = emitter
-        self.kernel = schedule.kernel
-        self.strategy = schedule.strategy
-        self.threads = schedule.threads
+        self.kernel = stage.kernel
+        self.strategy = stage.strategy
+        self.threads = stage.threads
         self.cell = memory_type(self.kernel.accumulate)
         self.lhs, self.rhs = (shared.array(self.cell, DEPTH * TILE) for _ in range(2))
         self.thread = thread_number(f)

@@ -2,7 +2,8 @@
 """The start of every GPU kernel: its parameters, shared memory, and how a thread reads and writes.
 
 A kernel is `ptx_kernel void k(buffers..., sizes...)`: the global addresses of its buffers in the
-kernel's order, then its symbolic sizes as i64, by name.
+kernel's order and of its schedule's scratch, then symbolic sizes as i64, by name; last the width
+that it is launched for, if it is launched for several.
 
 Invariant: a masked access touches no memory where its mask is false.
 """
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 from ingot.emit.values.values import ValueEmitter
 from ingot.gpu.machine import SHARED_ALIGNMENT, array_bytes
-from ingot.gpu.schedule.strategies import GpuSchedule
+from ingot.gpu.schedule.strategies import Stage
 from ingot.kernel.ir import Store
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -22,6 +23,10 @@ from ingot.llvm.values import Value
 
 GLOBAL, SHARED = lt.pointer(1), lt.pointer(3)
 """Addresses of global memory, and of a block's shared memory."""
+
+
+WIDTH = "@width"
+"""What the width is called that a stage is launched for."""
 
 
 class ThreadValues(ValueEmitter):
@@ -79,20 +84,21 @@ class SharedMemory:
 
 
 def open_function(
-    module: ModuleBuilder, symbol: str, schedule: GpuSchedule
+    module: ModuleBuilder, symbol: str, stage: Stage, sizes: tuple[str, ...]
 ) -> tuple[FunctionBuilder, ThreadValues]:
     """Start a kernel; return its builder and the emitter of a thread's values."""
-    kernel = schedule.kernel
-    count = len(kernel.buffers)
+    count = len(stage.kernel.buffers)
+    if stage.widths is not None:
+        sizes = (*sizes, WIDTH)
     params = [(f"b{number}", GLOBAL) for number in range(count)]
-    params += [(f"s{number}", lt.I64) for number in range(len(kernel.symbols))]
+    params += [(f"s{number}", lt.I64) for number in range(len(sizes))]
     f = module.function(
         symbol,
         lt.VOID,
         params,
         linkage="ptx_kernel",
-        attrs=f'nounwind "nvvm.maxntid"="{schedule.threads},1,1"',
+        attrs=f'nounwind "nvvm.maxntid"="{stage.threads},1,1"',
     )
     buffers = dict(enumerate(f.params[:count]))
-    sizes = dict(zip(kernel.symbols, f.params[count:], strict=True))
-    return f, ThreadValues(f, buffers, sizes, fma=True)
+    names = dict(zip(sizes, f.params[count:], strict=True))
+    return f, ThreadValues(f, buffers, names, fma=True)

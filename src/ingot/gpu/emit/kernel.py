@@ -14,8 +14,8 @@ from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
-    GpuSchedule,
     InOrder,
+    Stage,
     Strategy,
     Threads,
     TiledContraction,
@@ -38,10 +38,10 @@ EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
 """Who emits the work of a thread, by the strategy."""
 
 
-def emit_kernel(module: ModuleBuilder, symbol: str, schedule: GpuSchedule) -> int:
-    """Emit a kernel into `module`; return the bytes of shared memory that it has."""
-    f, values = open_function(module, symbol, schedule)
+def emit_stage(module: ModuleBuilder, symbol: str, stage: Stage, sizes: tuple[str, ...]) -> int:
+    """Emit a stage into `module`; return the bytes of shared memory that it has."""
+    f, values = open_function(module, symbol, stage, sizes)
     shared = SharedMemory(module, symbol)
-    EMITTERS[type(schedule.strategy)](f, values, shared, schedule).emit()
+    EMITTERS[type(stage.strategy)](f, values, shared, stage).emit()
     f.ret()
     return shared.bytes

@@ -11,7 +11,7 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.function import SharedMemory, ThreadValues
 from ingot.gpu.intrinsics import block_number, thread_number
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Strategy
+from ingot.gpu.schedule.strategies import InOrder, Stage, Strategy
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
@@ -31,16 +31,16 @@ class ThreadEmitter(LoopEmitter):
         f: FunctionBuilder,
         emitter: ThreadValues,
         shared: SharedMemory,
-        schedule: GpuSchedule,
+        stage: Stage,
     ) -> None:
-        """Emit as `schedule` says."""
-        kernel = schedule.kernel
+        """Emit as `stage` says."""
+        kernel = stage.kernel
         assert isinstance(kernel, LoopKernel), "its strategies are those of loop kernels"
         super().__init__(emitter, kernel, _one_lane(kernel, self.block))
         self.values = emitter
         self.memory = shared
-        self.threads = schedule.threads
-        self.gpu_strategy: Strategy = schedule.strategy
+        self.threads = stage.threads
+        self.gpu_strategy: Strategy = stage.strategy
 
     def emit(self) -> None:
         """Emit the whole kernel."""

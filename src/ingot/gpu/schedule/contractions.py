@@ -8,7 +8,7 @@ is decided here, by the axis that its loads are dense along.
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TiledContraction
+from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TiledContraction, one_stage
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
@@ -34,7 +34,7 @@ def match_contraction(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule |
         inner = kernel.patches.k[-1].name
     strategy = TiledContraction(_is_along(kernel.lhs, inner), _is_along(kernel.rhs, k))
     tiles = ceil_div(kernel.m.extent, TILE) * ceil_div(kernel.n.extent, TILE)
-    return GpuSchedule(kernel, strategy, kernel.batch.extent * tiles, machine.threads)
+    return one_stage(kernel, strategy, kernel.batch.extent * tiles, machine.threads)
 
 
 def _is_along(operand: Expr, axis: str) -> bool:

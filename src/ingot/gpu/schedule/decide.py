@@ -62,7 +62,7 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
     for name, match in STRATEGIES:
         found = match(kernel, machine)
         if not isinstance(found, str):
-            return replace(found, refused=tuple(refused))
+            return replace(found, sizes=kernel.symbols, refused=tuple(refused))
         refused.append((name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
 

@@ -19,6 +19,7 @@ from ingot.gpu.schedule.strategies import (
     Schedulable,
     Strategy,
     WarpRows,
+    one_stage,
 )
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -82,13 +83,13 @@ def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str
         return "its folds do not fit shared memory"
     others = dim.product(other.extent for other in kernel.grid if other is not axis)
     blocks = others * ceil_div(axis.extent, machine.warp)
-    return GpuSchedule(kernel, Columns(axis), blocks, threads)
+    return one_stage(kernel, Columns(axis), blocks, threads)
 
 
 def _rows(
     kernel: LoopKernel, strategy: Strategy, blocks: int | Dim, machine: GpuMachine
 ) -> GpuSchedule:
-    return GpuSchedule(kernel, strategy, blocks, machine.threads)
+    return one_stage(kernel, strategy, blocks, machine.threads)
 
 
 def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:

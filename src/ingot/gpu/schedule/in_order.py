@@ -11,7 +11,7 @@ Invariant: the updates of one element are made by one thread, in the order of th
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable
+from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable, one_stage
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
@@ -42,7 +42,7 @@ def match_in_order(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | st
         kernel = owned(kernel)
         apart, count = (kernel.grid[-1],), OWNERS
     blocks = ceil_div(count, machine.threads)
-    return GpuSchedule(kernel, InOrder(apart), blocks, machine.threads)
+    return one_stage(kernel, InOrder(apart), blocks, machine.threads)
 
 
 def axes_apart(kernel: LoopKernel) -> tuple[Axis, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, WarpScan
+from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, WarpScan, one_stage
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.lane_folds import scans_lanes, starts_from_identity
 from ingot.kernel.schedule.work import ceil_div
@@ -21,4 +21,4 @@ def match_scan(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
     if not scans_lanes(item):
         return "its elements are few, or not dense, or rounded one by one"
     blocks = ceil_div(kernel.grid_size, machine.threads // machine.warp)
-    return GpuSchedule(kernel, WarpScan(), blocks, machine.threads)
+    return one_stage(kernel, WarpScan(), blocks, machine.threads)

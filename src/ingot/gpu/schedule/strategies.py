@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, ContractionKernel, LoopKernel
+from ingot.kernel.ir import Axis, Buffer, ContractionKernel, LoopKernel
 from ingot.support.records import record
 
 
@@ -115,19 +115,57 @@ Schedulable = LoopKernel | ContractionKernel
 
 
 @record
-class GpuSchedule:
-    """How a kernel runs on a GPU.
+class Widths:
+    """The widths that a stage is launched for, one after the other: first, 2 * first, ... < end."""
+
+    first: int
+    end: int | Dim
+
+
+@record
+class Stage:
+    """One launch: what the threads of its blocks do.
 
     Attributes:
-        kernel: as it is emitted; a strategy may have rewritten it.
+        kernel: as it is emitted; a strategy may have rewritten it. Its buffers are those of the
+            kernel that is scheduled, then the schedule's scratch.
         strategy: what the threads of a block do.
         blocks: blocks of the grid.
         threads: threads of a block.
-        refused: strategies that stand before in the table, and why each did not take the kernel.
+        widths: if given, it is launched once for each, and its last parameter says for which.
     """
 
     kernel: Schedulable
     strategy: Strategy
     blocks: int | Dim
     threads: int
+    widths: Widths | None = None
+
+
+@record
+class GpuSchedule:
+    """How a kernel runs on a GPU.
+
+    Attributes:
+        stages: launches, one after the other.
+        scratch: buffers that the stages share, numbered after the kernel's.
+        sizes: names of the symbolic sizes that every stage gets.
+        refused: strategies that stand before in the table, and why each did not take the kernel.
+    """
+
+    stages: tuple[Stage, ...]
+    scratch: tuple[Buffer, ...] = ()
+    sizes: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def strategy(self) -> str:
+        """How it runs, in words."""
+        return ", then ".join(dict.fromkeys(stage.strategy.name for stage in self.stages))
+
+
+def one_stage(
+    kernel: Schedulable, strategy: Strategy, blocks: int | Dim, threads: int
+) -> GpuSchedule:
+    """Return the schedule of a kernel that is one launch."""
+    return GpuSchedule((Stage(kernel, strategy, blocks, threads),))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, Threads
+from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, Threads, one_stage
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.work import ceil_div
 
@@ -16,4 +16,4 @@ def match_threads(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str
     if kernel.serial:
         return "its points must run in order"
     blocks = ceil_div(kernel.grid_size, machine.threads)
-    return GpuSchedule(kernel, Threads(), blocks, machine.threads)
+    return one_stage(kernel, Threads(), blocks, machine.threads)

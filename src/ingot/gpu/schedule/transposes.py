@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TransposeTiles
+from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TransposeTiles, one_stage
 from ingot.hlo import dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.tiles import transposed_loads
@@ -44,7 +44,7 @@ def match_transposes(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
         return f"tiles of {len(loads[best])} loads do not fit shared memory"
     rest = dim.product(other.extent for other in kernel.grid if other not in (axis, best))
     tiles = ceil_div(axis.extent, SIDE) * ceil_div(best.extent, SIDE)
-    return GpuSchedule(kernel, TransposeTiles(axis, best), rest * tiles, machine.threads)
+    return one_stage(kernel, TransposeTiles(axis, best), rest * tiles, machine.threads)
 
 
 def _is_short(axis: Axis) -> bool:
