@@ -10,8 +10,8 @@ from ingot.client.compile import default_context
 from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.kernels import KernelSet, share_out
 from ingot.cpu.pipeline import PIPELINE
-from ingot.cpu.sites import scheduled_fusions
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.target import TargetSpec
 

@@ -12,10 +12,10 @@ from tests.gpu.programs import array
 from tests.gpu.simt import Emulation
 
 import ingot
-from ingot.cpu.sites import scheduled_fusions
 from ingot.formats.hlo_text import parse_hlo
 from ingot.gpu.compiler import compile_kernel
 from ingot.hlo.dtype import DType
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.lowering import lower_fusion

@@ -14,12 +14,12 @@ from tests.fuzz.targets.strategy_programs import LOADED, generate
 from tests.kernel.programs import REDUCERS
 
 import ingot
-from ingot.cpu.sites import scheduled_fusions
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate as number
 from ingot.hlo.dtype import DType, Kind
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES

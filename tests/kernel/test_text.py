@@ -20,11 +20,11 @@ from tests.kernel.test_kernel_passes import _text as program_text
 from tests.kernel.texts import SAMPLES
 
 import ingot
-from ingot.cpu.sites import scheduled_fusions
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DTYPES, DType
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, Scalar
 from ingot.kernel.fingerprint import fingerprint

@@ -35,10 +35,10 @@ from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
 from ingot.client.compile import default_context
 from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram, compile_module, host_code
-from ingot.cpu.placed import PlacedModule
-from ingot.cpu.sizes import plan_sizes
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
+from ingot.host.placed import PlacedModule
+from ingot.host.sizes import plan_sizes
 from ingot.llvm.elf import ElfObject
 from ingot.llvm.isolated import end_child
 from ingot.llvm.jit import compile_object
@@ -220,8 +220,8 @@ def _host(program: CpuProgram, target: TargetSpec) -> tuple[ProgramInfo, bytes]:
     if not isinstance(artifact.host, Steps):
         return artifact.info, artifact.host
     module = program.module
-    placed = PlacedModule(module, program.assignment, program.kernels, plan_sizes(module))
-    text, info = host_code(placed, artifact.info)
+    placed = PlacedModule(module, program.assignment, plan_sizes(module), artifact.info)
+    text, info = host_code(placed, program.kernels)
     return info, compile_object(text, target, HOST_PROGRAM)
 
 

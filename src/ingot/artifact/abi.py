@@ -55,6 +55,9 @@ RUNTIME_FIELDS = ("pool", "parallel", "profile", "attention", "poll", "cancelled
 CANCELLED = -(1 << 31)
 """What `S_run` returns when the execution was ended: by a signal, a thread or a deadline."""
 
+SLOT_BYTES = 8
+"""Bytes of a slot: of an address or a number in a table that native code reads."""
+
 FRAME_FIELDS = ("runtime", "operands", "results", "operand_dims", "result_dims")
 """Fields of the frame of a foreign call, 8 bytes each."""
 

@@ -3,7 +3,7 @@
 
 Most programs are that: no loop, no branch, no foreign call, no symbolic size. Their host program
 need not be compiled; the runtime takes the steps one by one (`ingot.runtime.steps`), as XLA:CPU
-does with its thunks. Everything else has a host program of machine code (`ingot.cpu.host`).
+does with its thunks. Everything else has a host program of machine code (`ingot.host`).
 
 The steps are words of 8 bytes, which lie before the constants in the constant block:
 

@@ -31,8 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ingot.cpu.sites import sites
 from ingot.hlo.instruction import Instruction
+from ingot.host.sites import sites
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
 from ingot.semantics.custom_calls import call_site

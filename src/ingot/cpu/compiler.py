@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.artifact import Artifact
-from ingot.cpu.host import HostProgram
+from ingot.cpu.host import CpuHostProgram
 from ingot.cpu.inlining import loop_computations
 from ingot.cpu.kernel_info import KernelInfo, kernel_info
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
-from ingot.cpu.placed import PlacedModule
 from ingot.cpu.register_loops import emit_register_loops
-from ingot.cpu.sites import scheduled_fusions
-from ingot.cpu.size_limits import size_limits
-from ingot.cpu.sizes import computed_sizes, emit_sizes, plan_sizes, program_info
 from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -26,6 +22,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.host.placed import PlacedModule
+from ingot.host.program import emit_functions
+from ingot.host.sites import scheduled_fusions
+from ingot.host.sizes import plan_sizes, program_info
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.target import TargetSpec
@@ -122,13 +122,14 @@ def _link_up(
     timer: PhaseTimer,
 ) -> CpuProgram:
     """Make the host program while the kernels compile, then the artifact of both."""
-    placed = PlacedModule(module, assignment, kernels, plan_sizes(module))
-    info = program_info(module, "program", placed.plan, assignment)
+    plan = plan_sizes(module)
+    info = program_info(module, "program", plan, assignment)
+    placed = PlacedModule(module, assignment, plan, info)
     with timer.phase("host program"):
-        emit_register_loops(placed)
-        text, host = "", host_steps(placed, info)
+        emit_register_loops(placed, kernels)
+        text, host = "", host_steps(placed, kernels)
         if host is None:
-            text, info = host_code(placed, info)
+            text, info = host_code(placed, kernels)
             host = compile_object(text, target, HOST_PROGRAM)
     with timer.phase("machine code"):
         kernels.finish()
@@ -144,16 +145,11 @@ def _link_up(
     return CpuProgram(artifact, module, kernels, assignment, text)
 
 
-def host_code(placed: PlacedModule, info: ProgramInfo) -> tuple[str, ProgramInfo]:
-    """Return LLVM IR of the host program, and `info` with the limits that it checks."""
-    module, plan = placed.module, placed.plan
-    builder = ModuleBuilder.for_target("host", placed.kernels.target)
-    program = HostProgram(builder, placed, info)
-    computed = computed_sizes(module, placed.assignment)
-    sizes = (*program.emit(), *plan.checked, *computed)
-    limits = size_limits(module, (s for s in sizes if isinstance(s, Dim)), info.largest)
-    emit_sizes(builder, plan, info, computed, limits)
-    return builder.text(), replace(info, limits=tuple(limit.message for limit in limits))
+def host_code(placed: PlacedModule, kernels: KernelSet) -> tuple[str, ProgramInfo]:
+    """Return LLVM IR of the host program, and the ABI description with the limits it checks."""
+    builder = ModuleBuilder.for_target("host", kernels.target)
+    info = emit_functions(CpuHostProgram(builder, placed, kernels))
+    return builder.text(), info
 
 
 def scratch_bytes(kernels: KernelSet) -> int | Dim:

@@ -2,7 +2,7 @@
 """Small kernels of loops, which become part of what runs the loop.
 
 A call of a kernel costs a few nanoseconds: nothing, but for a loop of a hundred thousand steps on
-scalars. There the kernels' code is emitted where it runs (`cpu.control`). A loop of nothing but
+scalars. There the kernels' code is emitted where it runs (`cpu.calls`). A loop of nothing but
 such kernels keeps its small state on the stack, which a short list of LLVM's passes turns into
 registers (`cpu.register_loops`).
 """
@@ -13,8 +13,8 @@ from collections.abc import Container, Iterator
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.host.control import CONTROL, MAX_NEST, VIEWS
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.passes.buffers.buffer_table import Constant, Slice
@@ -31,17 +31,8 @@ MAX_CALLS = 200
 MAX_HELD = 256
 """Bytes of a value at most that a loop keeps on the stack."""
 
-MAX_NEST = 24
-"""Loops and branches inside of each other in one function at most: LLVM recurses over its loops."""
-
 TOO_HIGH = 1 << 30
 """The height of what is no part of a register loop."""
-
-VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, Trait.BARRIER)
-"""Ops that do nothing at run time."""
-
-CONTROL = ops_with(RegionKind.BRANCH)
-"""Ops whose computations are scheduled."""
 
 
 def loop_computations(module: Module) -> set[Computation]:

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ingot.artifact.abi import SLOT_BYTES
+from ingot.cpu.calls import KernelCalls
 from ingot.cpu.code import RegisterLoop
-from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import (
-    SLOT_BYTES,
     EmittedKernel,
     Phase,
     RuntimeSlot,
     open_kernel,
 )
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
-from ingot.cpu.inlining import VIEWS, is_held, nested, register_loops
-from ingot.cpu.placed import PlacedModule
+from ingot.cpu.inlining import is_held, nested, register_loops
+from ingot.cpu.kernels import KernelSet
 from ingot.hlo.instruction import Instruction
+from ingot.host.control import VIEWS, ControlFlow
+from ingot.host.placed import PlacedModule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization
@@ -38,9 +40,9 @@ numbering finds nothing more (it takes 0.3 ms), and branches merged into selecti
 make a loop with a condition slower."""
 
 
-def emit_register_loops(placed: PlacedModule) -> None:
+def emit_register_loops(placed: PlacedModule, kernels: KernelSet) -> None:
     """Emit the outermost register loops of a module and begin to compile them."""
-    module, kernels = placed.module, placed.kernels
+    module = placed.module
     small = {fusion for fusion, name in kernels.names.items() if name in kernels.inlined}
     if not small:
         return
@@ -52,7 +54,7 @@ def emit_register_loops(placed: PlacedModule) -> None:
     target = kernels.target
     builder = ModuleBuilder.for_target("loops", target, imports=True)
     loops = {
-        loop: _LoopFunction(builder, f"loop_{number}", loop, placed)
+        loop: _LoopFunction((builder, f"loop_{number}"), loop, placed, kernels)
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
@@ -63,8 +65,14 @@ class _LoopFunction(ControlFlow):
     """Emits one loop."""
 
     def __init__(
-        self, builder: ModuleBuilder, symbol: str, loop: Instruction, placed: PlacedModule
+        self,
+        where: tuple[ModuleBuilder, str],
+        loop: Instruction,
+        placed: PlacedModule,
+        kernels: KernelSet,
     ) -> None:
+        """Emit `loop` into a module, under a symbol: the two of `where`."""
+        builder, symbol = where
         assignment, symbols = placed.assignment, placed.plan.symbols
         state = dict.fromkeys(_leaves(loop, assignment))
         used = state | _places(nested(loop, placed.module), assignment)
@@ -80,6 +88,7 @@ class _LoopFunction(ControlFlow):
         runtime = f.load(lt.PTR, f.gep(f.params[0], last), 8)
         self._buffers = emitter.buffers
         super().__init__(emitter, runtime, placed)
+        self._calls = KernelCalls(emitter, runtime, kernels)
         self._held = {place: self._room_for(place) for place in held}
 
     def emit(self) -> RegisterLoop:
@@ -106,7 +115,9 @@ class _LoopFunction(ControlFlow):
         return self._buffers[self._numbers[found]]
 
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
-        """Refuse: all kernels of such a loop are emitted in place."""
+        """Emit a kernel in place, as all of such a loop are."""
+        if self._calls.emitted_in_place(instruction, addresses):
+            return
         raise InternalError("a register loop calls a kernel", instruction=repr(instruction))
 
     def outline(self, instruction: Instruction) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.steps import (
     CONSTANTS,
     COPY,
@@ -27,12 +26,12 @@ from ingot.cpu.code import RegisterLoop
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.kernels import KernelSet
-from ingot.cpu.placed import PlacedModule
-from ingot.cpu.sites import sites
-from ingot.cpu.sizes import computed_sizes, require_bound
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
+from ingot.host.placed import PlacedModule
+from ingot.host.sites import sites
+from ingot.host.sizes import computed_sizes, require_bound
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 
 _STRAIGHT = ops_with(
@@ -40,16 +39,17 @@ _STRAIGHT = ops_with(
 )
 
 
-def host_steps(placed: PlacedModule, info: ProgramInfo) -> Steps | None:
+def host_steps(placed: PlacedModule, kernels: KernelSet) -> Steps | None:
     """Return the module's steps; None if it needs a host program of machine code.
 
     Args:
         placed: the module, with where its values live.
-        info: the ABI description.
+        kernels: its kernels.
     """
+    info = placed.info
     if info.num_symbols or info.constraints or info.run_errors:
         return None
-    module, assignment, kernels = placed.module, placed.assignment, placed.kernels
+    module, assignment = placed.module, placed.assignment
     schedule = module.schedule[module.entry]
     loops = kernels.loops.loops
     if any(one.opcode not in _STRAIGHT and one not in loops for one in schedule):

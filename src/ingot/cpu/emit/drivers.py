@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
 from ingot.cpu.vectors import vectors_of
 from ingot.kernel.contraction.schedule import oriented, schedule_contraction

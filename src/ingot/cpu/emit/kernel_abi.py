@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.template import Template
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim, evaluate
@@ -21,9 +22,6 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.support.records import fresh, record, replace
-
-SLOT_BYTES = 8
-
 
 Numbers = np.ndarray[Any, Any]
 """An array of numbers in memory."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft import stages as drivers
 from ingot.cpu.emit.fft.steps import emit_step
 from ingot.cpu.emit.fft.tables import table
 from ingot.cpu.emit.kernel_abi import (
-    SLOT_BYTES,
     CodeSlot,
     EmittedKernel,
     Numbers,

@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
+from ingot.artifact.abi import SLOT_BYTES
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
 from ingot.kernel.forms.box_copies import MIN_BITS, OUTER, Box, BoxCopies
 from ingot.llvm import types as lt

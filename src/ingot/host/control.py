@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control flow in machine code: scheduled computations as calls, copies, loops and branches.
 
-What the host program (`cpu.host`) and a loop that is one function (`cpu.register_loops`) share.
-They differ in where values live and in what may stand in them.
+What host programs (`host.program`) and, on the CPU, loops that are one function
+(`cpu.register_loops`) share. They differ in where values live, and in how they are read, copied and
+computed.
 
 Invariant: every address comes from the buffer assignment; nothing here allocates but stack slots.
 """
@@ -12,25 +13,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
-from ingot.cpu.emit.loop.kernel import emit_in_place
-from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
-from ingot.cpu.placed import PlacedModule
-from ingot.cpu.polling import Poller
-from ingot.cpu.sizes import require_bound
-from ingot.cpu.vectors import vectors_of
-from ingot.emit.values.indices import IndexEmitter
-from ingot.emit.values.values import ValueEmitter
+from ingot.emit.values.indices import IndexEmitter, IndexValue
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.decide import schedule_loops
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
+from ingot.host.placed import PlacedModule
+from ingot.host.polling import Poller
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import Slice
 from ingot.support.diagnostics import UnsupportedError
+
+MAX_NEST = 24
+"""Loops and branches inside of each other in one function at most: LLVM recurses over its loops."""
+
+VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, Trait.BARRIER)
+"""Ops that do nothing at run time."""
+
+CONTROL = ops_with(RegionKind.BRANCH)
+"""Ops whose computations are scheduled."""
 
 
 class ControlFlow(ABC):
@@ -52,7 +54,6 @@ class ControlFlow(ABC):
         self.placed = placed
         self.module = placed.module
         self.assignment = placed.assignment
-        self.kernels = placed.kernels
         self._nest = 0
 
     # ---- addresses
@@ -76,7 +77,7 @@ class ControlFlow(ABC):
         """Emit one instruction.
 
         Raises:
-            UnsupportedError: the CPU backend cannot run the opcode.
+            UnsupportedError: no backend can run the opcode.
         """
         opcode = instruction.opcode
         if opcode in VIEWS:
@@ -108,17 +109,17 @@ class ControlFlow(ABC):
 
     @abstractmethod
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
-        """Emit the call of a kernel that is not emitted in place."""
+        """Emit what runs the kernel of a fusion, with the addresses of its buffers."""
 
     def call(self, instruction: Instruction) -> None:
         """Emit an instruction that is neither kernel, copy nor control flow.
 
         Raises:
-            UnsupportedError: the CPU backend cannot run the opcode.
+            UnsupportedError: no backend can run the opcode.
         """
         metadata = instruction.metadata
         raise UnsupportedError(
-            f"the CPU backend cannot run {instruction.opcode}",
+            f"no backend can run {instruction.opcode}",
             code="INGOT0330",
             instruction=repr(instruction),
             op_type=metadata.op_type,
@@ -128,61 +129,28 @@ class ControlFlow(ABC):
         )
 
     def _copy(self, instruction: Instruction) -> None:
-        f = self.f
         for path, shape in instruction.shape.leaves():
             if not shape.is_array:
                 continue
             target = self.address(instruction, path)
             source = self.address(instruction.operands[0], path)
             if target.text != source.text:
-                f.memcpy(target, source, self.emitter.index(shape.bytes))
+                self.copy(target, source, self.emitter.index(shape.bytes))
 
     def _fusion(self, instruction: Instruction) -> None:
         addresses = [self.address(operand) for operand in instruction.operands]
         addresses.extend(self.address(instruction, path) for path, _ in instruction.shape.leaves())
-        name = self.kernels.names[instruction]
-        inlined = self.kernels.inlined.get(name)
-        if inlined is None:
-            self.kernel_call(instruction, addresses)
-        else:
-            self._emit_inlined(inlined, addresses)
+        self.kernel_call(instruction, addresses)
 
-    def fill(
-        self, env: Value, kernel: EmittedKernel, addresses: list[Value], scratch: Value
-    ) -> None:
-        """Fill the slots of a kernel's env."""
-        f = self.f
-        symbols = map(self._slot, kernel.symbols)
-        first, last = kernel.ordered(addresses), kernel.last(addresses)
-        for number, value in enumerate([*first, scratch, *symbols, *last]):
-            f.store(value, f.gep(env, number * SLOT_BYTES), 8)
+    # ---- memory
 
-    def _slot(self, held: Slot) -> Value:
-        """Return what a slot of env holds: a number, a function's address or a symbolic size."""
-        if isinstance(held, RuntimeSlot):
-            return self.runtime
-        if isinstance(held, CodeSlot):
-            return self._address_of(held.symbol)
-        size = Dim.symbol(held) if isinstance(held, str) else held
-        require_bound(size, self.emitter.names, f"an op reads or writes at {size}")
-        return self.f.as_value(self.emitter.index(size))
+    def copy(self, target: Value, source: Value, size: IndexValue) -> None:
+        """Emit the copy of some bytes of values."""
+        self.f.memcpy(target, source, size)
 
-    def _address_of(self, symbol: str) -> Value:
-        """Return the address of a function or of a kernel's table."""
-        compiled = self.kernels.compiled.values()
-        # WebAssembly has functions and data in address spaces of their own.
-        if self.builder.architecture == "wasm" and any(
-            symbol in kernel.emitted.tables for kernel in compiled
-        ):
-            return self.builder.global_text(symbol, "external constant i8")
-        return Value(lt.PTR, self.builder.declare(symbol, lt.VOID, []).text)
-
-    def _emit_inlined(self, kernel: LoopKernel, addresses: list[Value]) -> None:
-        """Emit a kernel's code here."""
-        target = self.kernels.target
-        sizes = {name: self.emitter.names[name] for name in kernel.symbols}
-        emitter = ValueEmitter(self.f, dict(enumerate(addresses)), sizes, target.has_fma)
-        emit_in_place(emitter, kernel, schedule_loops(kernel, vectors_of(target)))
+    def read(self, type: lt.Type, address: Value) -> Value:
+        """Return a number of a value."""
+        return self.f.load(type, address)
 
     # ---- loops and branches
 
@@ -209,7 +177,7 @@ class ControlFlow(ABC):
     def predicate(self, instruction: Instruction) -> Value:
         """Return whether a pred[] holds."""
         f = self.f
-        byte = f.load(lt.I8, self.address(instruction))
+        byte = self.read(lt.I8, self.address(instruction))
         return f.icmp("ne", byte, f.zero(lt.I8))
 
     def _conditional(self, instruction: Instruction) -> None:
@@ -223,7 +191,7 @@ class ControlFlow(ABC):
                 lambda: self.computation(branches[1]),
             )
             return
-        self._branch(f.load(lt.I32, self.address(index)), branches)
+        self._branch(self.read(lt.I32, self.address(index)), branches)
 
     def _branch(self, number: Value, branches: Sequence[Computation], first: int = 0) -> None:
         """Emit one of `branches`, numbered from `first`; an index out of range takes the last.

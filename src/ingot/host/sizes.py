@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from ingot.analysis.size_demands import Demand, size_demands
-from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES
-from ingot.cpu.size_limits import SizeLimit, emit_limits
+from ingot.artifact.abi import SLOT_BYTES, OutputInfo, ParamInfo, ProgramInfo
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.sizes import SizeEmitter
 from ingot.hlo.computation import Computation
@@ -21,6 +19,7 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.host.size_limits import SizeLimit, emit_limits
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
