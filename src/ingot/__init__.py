@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ingot import torch as torch
     from ingot.client import Executable, clear_caches, compile, config, evaluate
     from ingot.client.analyses import Aval, MemoryAnalysis
+    from ingot.client.gpu_executable import GpuExecutable, reset_gpu, to_gpu
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
     from ingot.client.profile import Profile, profile
     from ingot.client.staged import StagedExecutable
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ingot.frontends.loading import load
     from ingot.hlo.module import Module
     from ingot.runtime.cancellation import Cancellation
+    from ingot.runtime.cuda.arrays import DeviceArray
     from ingot.runtime.foreign import register_custom_call_target
     from ingot.runtime.load import AotExecutable
     from ingot.support.diagnostics import (
@@ -66,12 +68,14 @@ __all__ = [
     "ArgumentError",
     "Aval",
     "Cancellation",
+    "DeviceArray",
     "Diagnostic",
     "Diff",
     "Executable",
     "ExecutionError",
     "FlagError",
     "FpMode",
+    "GpuExecutable",
     "IngotError",
     "IngotWarning",
     "InternalError",
@@ -100,7 +104,9 @@ __all__ = [
     "parse_stablehlo",
     "profile",
     "register_custom_call_target",
+    "reset_gpu",
     "show_versions",
+    "to_gpu",
 ]
 
 # Public name -> the module that defines it.
@@ -109,12 +115,14 @@ _HOMES = {
     "ArgumentError": "ingot.support.diagnostics",
     "Aval": "ingot.client.analyses",
     "Cancellation": "ingot.runtime.cancellation",
+    "DeviceArray": "ingot.runtime.cuda.arrays",
     "Diagnostic": "ingot.support.diagnostics",
     "Diff": "ingot.tools.differences",
     "Executable": "ingot.client",
     "ExecutionError": "ingot.support.diagnostics",
     "FlagError": "ingot.support.diagnostics",
     "FpMode": "ingot.client.options",
+    "GpuExecutable": "ingot.client.gpu_executable",
     "IngotError": "ingot.support.diagnostics",
     "IngotWarning": "ingot.support.flags",
     "InternalError": "ingot.support.diagnostics",
@@ -142,7 +150,9 @@ _HOMES = {
     "parse_stablehlo": "ingot.formats.stablehlo",
     "profile": "ingot.client.profile",
     "register_custom_call_target": "ingot.runtime.foreign",
+    "reset_gpu": "ingot.client.gpu_executable",
     "show_versions": "ingot.support.versions",
+    "to_gpu": "ingot.client.gpu_executable",
 }
 
 # Front ends: modules of their own, which import their framework.

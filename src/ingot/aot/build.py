@@ -34,10 +34,11 @@ from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
 from ingot.client.compile import default_context
-from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram, compile_module, host_code
+from ingot.cpu.compiler import CpuProgram, compile_module, host_code
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
 from ingot.host.placed import PlacedModule
+from ingot.host.program import HOST_PROGRAM
 from ingot.host.sizes import plan_sizes
 from ingot.llvm.elf import ElfObject
 from ingot.llvm.isolated import end_child

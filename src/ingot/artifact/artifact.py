@@ -8,6 +8,7 @@ the host program calls, but for those of foreign calls, which whoever links look
 from __future__ import annotations
 
 from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.device_code import DeviceCode
 from ingot.artifact.steps import Steps
 from ingot.hlo.dim import Dim
 from ingot.semantics.custom_calls import CallSite
@@ -25,6 +26,7 @@ class Artifact:
         objects: ELF objects with the kernels.
         constants: the constant block.
         arena_bytes: size of the temporary arena.
+        device: kernels that run on a GPU, and are in no object; None for the CPU.
         calls: foreign calls; the host program imports the code of call `n` as `call_symbol(n)`.
     """
 
@@ -35,6 +37,7 @@ class Artifact:
     constants: bytes
     arena_bytes: int | Dim
     calls: tuple[CallSite, ...] = ()
+    device: DeviceCode | None = None
 
 
 def call_symbol(number: int) -> str:

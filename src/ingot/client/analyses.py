@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ingot.artifact.artifact import Artifact
-from ingot.cpu.kernel_info import KernelInfo
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.host.kernel_info import KernelInfo
 from ingot.support.records import record
 
 Size: TypeAlias = int | Dim

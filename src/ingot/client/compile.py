@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING, Literal, overload
 
 from ingot.client import shared
 from ingot.client.dump import AFTER, BEFORE, Dump
@@ -33,7 +34,12 @@ from ingot.support.forking import defers_fork
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log, log_text
 
+if TYPE_CHECKING:
+    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.runtime.cuda.devices import Device
 
+
+@overload
 def compile(
     program: ProgramLike,
     *,
@@ -42,10 +48,34 @@ def compile(
     dump_to: str | os.PathLike[str] | None = None,
     context: PassContext | None = None,
     target: TargetSpec | None = None,
+    device: Literal["cpu"] = "cpu",
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
-) -> Executable | StagedExecutable:
-    """Compile a program for this machine's CPU. A module that is given is not changed.
+) -> Executable | StagedExecutable: ...
+@overload
+def compile(
+    program: ProgramLike,
+    *,
+    fp: FpMode | None = None,
+    dump_to: str | os.PathLike[str] | None = None,
+    context: PassContext | None = None,
+    device: str,
+    switches: xla_flags.XlaFlags | None = None,
+    is_final: bool = False,
+) -> Executable | StagedExecutable | GpuExecutable: ...
+def compile(
+    program: ProgramLike,
+    *,
+    threads: int | None = None,
+    fp: FpMode | None = None,
+    dump_to: str | os.PathLike[str] | None = None,
+    context: PassContext | None = None,
+    target: TargetSpec | None = None,
+    device: str = "cpu",
+    switches: xla_flags.XlaFlags | None = None,
+    is_final: bool = False,
+) -> Executable | StagedExecutable | GpuExecutable:
+    """Compile a program for this machine's CPU or a GPU. A module that is given is not changed.
 
     A program that was compiled before, is alive and has no state is returned again.
 
@@ -59,6 +89,8 @@ def compile(
             `ingot.config`, `INGOT_DUMP_TO` and `XLA_FLAGS` say.
         context: options of the passes, and their records; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
+        device: "cpu", "gpu", or a GPU by its number: "gpu:1"; with a GPU, no `threads` and no
+            `target`.
         switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
         is_final: whether nobody changes the module any more: the executable keeps it, no copy.
 
@@ -76,6 +108,9 @@ def compile(
     module = module_of(program)
     settings = _settings(fp, dump_to, context, switches)
     with flags.override_values(checked(settings)) if settings else nullcontext():
+        gpu = _gpu_of(device, threads, target)
+        if gpu is not None:
+            return _compile_for_gpu(module, context, gpu, switches, is_final)
         executable = _compile(module, context, target, switches, is_final)
     return executable if threads is None else executable.with_threads(threads)
 
@@ -96,6 +131,46 @@ def _settings(
         if given is not None and other is not None:
             raise ArgumentError(f"{name} says that already; leave one of the two out")
     return settings
+
+
+def _gpu_of(name: str, threads: int | None, target: TargetSpec | None) -> Device | None:
+    """Return the GPU that a caller named; None for the CPU."""
+    require_type(name, str, "the device")
+    if name == "cpu":
+        return None
+    from ingot.client.gpu_executable import device_named
+
+    gpu = device_named(name)
+    if gpu is not None and (threads is not None or target is not None):
+        raise ArgumentError(f"threads and target are of the CPU, and the device is {name!r}")
+    return gpu
+
+
+@defers_fork
+def _compile_for_gpu(
+    module: Module,
+    context: PassContext | None,
+    gpu: Device,
+    switches: xla_flags.XlaFlags | None,
+    is_final: bool,
+) -> GpuExecutable:
+    """Compile a module for a GPU with the settings in force; see `compile`."""
+    from ingot.client.gpu_executable import compile_for_gpu
+
+    verify(module)
+    timer = PhaseTimer()
+    switches = switches if switches is not None else xla_flags.current()
+    dump = Dump(module.name, switches)
+    options = context if context is not None else default_context(switches)
+    if options.dump is None:
+        options.dump = _after_pass(dump)
+    dump.module(BEFORE, module)
+    with reproducible(module), collector_paused(), timer.phase("compile"):
+        before = module if is_final else module.clone()
+        executable = compile_for_gpu(module.clone(), before, options, gpu, timer)
+    if dump.active:
+        _dump_texts(executable, dump, {"ir-no-opt.ll": "llvm", "ptx": "ptx"})
+    return executable
 
 
 @defers_fork
@@ -155,18 +230,8 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
             from ingot.client.snapshots import dump_snapshots
 
             dump_snapshots(executable, dump)
-        texts: dict[str, Stage] = {
-            f"{AFTER}.txt": "hlo",
-            f"{AFTER}-buffer-assignment.txt": "buffers",
-            "kernels.txt": "kernel",
-            "ir-no-opt.ll": "llvm",
-            "ir-with-opt.ll": "llvm_optimized",
-        }
-        for suffix, stage in texts.items():
-            dump.text(suffix, lambda stage=stage: executable.as_text(stage))
-        usage = partial(memory_usage_report, executable.assignment)
-        dump.text(f"{AFTER}-memory-usage-report.txt", usage)
-        dump.formats(AFTER, executable.module)
+        code: dict[str, Stage] = {"ir-no-opt.ll": "llvm", "ir-with-opt.ll": "llvm_optimized"}
+        _dump_texts(executable, dump, code)
     if not enabled(Level.COMPILATION):
         return
     log(
@@ -192,6 +257,23 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
     log_text(Level.EVERYTHING, "buffers", partial(executable.as_text, "buffers"))
     log_text(Level.EVERYTHING, "kernels", partial(executable.as_text, "kernel"))
     log_text(Level.EVERYTHING, "llvm", partial(executable.as_text, "llvm"))
+
+
+def _dump_texts(
+    executable: Executable | GpuExecutable, dump: Dump, code: Mapping[str, Stage]
+) -> None:
+    """Write the program after the passes, and its code: the stage of each suffix."""
+    texts: dict[str, Stage] = {
+        f"{AFTER}.txt": "hlo",
+        f"{AFTER}-buffer-assignment.txt": "buffers",
+        "kernels.txt": "kernel",
+        **code,
+    }
+    for suffix, stage in texts.items():
+        dump.text(suffix, lambda stage=stage: executable.as_text(stage))
+    usage = partial(memory_usage_report, executable.assignment)
+    dump.text(f"{AFTER}-memory-usage-report.txt", usage)
+    dump.formats(AFTER, executable.module)
 
 
 def _after_pass(dump: Dump) -> Callable[[PassStage, Module], None] | None:

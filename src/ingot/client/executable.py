@@ -4,61 +4,49 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from ingot.artifact.artifact import Artifact
 from ingot.artifact.steps import Steps
-from ingot.client import analyses
 from ingot.client.dynamic_sizes import DynamicSizes
+from ingot.client.inspected import InspectedProgram
 from ingot.client.options import STAGES, Stage
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
 from ingot.client.serialize import write_saved
 from ingot.client.threads import require_threads, run_with
 from ingot.cpu.compiler import CpuProgram
-from ingot.cpu.kernel_info import KernelInfo
 from ingot.cpu.kernels import KernelSet
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
-from ingot.passes.buffers.buffer_table import BufferAssignment
-from ingot.passes.buffers.contents import assignment_text
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.semantics.device_groups import grid_of
 from ingot.support.arguments import require_type
-from ingot.support.diagnostics import ExecutionError, UnsupportedError
+from ingot.support.diagnostics import UnsupportedError
 from ingot.support.timing import PhaseTimer
 
 
-class Executable:
+class Executable(InspectedProgram[CpuProgram]):
     """A compiled module. Calling it takes and gives NumPy arrays and anything with DLPack.
 
     Attributes:
         program: the runtime's program, for native callers.
-        artifact: the program as data.
-        timer: where compile time went.
     """
 
     __slots__ = (
         "__weakref__",
-        "_before",
-        "_compiled",
-        "_context",
-        "_kernels",
         "_program",
         "_sizes",
         "_target",
         "_threads",
         "call",
-        "timer",
     )  # fmt: skip
 
     def __init__(
@@ -70,12 +58,8 @@ class Executable:
         timer: PhaseTimer,
     ) -> None:
         """Link `compiled`; `before` is the module before the passes."""
-        self._compiled = compiled
-        self._before = before
-        self._context = context
-        self._kernels: tuple[KernelInfo, ...] | None = None
+        super().__init__(compiled, before, context, timer)
         self._target = target
-        self.timer = timer
         self._threads: int | None = None
         self._sizes = DynamicSizes.of(before)
         # Code for another machine is only looked at: to run it would end the process.
@@ -181,29 +165,6 @@ class Executable:
                 hint="compile it without threads=, and set num_threads for the process",
             )
 
-    @property
-    def in_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened argument."""
-        return analyses.avals(self.source.parameter_shapes)
-
-    @property
-    def out_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened result."""
-        return analyses.avals((self.source.result_shape,))
-
-    def cost_analysis(self) -> dict[str, Any]:
-        """Return what one execution costs, by XLA's names; each kernel is counted once.
-
-        `flops` (operations), `transcendentals` (which are among them), `bytes accessed` and
-        `bytes accessed output` (bytes) are floats, or expressions (`Dim`) of a program with
-        symbolic sizes.
-        """
-        return analyses.cost_analysis(self.kernels)
-
-    def memory_analysis(self) -> analyses.MemoryAnalysis:
-        """Return the bytes of code, arguments, results and temporaries, by XLA's names."""
-        return analyses.memory_analysis(self.module, self.artifact)
-
     def serialize(self) -> bytes:
         """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
         context = self._context
@@ -230,92 +191,23 @@ class Executable:
         return f"Executable({self._compiled.module.name!r}, {kernels} kernels)"
 
     @property
-    def artifact(self) -> Artifact:
-        """The program as data."""
-        return self._compiled.artifact
-
-    @property
-    def source(self) -> Module:
-        """The module before the passes; nobody changes it."""
-        return self._before
-
-    @property
-    def module(self) -> Module:
-        """The module after all passes; not to be changed."""
-        return self._compiled.module
-
-    @property
     def has_loop(self) -> bool:
         """Whether the program may repeat something an unknown number of times."""
         return has_loop(self._compiled.module)
-
-    @property
-    def kernels(self) -> tuple[KernelInfo, ...]:
-        """Every kernel call, in the order in which they run."""
-        if self._kernels is None:
-            self._kernels = self._compiled.kernel_rows()
-            self.module.drop_analyses()
-        return self._kernels
-
-    @property
-    def notes(self) -> PassContext:
-        """What the passes wrote down: decisions, rewrites, times. Not to be changed."""
-        return self._context
-
-    @property
-    def assignment(self) -> BufferAssignment:
-        """Where each value lives."""
-        return self._compiled.assignment
 
     @property
     def kernel_set(self) -> KernelSet:
         """The kernels with their code."""
         return self._compiled.kernels
 
-    @property
-    def fusion_log(self) -> tuple[str, ...]:
-        """For each edge between instructions: fused or not, and why."""
-        return tuple(map(str, self._context.remarks))
-
-    @property
-    def rewrites(self) -> tuple[str, ...]:
-        """Every simplification that fired: rule, file:line of the rule, what it replaced."""
-        return tuple(str(firing) for firing in self._context.log)
-
-    def as_text(self, stage: Stage = "hlo", *, operand_shapes: bool = False) -> str:
-        """Return the program at a stage.
-
-        Args:
-            stage: one of `STAGES`: "hlo_before" and "hlo" (before and after the passes),
-                "kernel_passes" (kernels as built, then after each kernel pass), "kernel", "llvm"
-                and "llvm_optimized" (kernels, then the host program), "assembly", "buffers".
-            operand_shapes: print HLO with the shape of each operand before its name.
-
-        Raises:
-            ExecutionError: there is no such stage.
-        """
-        require_type(stage, str, "the stage")
-        maker = self._stages(operand_shapes).get(stage)
-        if maker is None:
-            raise ExecutionError(
-                f"there is no stage '{stage}'", hint=f"stages: {', '.join(self.stages())}"
-            )
-        return maker()
-
     def stages(self) -> tuple[Stage, ...]:
         """Return the names that `as_text` takes."""
         return STAGES
 
-    def _stages(self, operand_shapes: bool = False) -> dict[Stage, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> Mapping[Stage, Callable[[], str]]:
         compiled = self._compiled
-        hlo = partial(print_module, with_operand_shapes=operand_shapes)
         return {
-            "hlo_before": lambda: hlo(self._before),
-            "hlo": lambda: hlo(compiled.module),
-            "kernel_passes": lambda: "\n".join(
-                f"{name} {stage}: {text}" for name, stage, text in compiled.kernels.history()
-            ),
-            "kernel": compiled.kernels.text,
+            **self._shared_stages(operand_shapes),
             "llvm": lambda: "\n".join(
                 (*(text for text, _ in compiled.llvm_modules()), *self._steps())
             ),
@@ -325,7 +217,6 @@ class Executable:
             "assembly": lambda: "\n".join(
                 assembly(text, self._target, how) for text, how in compiled.llvm_modules()
             ),
-            "buffers": partial(assignment_text, compiled.assignment),
         }
 
     def _steps(self) -> list[str]:

@@ -36,10 +36,17 @@ Stage: TypeAlias = Literal[
     "llvm_optimized",
     "assembly",
     "buffers",
+    "ptx",
 ]
-"""A program on its way to machine code: what `Executable.as_text` and `ingot opt --stage` take."""
+"""A program on its way to machine code."""
 
-STAGES: tuple[Stage, ...] = get_args(Stage)
+STAGES: tuple[Stage, ...] = get_args(Stage)[:-1]
+"""What `Executable.as_text` and `ingot opt --stage` take."""
+
+GPU_STAGES: tuple[Stage, ...] = (
+    *("hlo_before", "hlo", "kernel_passes", "kernel", "llvm", "ptx", "buffers"),
+)
+"""What `GpuExecutable.as_text` takes."""
 
 
 class Settings(TypedDict, total=False):
@@ -57,6 +64,8 @@ class Settings(TypedDict, total=False):
     pass_fuel: int | None
     rewrite_fuel: int | None
     progress: Literal["auto", "off"]
+    cuda_library: str
+    gpu_memory_limit: int | None
     collectives: Literal["auto", "sockets", "mpi"]
     mpi_library: str
     process_timeout: int

@@ -11,11 +11,11 @@ from ingot.client.executable import Executable
 from ingot.client.options import STAGES, Stage
 from ingot.client.serialize import write_saved
 from ingot.cpu.compiler import compile_module
-from ingot.cpu.kernel_info import KernelInfo
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.host.kernel_info import KernelInfo
 from ingot.llvm.target import TargetSpec
 from ingot.passes.expand.pipeline import STATIC_SHAPES
 from ingot.passes.simplify.inline import called_by, inline_all

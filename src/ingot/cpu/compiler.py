@@ -11,7 +11,6 @@ from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.artifact import Artifact
 from ingot.cpu.host import CpuHostProgram
 from ingot.cpu.inlining import loop_computations
-from ingot.cpu.kernel_info import KernelInfo, kernel_info
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.register_loops import emit_register_loops
@@ -23,7 +22,7 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.host.placed import PlacedModule
-from ingot.host.program import emit_functions
+from ingot.host.program import HOST_PROGRAM, constant_block, emit_functions
 from ingot.host.sites import scheduled_fusions
 from ingot.host.sizes import plan_sizes, program_info
 from ingot.llvm.builder import ModuleBuilder
@@ -35,13 +34,6 @@ from ingot.passes.buffers.verify import verify_assignment
 from ingot.semantics.custom_calls import call_sites
 from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
-
-HOST_PROGRAM = Optimization(level=0)
-"""The host program only computes addresses and calls: fast code generation, 0.3 ms and not 2.5.
-
-Small kernels in its loops stand between calls of others, or the loops would be functions of their
-own (`register_loops`): 20,000 rounds of a small product take as long, compilation three quarters.
-"""
 
 
 @record
@@ -66,11 +58,6 @@ class CpuProgram:
         """Return the modules of the kernels, then the host program's: LLVM IR, what LLVM does."""
         host = [(self.host_text, HOST_PROGRAM)] if self.host_text else []
         return [*self.kernels.llvm_modules(), *host]
-
-    def kernel_rows(self) -> tuple[KernelInfo, ...]:
-        """Return one row per kernel call, in the order of the schedule."""
-        calls = scheduled_fusions(self.module)
-        return tuple(kernel_info(fusion, self.kernels) for fusion in calls)
 
 
 def compile_module(
@@ -156,14 +143,3 @@ def scratch_bytes(kernels: KernelSet) -> int | Dim:
     """Return the scratch that the greediest kernel needs."""
     sizes = [kernel.emitted.scratch_bytes for kernel in kernels.compiled.values()]
     return dim.maximum(dim.greatest(sizes), 0) if sizes else 0
-
-
-def constant_block(assignment: BufferAssignment) -> bytes:
-    """Return the bytes of the constant block."""
-    size = assignment.constant.size
-    assert isinstance(size, int), "constants have static sizes"
-    block = bytearray(size)
-    for placed in assignment.constants:
-        data = placed.literal.value.tobytes()
-        block[placed.offset : placed.offset + len(data)] = data
-    return bytes(block)

@@ -30,6 +30,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import memoize_by_structure
+from ingot.host.unsupported import with_origin
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
@@ -38,10 +39,11 @@ from ingot.kernel.text import kernel_text
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import map_objects
+from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
-from ingot.support.records import fresh, replace
+from ingot.support.records import fresh
 
 MODULE_WEIGHT = 150
 """Compile time in the units of plans' weights: less than this is no work for a module."""
@@ -138,7 +140,7 @@ class KernelSet:
             return function.plan.emit(module, function.symbol)
         except UnsupportedError as error:
             fusion = next(fusion for fusion, name in self.names.items() if name in function.users)
-            raise placed(error, fusion.attributes.calls) from error
+            raise with_origin(error, fusion.attributes.calls) from error
 
     def add_loops(
         self,
@@ -185,6 +187,10 @@ class KernelSet:
         name = self.names[fusion]
         return () if name in self.inlined else self.compiled[name].refused
 
+    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
+        """Return what limits a kernel: "memory", "compute" or "latency"."""
+        return MachineModel.of(self.target).bound(moved, flops, transcendentals)
+
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""
         found: dict[str, int] = {}
@@ -222,32 +228,8 @@ class KernelSet:
         try:
             kernel = lower_fusion(fused, self.context)
         except UnsupportedError as error:
-            raise placed(error, fused) from error
+            raise with_origin(error, fused) from error
         return f"k_{fingerprint(kernel)}", kernel
-
-
-def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:
-    """Return the error with the user's op and line, if it lacks them.
-
-    They are those of the first instruction whose opcode the message names, or of the root.
-    """
-    found = error.diagnostic
-    if found.op_type or found.location is not None:
-        return error
-    words = found.message.split()
-    named = [i for i in fused.instructions if i.opcode in words and i.metadata.op_type]
-    culprit = next(iter(named), fused.root)
-    origin = culprit.metadata
-    return UnsupportedError(
-        replace(
-            found,
-            instruction=found.instruction or repr(culprit),
-            op_type=origin.op_type,
-            op_name=origin.op_name,
-            location=origin.location,
-            hint=found.hint or "compute this part outside the compiled function",
-        )
-    )
 
 
 def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:

@@ -98,13 +98,14 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> Compile
     """
     machine = machine or machine_of()
     symbol = f"k_{fingerprint(kernel)}"
-    module = _open_module(symbol, machine)
+    module = open_module(symbol, machine)
     made = emit_kernel(module, symbol, kernel, machine)
     text = module.text()
     return CompiledKernel(made, text, assembly(text, machine.target))
 
 
-def _open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
+def open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
+    """Return an empty module for a machine."""
     module = ModuleBuilder.for_target(name, machine.target)
     # Nothing is masked in lanes here, so registers have no width to keep to.
     module.vector_bits = 0
@@ -159,7 +160,7 @@ def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> st
         UnsupportedError: as `kernels_of`.
     """
     machine = machine or machine_of()
-    made = _open_module(module.name, machine)
+    made = open_module(module.name, machine)
     heads: dict[str, str] = {}
 
     def add(kernel: Kernel) -> None:

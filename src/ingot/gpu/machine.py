@@ -72,3 +72,28 @@ def machine_of(name: str = DEFAULT) -> GpuMachine:
             f"there is no GPU '{name}'", code="INGOT0323", hint=f"use one of {', '.join(MACHINES)}"
         )
     return found
+
+
+def machine_for(capability: tuple[int, int], name: str) -> GpuMachine:
+    """Return the newest machine that a device runs the code of.
+
+    Args:
+        capability: the device's compute capability, major and minor.
+        name: what messages call the device.
+
+    Raises:
+        UnsupportedError: INGOT0323, there is none.
+
+    Example:
+        >>> machine_for((9, 0), "H100").name, machine_for((12, 0), "RTX 5090").name
+        ('sm_90', 'sm_90')
+    """
+    number = 10 * capability[0] + capability[1]
+    fitting = [row for row in MACHINES.values() if int(row.name[3:]) <= number]
+    if not fitting:
+        raise UnsupportedError(
+            f"there is no code for {name}, of compute capability {capability[0]}.{capability[1]}",
+            code="INGOT0323",
+            hint=f"use a GPU that runs code for {next(iter(MACHINES))} or newer",
+        )
+    return fitting[-1]

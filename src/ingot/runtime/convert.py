@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -23,6 +23,21 @@ from ingot.runtime.dlpack import import_tensor
 from ingot.support.diagnostics import ExecutionError
 
 Array = np.ndarray[Any, Any]
+
+
+class AnyArray(Protocol):
+    """An array in the memory of the host or of a device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the elements."""
+        ...
+
 
 _NAMES = {row.storage: row.name for row in DTYPES.values() if row.storage is not None}
 
@@ -42,7 +57,7 @@ def shape_text(name: str, dims: Dims) -> str:
     return f"{name}[{','.join('?' if dim is None else str(dim) for dim in dims)}]"
 
 
-def array_text(array: Array) -> str:
+def array_text(array: AnyArray) -> str:
     """Return `f32[4,3]` for an array; NumPy's own name for types that HLO lacks."""
     return shape_text(_NAMES.get(array.dtype, str(array.dtype)), array.shape)
 
@@ -59,6 +74,19 @@ def array_at(address: int, sizes: Sequence[int], storage: np.dtype[Any]) -> Arra
 
 def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:
     """Return all arguments as the fast path takes them; ExecutionError where one cannot be."""
+    require_count(info, values)
+    return [
+        conform(value, index, param)
+        for index, (value, param) in enumerate(zip(values, info.params, strict=True))
+    ]
+
+
+def require_count(info: ProgramInfo, values: Sequence[Any]) -> None:
+    """Refuse a wrong number of arguments.
+
+    Raises:
+        ExecutionError: INGOT0501.
+    """
     if len(values) != len(info.params):
         expected = ", ".join(shape_text(item.dtype, item.dims) for item in info.params)
         raise ExecutionError(
@@ -66,10 +94,6 @@ def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:
             code="INGOT0501",
             notes=(f"expected: ({expected})",),
         )
-    return [
-        conform(value, index, param)
-        for index, (value, param) in enumerate(zip(values, info.params, strict=True))
-    ]
 
 
 def donated_indices(count: int, donate: Any) -> frozenset[int]:
@@ -115,9 +139,18 @@ def _bad_donation(message: str) -> ExecutionError:
 
 def conform(value: Any, index: int, param: ParamInfo) -> Array:
     """Return one argument as the fast path takes it."""
-    expected = dtype(param.dtype).numpy
     array = _as_array(value, index, param)
-    if array.dtype != expected:
+    require_fit(array, index, param)
+    return _canonical(array, dtype(param.dtype).numpy)
+
+
+def require_fit(array: AnyArray, index: int, param: ParamInfo) -> None:
+    """Refuse an array whose element type or shape is not the parameter's.
+
+    Raises:
+        ExecutionError: INGOT0502, the element type; INGOT0503, the shape.
+    """
+    if array.dtype != dtype(param.dtype).numpy:
         raise _mismatch(index, param, array_text(array), "INGOT0502")
     fits = len(array.shape) == len(param.dims) and all(
         wanted is None or wanted == given
@@ -125,7 +158,6 @@ def conform(value: Any, index: int, param: ParamInfo) -> Array:
     )
     if not fits:
         raise _mismatch(index, param, array_text(array), "INGOT0503")
-    return _canonical(array, expected)
 
 
 def _canonical(array: Array, expected: np.dtype[Any]) -> Array:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack in: a NumPy array over the memory of another library's CPU tensor, without a copy.
+"""DLPack: another library's tensor without a copy, and our memory for another library.
 
 Part of the slow path of a call. NumPy's own `from_dlpack` refuses the element types that it lacks
-(bf16, f8), so the struct is read here. Invariant: the array keeps the capsule's tensor alive and
-its deleter runs once, when the last view is gone.
+(bf16, f8), so the struct is read and written here. Invariant: who imports keeps the capsule's
+tensor alive, and its deleter runs once, when the last view is gone.
 
 Source: https://dmlc.github.io/dlpack/latest/c_api.html (DLManagedTensor, unversioned).
 """
@@ -11,6 +11,7 @@ Source: https://dmlc.github.io/dlpack/latest/c_api.html (DLManagedTensor, unvers
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy as np
 from ingot.hlo.dtype import DTYPES
 
 _CPU_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost (pinned), kDLROCMHost
+CUDA = 2
+"""kDLCUDA."""
 
 
 class _Tensor(ctypes.Structure):
@@ -66,6 +69,34 @@ _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 )
 
 
+_NAME = ctypes.c_char_p(b"dltensor")
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+_exported: dict[int, tuple[object, ...]] = {}
+"""What consumers of our memory hold, by the address of its record."""
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _delete(record: int) -> None:
+    """Forget what a consumer is done with."""
+    _exported.pop(record, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _forget(capsule: int) -> None:
+    """Forget what a capsule holds that nobody used."""
+    if _is_valid(capsule, b"dltensor"):
+        _exported.pop(int(_pointer_of(capsule, b"dltensor")), None)
+
+
 class _Owner:
     """Calls the deleter when the last array over the tensor is gone."""
 
@@ -81,6 +112,37 @@ class _Owner:
             ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(deleter)(self._address)
 
 
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    """Another library's tensor.
+
+    Attributes:
+        address: of its first element.
+        shape: its dimensions.
+        strides: bytes from one element to the next, along each dimension.
+        storage: NumPy's type of its elements.
+        owner: what keeps it alive.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    storage: np.dtype[Any]
+    owner: object
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether its elements lie row by row, with nothing in between."""
+        if 0 in self.shape:
+            return True
+        step = self.storage.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != step:
+                return False
+            step *= size
+        return True
+
+
 def import_tensor(value: Any) -> np.ndarray[Any, Any]:
     """Return an array over the memory of `value`, which has `__dlpack__`.
 
@@ -90,7 +152,29 @@ def import_tensor(value: Any) -> np.ndarray[Any, Any]:
     device = int(value.__dlpack_device__()[0])
     if device not in _CPU_DEVICES:
         raise BufferError(f"the tensor is on DLPack device {device}, not in the CPU's memory")
-    capsule = value.__dlpack__()
+    row = _taken(value.__dlpack__())
+    item = row.storage.itemsize
+    extent = item + sum(
+        (size - 1) * stride for size, stride in zip(row.shape, row.strides, strict=True)
+    )
+    if 0 in row.shape:
+        return np.empty(row.shape, row.storage)
+    buffer: Any = (ctypes.c_uint8 * extent).from_address(row.address)
+    buffer.owner = row.owner
+    return np.ndarray(row.shape, row.storage, buffer=buffer, strides=row.strides)
+
+
+def device_tensor(value: Any, stream: int) -> TensorRow:
+    """Return the tensor of `value`, which is on a GPU; `stream` waits until it is computed.
+
+    Raises:
+        BufferError: its element type has no NumPy storage.
+    """
+    return _taken(value.__dlpack__(stream=stream))
+
+
+def _taken(capsule: Any) -> TensorRow:
+    """Return the tensor of a capsule, which is used by that."""
     address = _get_pointer(capsule, b"dltensor")
     _set_name(capsule, _USED_NAME)
     owner = _Owner(address)
@@ -98,16 +182,49 @@ def import_tensor(value: Any) -> np.ndarray[Any, Any]:
     storage = _storage(tensor)
     shape = tuple(tensor.shape[: tensor.rank]) if tensor.rank else ()
     strides = _byte_strides(tensor, shape, storage.itemsize)
-    extent = storage.itemsize + sum(
-        (size - 1) * stride for size, stride in zip(shape, strides, strict=True)
-    )
-    length = 0 if 0 in shape else extent
-    base = (tensor.data or 0) + tensor.byte_offset
-    if length == 0:
-        return np.empty(shape, storage)
-    buffer: Any = (ctypes.c_uint8 * length).from_address(base)
-    buffer.owner = owner
-    return np.ndarray(shape, storage, buffer=buffer, strides=strides)
+    return TensorRow((tensor.data or 0) + tensor.byte_offset, shape, strides, storage, owner)
+
+
+def export_tensor(
+    owner: object,
+    address: int,
+    shape: tuple[int, ...],
+    storage: np.dtype[Any],
+    device: tuple[int, int],
+) -> Any:
+    """Return a capsule of dense memory; `owner` lives until its consumer is done with it.
+
+    Args:
+        owner: what keeps the memory.
+        address: of the first element.
+        shape: the dimensions.
+        storage: NumPy's type of the elements.
+        device: DLPack's type and number of the device.
+    """
+    made = _ManagedTensor()
+    sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    tensor = made.tensor
+    tensor.data, tensor.rank = address, len(shape)
+    tensor.device_type, tensor.device_id = device
+    tensor.type_code, tensor.type_bits, tensor.type_lanes = (*_code_of(storage), 1)
+    tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+    made.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
+    place = ctypes.addressof(made)
+    _exported[place] = (made, sizes, owner)
+    return _new_capsule(place, _NAME, ctypes.cast(_forget, ctypes.c_void_p))
+
+
+def _code_of(storage: np.dtype[Any]) -> tuple[int, int]:
+    """Return DLPack's code and bits of an element type."""
+    name = next(row.name for row in DTYPES.values() if row.storage == storage)
+    for code, known in _NAMED_CODES.items():
+        if known == name:
+            return code, 8 * storage.itemsize
+    letters = name.rstrip("0123456789")
+    found = next((code for code, prefix in _CODES.items() if prefix == letters), None)
+    if found is None:
+        raise BufferError(f"DLPack has no element type {name}")
+    return found, 8 * storage.itemsize
 
 
 def _storage(tensor: _Tensor) -> np.dtype[Any]:

@@ -17,7 +17,14 @@ import numpy as np
 
 from ingot.artifact.abi import CANCELLED, DATA_ALIGNMENT, ProgramInfo
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import Array, array_text, conform_all, donated_indices, unshared
+from ingot.runtime.convert import (
+    AnyArray,
+    Array,
+    array_text,
+    conform_all,
+    donated_indices,
+    unshared,
+)
 from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import NativeRuntime, native_runtime
@@ -32,7 +39,7 @@ CANCELLED_TEXT = "was ended before it was done: by Ctrl-C, by another thread, or
 Result = Array | tuple[Array, ...]
 
 
-def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> IngotError:
+def status_error(info: ProgramInfo, status: int, arrays: Sequence[AnyArray]) -> IngotError:
     """Return the exception for a status of the native functions."""
     given = ", ".join(array_text(array) for array in arrays)
     notes = (f"arguments: ({given})",) if arrays else ()
@@ -126,10 +133,10 @@ class PythonHalf:
         raise_signal_after(status)
         raise status_error(record.info, status, args)
 
-    def sizes(self, record: Record, arrays: Sequence[Array]) -> list[int]:
+    def sizes(self, record: Record, arrays: Sequence[AnyArray]) -> list[int]:
         """Return the `sizes` array of a call; ExecutionError if a constraint is violated."""
         info: ProgramInfo = record.info
-        dims = [(ctypes.c_int64 * array.ndim)(*array.shape) for array in arrays]
+        dims = [(ctypes.c_int64 * len(array.shape))(*array.shape) for array in arrays]
         in_dims = (ctypes.c_void_p * len(dims))(*[ctypes.addressof(item) for item in dims])
         sizes = (ctypes.c_int64 * info.num_sizes)()
         status = self._prepare(ctypes.addressof(record), in_dims, sizes)

@@ -74,6 +74,7 @@ class Runtime(
         "replica": "replica-id of this execution",
         "partition": "partition-id of this execution",
         "rendezvous": "where the devices of this execution meet; null: it is alone",
+        "device": "the GPU's stream of this execution; null on the CPU",
     },
 ):
     """What an execution runs with; it may have a copy of its own."""
@@ -92,6 +93,7 @@ class Runtime(
     replica: i64
     partition: i64
     rendezvous: Pointer | None
+    device: Pointer
 
 
 class CallFrame(Struct, name="IngotCallFrame"):
@@ -200,7 +202,7 @@ class Staged(
 POOL, RUNTIME, PARAM, OUTPUT = Pool.c_layout, Runtime.c_layout, Param.c_layout, Output.c_layout
 PROGRAM, STAGED, CALL_FRAME = Program.c_layout, Staged.c_layout, CallFrame.c_layout
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, STAGED, CALL_FRAME)
 

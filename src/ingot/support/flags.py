@@ -292,6 +292,20 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
+CUDA_LIBRARY = Flag(
+    "cuda_library",
+    "libcuda.so.1",
+    str,
+    "the name or path of a shared library",
+    "The CUDA driver.",
+)
+GPU_MEMORY_LIMIT = Flag(
+    "gpu_memory_limit",
+    None,
+    _integer(1, 1 << 62),
+    "a number of bytes",
+    "The most memory that programs take of each GPU; unset: what the GPU has.",
+)
 COLLECTIVES = Flag(
     "collectives",
     "auto",
@@ -371,6 +385,8 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
+    CUDA_LIBRARY,
+    GPU_MEMORY_LIMIT,
     COLLECTIVES,
     MPI_LIBRARY,
     PROCESS_TIMEOUT,

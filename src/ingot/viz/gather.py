@@ -17,10 +17,10 @@ from ingot.client.executable import Executable
 from ingot.client.profile import Profile
 from ingot.client.roofline import measured_machine
 from ingot.client.staged import StagedExecutable, stages_refused
-from ingot.cpu.kernel_info import KernelInfo
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassTiming
+from ingot.host.kernel_info import KernelInfo
 from ingot.host.sites import sites
 from ingot.passes.fusion.groups import Decision
 from ingot.support.observing import Observation

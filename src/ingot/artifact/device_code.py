@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of a program for a GPU, as data.
+
+The host program finds the handles of the loaded kernels in a table, the symbol `KERNEL_TABLE`, in
+the order in which they stand here; who loads the code fills it.
+"""
+
+from __future__ import annotations
+
+from ingot.support.records import record
+
+KERNEL_TABLE = "ingot_kernel_table"
+"""The symbol of the table of kernels' handles, 8 bytes each."""
+
+LAUNCH, COPY, READ, CALL = (f"ingot_cuda_{name}" for name in ("launch", "copy", "read", "call"))
+"""Functions of the runtime that host programs import; `ingot.runtime.cuda.native` has them."""
+
+DEVICE_FAILED = -(1 << 31) + 2
+"""What `S_run` returns when the device refused something; the device's record says what."""
+
+
+@record
+class DeviceCode:
+    """The code of a program's kernels.
+
+    Attributes:
+        machine: the compute capability that it is for, as "sm_90".
+        ptx: one PTX module with all kernels.
+        kernels: their symbols, in the order of the host program's table.
+    """
+
+    machine: str
+    ptx: str
+    kernels: tuple[str, ...]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executables on a GPU: compiled programs that take and give arrays in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from ingot.client.inspected import InspectedProgram
+from ingot.client.options import GPU_STAGES, Stage
+from ingot.gpu.machine import GpuMachine, machine_for
+from ingot.gpu.program import GpuProgram, compile_module
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.size_definitions import defines_sizes
+from ingot.host.sites import sites
+from ingot.passes.expand.dynamic_boundary import dynamic_places
+from ingot.runtime.cuda.arrays import DeviceArray, to_device
+from ingot.runtime.cuda.devices import Device, device
+from ingot.runtime.cuda.program import CudaProgram, Result
+from ingot.semantics.device_groups import grid_of
+from ingot.support.diagnostics import ArgumentError, UnsupportedError
+from ingot.support.text import did_you_mean
+from ingot.support.timing import PhaseTimer
+
+PLATFORMS = ("gpu", "cuda")
+"""Names of NVIDIA's GPUs in `ingot.compile(device=...)`, with a number or without: "gpu:1"."""
+
+
+class GpuExecutable(InspectedProgram[GpuProgram]):
+    """A compiled module on a GPU.
+
+    Calling it takes NumPy arrays, arrays of the GPU, and what other libraries have there (DLPack);
+    it gives arrays of the GPU (`ingot.DeviceArray`), which may still be computed when it returns.
+
+    Attributes:
+        program: the runtime's program.
+    """
+
+    __slots__ = ("__weakref__", "program")
+
+    def __init__(
+        self,
+        compiled: GpuProgram,
+        before: Module,
+        context: PassContext,
+        gpu: Device,
+        timer: PhaseTimer,
+    ) -> None:
+        """Load `compiled` on `gpu`; `before` is the module before the passes."""
+        super().__init__(compiled, before, context, timer)
+        self.program = CudaProgram(compiled.artifact, gpu, self._site_text)
+
+    def _site_text(self, site: int) -> str:
+        """Return what a message calls a site of the host program."""
+        instruction = sites(self.module)[site]
+        place = instruction.metadata.location
+        return f"%{instruction.name}" + (f" ({place})" if place is not None else "")
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
+        """Enqueue the program on flattened arguments; see `CudaProgram.__call__`."""
+        return self.program(*args, donate=donate)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that it runs on."""
+        return self.program.device
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Return the names that `as_text` takes."""
+        return GPU_STAGES
+
+    def _stages(self, operand_shapes: bool = False) -> Mapping[Stage, Callable[[], str]]:
+        compiled = self._compiled
+        code = compiled.artifact.device
+        assert code is not None, "it was compiled for a GPU"
+        return {
+            **self._shared_stages(operand_shapes),
+            "llvm": lambda: f"{compiled.kernel_text}\n{compiled.host_text}",
+            "ptx": lambda: code.ptx,
+        }
+
+    def __repr__(self) -> str:
+        return f"GpuExecutable({self.module.name!r}, {len(self.kernels)} kernels, {self.device})"
+
+
+def compile_for_gpu(
+    module: Module, before: Module, context: PassContext, gpu: Device, timer: PhaseTimer
+) -> GpuExecutable:
+    """Compile a module for a GPU; it is consumed. `before` is the module as it was given.
+
+    Raises:
+        UnsupportedError: INGOT0325, something that only programs of the CPU may have.
+    """
+    _require_supported(module)
+    compiled = compile_module(module, context, machine_of_device(gpu), timer)
+    with timer.phase("load"):
+        return GpuExecutable(compiled, before, context, gpu, timer)
+
+
+def _require_supported(module: Module) -> None:
+    shapes = (*module.parameter_shapes, module.result_shape)
+    grid = grid_of(module)
+    reasons = {
+        "sizes that the program computes": defines_sizes(module),
+        "arguments or results of dynamic size": bool(dynamic_places(shapes)),
+        "several replicas or partitions": grid.replicas * grid.partitions > 1,
+    }
+    for what, is_there in reasons.items():
+        if is_there:
+            raise UnsupportedError(
+                f"{module.name} has {what}, which programs on a GPU may not have yet",
+                code="INGOT0325",
+                hint='compile it for the CPU: leave out device="gpu"',
+            )
+
+
+def machine_of_device(gpu: Device) -> GpuMachine:
+    """Return what code for a GPU is compiled for.
+
+    Raises:
+        UnsupportedError: INGOT0323, it is older than all machines that there is code for.
+    """
+    return machine_for(gpu.capability, gpu.name)
+
+
+def device_named(name: str) -> Device | None:
+    """Return the GPU that `ingot.compile(device=name)` names; None for the CPU.
+
+    Raises:
+        ArgumentError: INGOT0513, it names no device.
+        UnsupportedError: INGOT0324, there is no driver.
+    """
+    platform, colon, number = name.partition(":")
+    if platform == "cpu" and number in ("", "0"):
+        return None
+    if platform in PLATFORMS and (number.isdecimal() if colon else True):
+        return device(int(number or 0))
+    hint = did_you_mean(name, ("cpu", *PLATFORMS)) or 'devices are "cpu", "gpu", "gpu:1", ...'
+    raise ArgumentError(f"there is no device {name!r}", hint=hint)
+
+
+def to_gpu(value: Any, number: int = 0) -> DeviceArray:
+    """Return a copy of an array of the host in the memory of a GPU.
+
+    Args:
+        value: what NumPy makes an array of.
+        number: of the GPU.
+
+    Raises:
+        UnsupportedError: INGOT0324, there is no driver.
+        ResourceError: INGOT0401, the GPU has no memory for it.
+    """
+    return to_device(device(number), np.asarray(value))
+
+
+def reset_gpu(number: int = 0) -> None:
+    """Start a GPU anew after an error that broke its context; its arrays and programs are lost."""
+    device(number).reset()

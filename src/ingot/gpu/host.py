@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host programs of a GPU: the runtime launches kernels, copies and reads values for them.
+
+All addresses are of device memory, but for those of tables on the stack. What the host must know (a
+predicate, a branch's number, the operands of a foreign call) is read when the stream is done with
+it; all else is enqueued and not waited for.
+
+Invariant: a launch of no blocks does not happen; the first call that the device refuses ends the
+execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.artifact.abi import SLOT_BYTES
+from ingot.artifact.device_code import CALL, COPY, KERNEL_TABLE, LAUNCH, READ
+from ingot.emit.values.indices import IndexValue
+from ingot.gpu.compiler import Launch
+from ingot.gpu.kernels import GpuKernelSet, scratch_layout
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.host.placed import PlacedModule
+from ingot.host.program import HostProgram
+from ingot.host.sizes import require_bound
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+from ingot.semantics.custom_calls import CallSite
+
+
+class GpuHostProgram(HostProgram):
+    """Emits `S_run` of one module for a GPU."""
+
+    def __init__(
+        self,
+        builder: ModuleBuilder,
+        placed: PlacedModule,
+        kernels: GpuKernelSet,
+        outer: HostProgram | None = None,
+        function: Computation | None = None,
+    ) -> None:
+        """Emit into `builder`, as `HostProgram`; `kernels` are the emitted ones of the module."""
+        super().__init__(builder, placed, outer, function)
+        f = self.f
+        self.kernels = kernels
+        self._most = max(map(_parameters, kernels.names), default=0) + max(
+            (len(kernel.scratch) + len(kernel.sizes) for kernel in kernels.kernels.values()),
+            default=0,
+        )
+        self._values = f.alloca(lt.I64, self._most + 1, 8)
+        self._pointers = f.alloca(lt.PTR, self._most + 1, 8)
+        for number in range(self._most + 1):
+            at = number * SLOT_BYTES
+            f.store(f.gep(self._values, at), f.gep(self._pointers, at), 8)
+        self._table = builder.global_text(KERNEL_TABLE, "external global i8")
+        self._word = f.alloca(lt.I64)
+
+    def part(self, function: Computation) -> GpuHostProgram:
+        """Return an empty function beside this, inside of a computation's function."""
+        return GpuHostProgram(self.builder, self.placed, self.kernels, self.outer, function)
+
+    @property
+    def slots(self) -> int:
+        """Slots of the parameters of a launch, and of their addresses."""
+        return 2 * (self._most + 1)
+
+    def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
+        """Emit the launches of a kernel."""
+        f, kernel = self.f, self.kernels.of(instruction)
+        scratch, (offsets, _) = self.assignment.scratch_offset, scratch_layout(kernel.scratch)
+        values = [
+            *addresses,
+            *(f.gep(self.temp, self.emitter.index(scratch + offset)) for offset in offsets),
+            *(self._size(name) for name in kernel.sizes),
+        ]
+        with self.timed(instruction):
+            for number, value in enumerate(values):
+                f.store(value, f.gep(self._values, number * SLOT_BYTES), 8)
+            for launch in kernel.launches:
+                self._launches(instruction, launch, len(values))
+        self.poller.check(self.leave)
+
+    def _size(self, name: str) -> Value:
+        size = Dim.symbol(name)
+        require_bound(size, self.emitter.names, f"an op reads or writes at {size}")
+        return self.f.as_value(self.emitter.index(size))
+
+    def _launches(self, instruction: Instruction, launch: Launch, count: int) -> None:
+        """Emit a launch, or one for each of its widths; `count` parameters are there."""
+        if launch.widths is None:
+            self._launch(instruction, launch)
+            return
+        f = self.f
+        end = f.as_value(self.emitter.index(launch.widths.end))
+
+        def test(values: list[Value]) -> Value:
+            return f.icmp("slt", values[0], end)
+
+        def step(values: list[Value]) -> list[Value]:
+            f.store(values[0], f.gep(self._values, count * SLOT_BYTES), 8)
+            self._launch(instruction, launch)
+            return [f.shl(values[0], f.const(lt.I64, 1))]
+
+        f.while_([f.const(lt.I64, launch.widths.first)], test, step)
+
+    def _launch(self, instruction: Instruction, launch: Launch) -> None:
+        f = self.f
+        blocks = f.as_value(self.emitter.index(launch.blocks))
+        handle = f.load(
+            lt.PTR, f.gep(self._table, self.kernels.handles[launch.symbol] * SLOT_BYTES), 8
+        )
+        grid = (blocks, f.const(lt.I64, launch.threads))
+        site = f.const(lt.I64, self.site(instruction))
+
+        def enqueue() -> None:
+            self._ask(LAUNCH, [handle, *grid, self._pointers, site])
+
+        if isinstance(launch.blocks, int):
+            if launch.blocks:
+                enqueue()
+            return
+        f.if_(f.icmp("ne", blocks, f.zero(lt.I64)), enqueue, likely=True)
+
+    def _ask(self, symbol: str, arguments: Sequence[Value]) -> None:
+        """Call a function of the runtime; end the execution if it fails."""
+        f = self.f
+        given = [self.runtime, *arguments]
+        function = self.builder.declare(symbol, lt.I32, [value.type for value in given])
+        status = f.call(function, given)
+        f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(status), likely=False)
+
+    # ---- memory
+
+    def copy(self, target: Value, source: Value, size: IndexValue) -> None:
+        """Emit the copy of some bytes of values, on the device."""
+        self._ask(COPY, [target, source, self.f.as_value(size)])
+
+    def read(self, type: lt.Type, address: Value) -> Value:
+        """Return a number of a value, when the stream is done with it."""
+        f = self.f
+        self._ask(READ, [self._word, address, f.const(lt.I64, type.bytes)])
+        return f.load(type, self._word)
+
+    def foreign(self, function: Value, frame: Value, call: CallSite) -> Value:
+        """Return the status of a foreign call, which runs on the host on copies of its operands.
+
+        A result that shares memory with an operand holds that operand's value before the call.
+        """
+        f = self.f
+        sizes = [shape.bytes if shape.is_array else 0 for shape in call.operands]
+        sizes += [shape.bytes if shape.is_array else 0 for shape in call.results]
+        held = {result for result, _ in call.aliases}
+        kept = [int(number in held) for number in range(len(call.results))]
+        table = self.table(
+            [
+                f.const(lt.I64, len(call.operands)),
+                f.const(lt.I64, len(call.results)),
+                *(f.as_value(self.emitter.index(size)) for size in sizes),
+                *(f.const(lt.I64, flag) for flag in kept),
+            ]
+        )
+        # What the device refuses ends the execution by itself; what the call returns is the word.
+        self._ask(CALL, [function, frame, table, self._word])
+        return f.load(lt.I32, self._word)
+
+
+def _parameters(fusion: Instruction) -> int:
+    """Return how many buffers a fusion reads and writes."""
+    return len(fusion.operands) + len(fusion.shape.leaves())

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CudaProgram`: a compiled program on one GPU that can be called.
+
+A call copies what is not on the device yet, allocates the results, and enqueues the program; it
+waits only where the program itself must (a loop's condition, foreign code). Invariant: what a call
+has enqueued never reads memory that was given back: memory is taken and freed in the same order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from ingot.artifact.abi import ParamInfo
+from ingot.artifact.artifact import Artifact
+from ingot.artifact.device_code import (
+    CALL,
+    COPY,
+    DEVICE_FAILED,
+    KERNEL_TABLE,
+    LAUNCH,
+    READ,
+    DeviceCode,
+)
+from ingot.hlo.dtype import dtype
+from ingot.llvm.linking import link_object
+from ingot.runtime.convert import conform, donated_indices, require_count, require_fit
+from ingot.runtime.cuda.arrays import DeviceArray, from_other, new_array, to_device
+from ingot.runtime.cuda.devices import Device
+from ingot.runtime.cuda.native import cuda_functions
+from ingot.runtime.execution import python_half, raise_signal_after, status_error
+from ingot.runtime.foreign.link import link_calls
+from ingot.runtime.program import tables_of
+from ingot.runtime.records import PROGRAM
+from ingot.support.diagnostics import IngotError
+
+Result = DeviceArray | tuple[DeviceArray, ...]
+
+_DEFAULT_STREAM = 1
+
+
+class CudaProgram:
+    """A program that is loaded on a device.
+
+    Attributes:
+        info: its parameters, results and messages.
+        device: the GPU.
+    """
+
+    def __init__(
+        self, artifact: Artifact, device: Device, site_text: Callable[[int], str] = str
+    ) -> None:
+        """Load the kernels, link the host program, copy the constants.
+
+        Args:
+            artifact: the program.
+            device: the GPU.
+            site_text: says in messages what a site of the host program is.
+
+        Raises:
+            CudaError: INGOT0520, the driver refuses the code.
+            ResourceError: INGOT0401, the device has no memory for the constants.
+        """
+        assert artifact.device is not None, "it was compiled for a GPU"
+        assert isinstance(artifact.host, bytes), "host programs of GPUs are machine code"
+        self.info, self.device, self._site_text = artifact.info, device, site_text
+        self._half = python_half()
+        functions = cuda_functions()
+        table = _LoadedKernels(device, artifact.device)
+        calls, owners = link_calls(artifact.calls)
+        imports = {name: functions.address(name) for name in (LAUNCH, COPY, READ, CALL)}
+        imports[KERNEL_TABLE] = table.address
+        self._library = link_object([artifact.host], imports | calls, (table, functions, owners))
+        self._execute = functions.function(
+            "ingot_cuda_execute", ctypes.c_int32, *[ctypes.c_void_p] * 5
+        )
+        self._constants = device.allocate(len(artifact.constants))
+        device.write(self._constants.address, _address(artifact.constants), len(artifact.constants))
+        self._record = self._recorded()
+
+    def _recorded(self) -> Any:
+        info, record = self.info, PROGRAM.structure()
+        params, outputs, kept = tables_of(info)
+        record.sizes = self._library.address(info.sizes_symbol)
+        record.run = self._library.address(info.run_symbol)
+        record.constants, record.runtime = self._constants.address, self.device.runtime
+        record.num_params, record.num_outputs = len(info.params), len(info.outputs)
+        record.num_symbols, record.num_sizes = info.num_symbols, info.num_sizes
+        record.params, record.outputs = ctypes.addressof(params), ctypes.addressof(outputs)
+        record.info, record.kept = info, (params, outputs, kept)
+        return record
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
+        """Enqueue the program; return its results, one as it is, several as a tuple.
+
+        Args:
+            args: arrays of the device, of the host, or of another library on the device.
+            donate: indices of arguments whose memory results may take.
+
+        Raises:
+            ExecutionError: an argument does not fit, a check failed; INGOT0520 the device failed.
+            ResourceError: out of memory.
+        """
+        require_count(self.info, args)
+        given = donated_indices(len(args), donate)
+        rows = enumerate(zip(args, self.info.params, strict=True))
+        arrays = [self._argument(value, index, param) for index, (value, param) in rows]
+        sizes = self._half.sizes(self._record, arrays)
+        taken = _unshared(arrays, given)
+        results = [
+            self._result(index, sizes, arrays, taken) for index in range(len(self.info.outputs))
+        ]
+        status = self._execute(
+            ctypes.addressof(self._record),
+            self.device.runtime,
+            _addresses(arrays),
+            _addresses(results),
+            (ctypes.c_int64 * len(sizes))(*sizes),
+        )
+        if status:
+            raise_signal_after(status)
+            raise self._error(status, arrays)
+        if any(array is not value for array, value in zip(arrays, args, strict=True)):
+            # Another library may reuse its memory once its own stream is done with it.
+            self.device.let_wait(_DEFAULT_STREAM)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _argument(self, value: Any, index: int, param: ParamInfo) -> DeviceArray:
+        found = value if isinstance(value, DeviceArray) else from_other(self.device, value)
+        if found is None:
+            return to_device(self.device, conform(value, index, param))
+        found.require_alive()
+        require_fit(found, index, param)
+        if found.device is not self.device:
+            return to_device(self.device, found.__array__())
+        return found
+
+    def _result(
+        self,
+        index: int,
+        sizes: Sequence[int],
+        arrays: Sequence[DeviceArray],
+        taken: Collection[int],
+    ) -> DeviceArray:
+        output, layout = self.info.outputs[index], self.info.sizes_layout
+        at = layout.output_dims(index)
+        shape, storage = tuple(sizes[at : at + len(output.dims)]), dtype(output.dtype).numpy
+        alias = output.alias_param
+        if alias is not None and alias in taken:
+            held = arrays[alias]
+            return DeviceArray(self.device, held.address, shape, storage, held.taken())
+        return new_array(self.device, shape, storage)
+
+    def _error(self, status: int, arrays: Sequence[DeviceArray]) -> IngotError:
+        if status != DEVICE_FAILED:
+            return status_error(self.info, status, arrays)
+        result, site = self.device.failure
+        what = self._site_text(site) if site >= 0 else f"'{self.info.symbol}'"
+        return self.device.driver.error(result, what)
+
+    def __repr__(self) -> str:
+        params, outputs = len(self.info.params), len(self.info.outputs)
+        return f"CudaProgram({params} parameters, {outputs} outputs, {self.device})"
+
+
+class _LoadedKernels:
+    """The kernels of a program in the driver, and the table of their handles.
+
+    Handles are of no context: one table is for all devices.
+    """
+
+    def __init__(self, device: Device, code: DeviceCode) -> None:
+        device.enter()
+        self._device = device
+        text = code.ptx.encode() + b"\0"
+        options = (None, None, 0, None, None, 0)
+        self._library = device.driver.handle("cuLibraryLoadData", text, *options)
+        self._table = (ctypes.c_void_p * max(1, len(code.kernels)))()
+        for number, name in enumerate(code.kernels):
+            handle = device.driver.handle("cuLibraryGetKernel", self._library, name.encode())
+            self._table[number] = handle
+        self.address = ctypes.addressof(self._table)
+
+    def __del__(self) -> None:
+        if getattr(self, "_library", 0) and self._device.is_done():
+            self._device.driver.result("cuLibraryUnload", self._library)
+
+
+def _unshared(arrays: Sequence[DeviceArray], given: Collection[int]) -> frozenset[int]:
+    """Return the donated arguments whose memory no other argument is in."""
+    ends = [(array.address, array.address + array.nbytes) for array in arrays]
+
+    def is_alone(index: int) -> bool:
+        start, end = ends[index]
+        others = (pair for number, pair in enumerate(ends) if number != index)
+        return all(high <= start or end <= low for low, high in others)
+
+    return frozenset(index for index in given if is_alone(index))
+
+
+def _addresses(arrays: Sequence[DeviceArray]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.address for array in arrays))
+
+
+def _address(data: bytes) -> int:
+    """Return where bytes lie; they live longer than what reads them there."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CUDA driver without a GPU: kernels run under the emulation (`simt`), in the memory of the host.
+
+What is enqueued runs when somebody waits for the stream, in order; what is freed is filled with
+bytes that nobody expects. So a missing wait shows as a wrong result, and memory that is used after
+it was freed does too. Addresses that are not of live memory, calls without a context, and launches
+that no GPU takes are refused as the driver refuses them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tests.gpu.simt import BEHIND, EmulatedModule
+
+from ingot.runtime.cuda.devices import MAJOR, MEMORY_POOLS, MINOR, MULTIPROCESSORS
+from ingot.runtime.cuda.driver import PROTOTYPES
+
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, NOT_FOUND = 1, 2, 201, 500
+NAMES = {INVALID_VALUE: b"CUDA_ERROR_INVALID_VALUE", OUT_OF_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY"}
+MOST_THREADS = 1024
+FREED = 0xA7
+
+WITHOUT_CONTEXT = ("cuInit", "cuDriver", "cuDevice", "cuGet", "cuCtx")
+
+
+@dataclass
+class Block:
+    """Memory of the device: bytes with a margin that nobody may write."""
+
+    data: np.ndarray
+    size: int
+    is_live: bool = True
+
+    @property
+    def address(self) -> int:
+        """Where it begins: a multiple of 256."""
+        return (self.data.ctypes.data + 255) // 256 * 256
+
+    def holds(self, address: int, size: int) -> bool:
+        """Whether a range is inside of it."""
+        return self.address <= address and address + size <= self.address + self.size
+
+
+@dataclass
+class FakeDriver:
+    """The functions, and what they were asked.
+
+    Attributes:
+        sources: LLVM IR of the kernels, by the PTX that was made of it.
+        calls: how often each function was called.
+        failures: the CUresult that the next call of a function returns, by its name.
+        memory: bytes that may be allocated.
+        version: of the driver.
+        seed: says in which order threads and blocks run.
+    """
+
+    sources: dict[str, str] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, int] = field(default_factory=dict)
+    memory: int = 1 << 30
+    version: int = 12040
+    capability: tuple[int, int] = (9, 0)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Have no memory, no code, and an empty stream."""
+        self.blocks: dict[int, Block] = {}
+        self.queue: list[Callable[[], None]] = []
+        self.kernels: dict[int, tuple[EmulatedModule, str]] = {}
+        self._libraries: dict[int, EmulatedModule] = {}
+        self._kept: list[Any] = []
+        self._thread = threading.local()
+        self._choose = np.random.default_rng(self.seed)
+        self._next = 1 << 20
+        self._functions = {name: self._function(name) for name in PROTOTYPES}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a function for ctypes."""
+        return self._functions[name]
+
+    def _function(self, name: str) -> Any:
+        made = getattr(self, name)
+
+        def run(*args: Any) -> int:
+            self.calls[name] += 1
+            if name in self.failures:
+                return self.failures.pop(name)
+            outside = name.startswith(WITHOUT_CONTEXT)
+            if not outside and not getattr(self._thread, "context", 0):
+                return INVALID_CONTEXT
+            return made(*args) or 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(run)
+
+    def _handle(self) -> int:
+        self._next += 256
+        return self._next
+
+    @property
+    def in_use(self) -> int:
+        """Bytes that are allocated."""
+        return sum(block.size for block in self.blocks.values())
+
+    def run_queue(self) -> None:
+        """Run what was enqueued."""
+        while self.queue:
+            self.queue.pop(0)()
+
+    def check_margins(self) -> None:
+        """Fail if somebody wrote behind the end of memory."""
+        for block in self.blocks.values():
+            end = block.address + block.size - block.data.ctypes.data
+            assert block.data[end : end + len(BEHIND)].tobytes() == BEHIND, "written behind an end"
+
+    # ---- the driver's functions
+
+    def cuInit(self, flags: int) -> None:
+        """Initialize."""
+
+    def cuDriverGetVersion(self, to: int) -> None:
+        """Give the version."""
+        _put(to, self.version, ctypes.c_int)
+
+    def cuGetErrorName(self, result: int, to: int) -> None:
+        """Give the name of a CUresult."""
+        self._put_text(to, NAMES.get(result, b"CUDA_ERROR_%d" % result))
+
+    def cuGetErrorString(self, result: int, to: int) -> None:
+        """Give what a CUresult means."""
+        self._put_text(to, b"error %d" % result)
+
+    def _put_text(self, to: int, text: bytes) -> None:
+        held = ctypes.create_string_buffer(text)
+        self._kept.append(held)
+        _put(to, ctypes.addressof(held), ctypes.c_void_p)
+
+    def cuDeviceGetCount(self, to: int) -> None:
+        """Give how many devices there are: one."""
+        _put(to, 1, ctypes.c_int)
+
+    def cuDeviceGet(self, to: int, number: int) -> None:
+        """Give the handle of a device."""
+        _put(to, 7 + number, ctypes.c_int)
+
+    def cuDeviceGetName(self, to: int, size: int, handle: int) -> None:
+        """Give a device's name."""
+        ctypes.memmove(to, b"emulated\0", 9)
+
+    def cuDeviceGetAttribute(self, to: int, attribute: int, handle: int) -> None:
+        """Give an attribute of a device."""
+        major, minor = self.capability
+        values = {MAJOR: major, MINOR: minor, MULTIPROCESSORS: 4, MEMORY_POOLS: 1}
+        _put(to, values[attribute], ctypes.c_int)
+
+    def cuDeviceTotalMem_v2(self, to: int, handle: int) -> None:
+        """Give a device's memory."""
+        _put(to, self.memory, ctypes.c_size_t)
+
+    def cuDeviceSetMemPool(self, handle: int, pool: int) -> None:
+        """Take memory from another pool."""
+
+    def cuDeviceGetDefaultMemPool(self, to: int, handle: int) -> None:
+        """Give the pool that there is."""
+        _put(to, self._handle(), ctypes.c_void_p)
+
+    def cuMemPoolCreate(self, to: int, properties: int) -> None:
+        """Make a pool with a limit."""
+        self.memory = min(self.memory, ctypes.c_size_t.from_address(properties + 24).value)
+        _put(to, self._handle(), ctypes.c_void_p)
+
+    def cuMemPoolSetAttribute(self, pool: int, attribute: int, value: int) -> None:
+        """Set how much a pool keeps."""
+
+    def cuDevicePrimaryCtxRetain(self, to: int, handle: int) -> None:
+        """Give the context of a device."""
+        _put(to, self._handle(), ctypes.c_void_p)
+
+    def cuDevicePrimaryCtxReset_v2(self, handle: int) -> None:
+        """Forget all memory."""
+        self.queue.clear()
+        self.blocks.clear()
+
+    def cuCtxSetCurrent(self, context: int) -> None:
+        """Make a context current in this thread."""
+        self._thread.context = context
+
+    def cuMemGetInfo_v2(self, free: int, total: int) -> None:
+        """Give how much memory is free."""
+        _put(free, self.memory - self.in_use, ctypes.c_size_t)
+        _put(total, self.memory, ctypes.c_size_t)
+
+    def cuMemAllocAsync(self, to: int, size: int, stream: int) -> int:
+        """Allocate memory."""
+        if size == 0:
+            return INVALID_VALUE
+        if self.in_use + size > self.memory:
+            return OUT_OF_MEMORY
+        block = Block(np.full(size + 512 + len(BEHIND), FREED, np.uint8), size)
+        end = block.address + size - block.data.ctypes.data
+        block.data[end : end + len(BEHIND)] = np.frombuffer(BEHIND, np.uint8)
+        self.blocks[block.address] = block
+        _put(to, block.address, ctypes.c_void_p)
+        return 0
+
+    def cuMemFreeAsync(self, address: int, stream: int) -> int:
+        """Free memory, when the stream is there."""
+        block = self.blocks.get(address)
+        if block is None or not block.is_live:
+            return INVALID_VALUE
+        block.is_live = False
+
+        def free() -> None:
+            block.data[:] = FREED
+            # What runs later and still uses it finds the bytes above.
+            self._kept.append(self.blocks.pop(address))
+
+        self.queue.append(free)
+        return 0
+
+    def _is_live(self, address: int, size: int) -> bool:
+        return any(b.is_live and b.holds(address, size) for b in self.blocks.values())
+
+    def cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
+        """Copy to the device; the source is read at once, as pageable memory is."""
+        if not self._is_live(to, size):
+            return INVALID_VALUE
+        data = ctypes.string_at(source, size)
+        self.queue.append(lambda: ctypes.memmove(to, data, size) and None)
+        return 0
+
+    def cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
+        """Copy to the host, when the stream is there."""
+        if not self._is_live(source, size):
+            return INVALID_VALUE
+        self.queue.append(lambda: ctypes.memmove(to, source, size) and None)
+        return 0
+
+    def cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
+        """Copy on the device."""
+        if not (self._is_live(to, size) and self._is_live(source, size)):
+            return INVALID_VALUE
+        self.queue.append(lambda: ctypes.memmove(to, source, size) and None)
+        return 0
+
+    def cuStreamCreate(self, to: int, flags: int) -> None:
+        """Make a stream."""
+        _put(to, self._handle(), ctypes.c_void_p)
+
+    def cuStreamSynchronize(self, stream: int) -> None:
+        """Wait for the stream: what was enqueued runs now."""
+        self.run_queue()
+
+    def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        """Let a stream of another library wait."""
+        self.run_queue()
+
+    def cuEventCreate(self, to: int, flags: int) -> None:
+        """Make an event."""
+        _put(to, self._handle(), ctypes.c_void_p)
+
+    def cuEventRecord(self, event: int, stream: int) -> None:
+        """Record an event."""
+
+    def cuEventDestroy_v2(self, event: int) -> None:
+        """Forget an event."""
+
+    def cuLibraryLoadData(self, to: int, code: bytes, *options: Any) -> int:
+        """Load PTX."""
+        source = self.sources.get(code.decode())
+        if source is None:
+            return INVALID_VALUE
+        handle = self._handle()
+        self._libraries[handle] = EmulatedModule(source)
+        _put(to, handle, ctypes.c_void_p)
+        return 0
+
+    def cuLibraryUnload(self, library: int) -> int:
+        """Forget code."""
+        return INVALID_VALUE if self._libraries.pop(library, None) is None else 0
+
+    def cuLibraryGetKernel(self, to: int, library: int, name: bytes) -> int:
+        """Give the handle of a kernel."""
+        module, symbol = self._libraries[library], name.decode()
+        if symbol not in module.parameters:
+            return NOT_FOUND
+        handle = self._handle()
+        self.kernels[handle] = (module, symbol)
+        _put(to, handle, ctypes.c_void_p)
+        return 0
+
+    def cuLaunchKernel(self, kernel: int, *launch: int) -> int:
+        """Enqueue a kernel; its parameters are read at once."""
+        blocks, by_y, by_z, threads, y, z, shared, _, parameters, extra = launch
+        if (by_y, by_z, y, z, shared or 0, extra or 0) != (1, 1, 1, 1, 0, 0):
+            return INVALID_VALUE
+        if not 0 < blocks < 1 << 31 or not 0 < threads <= MOST_THREADS:
+            return INVALID_VALUE
+        module, symbol = self.kernels[kernel]
+        count = module.parameters[symbol]
+        places = (ctypes.c_void_p * max(1, count)).from_address(parameters)
+        values = [ctypes.c_int64.from_address(places[n] or 0).value for n in range(count)]
+        self.queue.append(lambda: module.launch(symbol, values, (blocks, threads), self._choose))
+        return 0
+
+
+def _put(to: int, value: int, kind: Any) -> None:
+    kind.from_address(to).value = value
