@@ -225,7 +225,7 @@ class FakeDriver:
         return 0
 
     def _is_live(self, address: int, size: int) -> bool:
-        return any(b.is_live and b.holds(address, size) for b in self.blocks.values())
+        return any(b.is_live and b.holds(address, size) for b in list(self.blocks.values()))
 
     def cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
         """Copy to the device; the source is read at once, as pageable memory is."""

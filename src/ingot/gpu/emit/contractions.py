@@ -20,7 +20,7 @@ from ingot.gpu.emit.function import SharedMemory, ThreadValues
 from ingot.gpu.intrinsics import barrier, block_number, thread_number
 from ingot.gpu.schedule.contractions import DEPTH, SIDE, TILE
 from ingot.gpu.schedule.strategies import Stage, TiledContraction
-from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.dtype import C64, F32, F64, PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import converted
@@ -120,6 +120,8 @@ class ContractionEmitter:
         if patches is None or not is_lhs:
             return
         axes = patches.k if axis is self.kernel.k else patches.m
+        if not axes:
+            return
         for inner in reversed(axes[1:]):
             extent = self.emitter.index(inner.extent)
             names[inner.name] = self.f.irem(position, extent)
@@ -172,5 +174,25 @@ class ContractionEmitter:
 def _product_sum(element: DType) -> Combiner:
     """Return sum + left * right over arguments of a type."""
     total, left, right = (ex.argument(number, element) for number in range(3))
-    value = ex.make("multiply", element, (left, right), NO_ATTRIBUTES)
-    return Combiner((ex.make("add", element, (total, value), NO_ATTRIBUTES),))
+    if not element.is_complex:
+        value = _of("multiply", left, right)
+        return Combiner((_of("add", total, value),))
+    part = F32 if element is C64 else F64
+    reals, imaginaries = (
+        [ex.make(which, part, (value,), NO_ATTRIBUTES) for value in (total, left, right)]
+        for which in ("real", "imag")
+    )
+    products = (
+        _of("subtract", _of("multiply", *reals[1:]), _of("multiply", *imaginaries[1:])),
+        _of(
+            "add",
+            _of("multiply", reals[1], imaginaries[2]),
+            _of("multiply", imaginaries[1], reals[2]),
+        ),
+    )
+    parts = (_of("add", reals[0], products[0]), _of("add", imaginaries[0], products[1]))
+    return Combiner((ex.make("complex", element, parts, NO_ATTRIBUTES),))
+
+
+def _of(opcode: str, left: Expr, right: Expr) -> Expr:
+    return ex.make(opcode, left.dtype, (left, right), NO_ATTRIBUTES)

@@ -30,7 +30,7 @@ def match_contraction(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule |
         return "it is no contraction"
     assert machine.threads == SIDE * SIDE, "the threads of a block are those of a tile"
     k, inner = kernel.k.name, kernel.k.name
-    if kernel.patches is not None:
+    if kernel.patches is not None and kernel.patches.k:
         inner = kernel.patches.k[-1].name
     strategy = TiledContraction(_is_along(kernel.lhs, inner), _is_along(kernel.rhs, k))
     tiles = ceil_div(kernel.m.extent, TILE) * ceil_div(kernel.n.extent, TILE)
