@@ -14,9 +14,9 @@ from tests.support.against_evaluator import agrees
 from tests.support.deep_programs import PROGRAMS
 
 import ingot
-from ingot.cpu import host
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.host import program as host
 from ingot.passes.simplify import unfolding
 
 VECTOR = np.array([3, 141, 59265, 358979323], np.uint32)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tests.gpu.shielded import shielded
 from tests.gpu.simt import BEHIND, EmulatedModule
 
 from ingot.runtime.cuda.devices import MAJOR, MEMORY_POOLS, MINOR, MULTIPROCESSORS
@@ -26,6 +27,9 @@ INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, NOT_FOUND = 1, 2, 201, 500
 NAMES = {INVALID_VALUE: b"CUDA_ERROR_INVALID_VALUE", OUT_OF_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY"}
 MOST_THREADS = 1024
 FREED = 0xA7
+
+SHIELDED = ("cuCtxSetCurrent", "cuMemFreeAsync")
+"""What is called when an array goes, whatever happens meanwhile."""
 
 WITHOUT_CONTEXT = ("cuInit", "cuDriver", "cuDevice", "cuGet", "cuCtx")
 
@@ -79,14 +83,19 @@ class FakeDriver:
         self._thread = threading.local()
         self._choose = np.random.default_rng(self.seed)
         self._next = 1 << 20
-        self._functions = {name: self._function(name) for name in PROTOTYPES}
+        bodies = {name: self._body(name) for name in PROTOTYPES}
+        kinds = {name: ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name]) for name in PROTOTYPES}
+        places = shielded({name: bodies[name] for name in SHIELDED})
+        self._functions = {
+            name: kinds[name](places.get(name) or bodies[name]) for name in PROTOTYPES
+        }
 
     def __getitem__(self, name: str) -> Any:
         """Return a function for ctypes."""
         return self._functions[name]
 
-    def _function(self, name: str) -> Any:
-        made = getattr(self, name)
+    def _body(self, name: str) -> Callable[..., int]:
+        made, count = getattr(self, name), len(PROTOTYPES[name])
 
         def run(*args: Any) -> int:
             self.calls[name] += 1
@@ -95,9 +104,9 @@ class FakeDriver:
             outside = name.startswith(WITHOUT_CONTEXT)
             if not outside and not getattr(self._thread, "context", 0):
                 return INVALID_CONTEXT
-            return made(*args) or 0
+            return made(*args[:count]) or 0
 
-        return ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(run)
+        return run
 
     def _handle(self) -> int:
         self._next += 256

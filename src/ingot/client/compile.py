@@ -13,7 +13,7 @@ from ingot.client import shared
 from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
 from ingot.client.memory_report import memory_usage_report
-from ingot.client.options import FpMode, ProgramLike, Settings, Stage, checked, module_of
+from ingot.client.options import AnyStage, FpMode, ProgramLike, Settings, checked, module_of
 from ingot.client.reproducer import reproducible
 from ingot.client.staged import StagedExecutable, compile_staged
 from ingot.client.threads import require_threads
@@ -230,7 +230,7 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
             from ingot.client.snapshots import dump_snapshots
 
             dump_snapshots(executable, dump)
-        code: dict[str, Stage] = {"ir-no-opt.ll": "llvm", "ir-with-opt.ll": "llvm_optimized"}
+        code: dict[str, AnyStage] = {"ir-no-opt.ll": "llvm", "ir-with-opt.ll": "llvm_optimized"}
         _dump_texts(executable, dump, code)
     if not enabled(Level.COMPILATION):
         return
@@ -260,10 +260,10 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
 
 
 def _dump_texts(
-    executable: Executable | GpuExecutable, dump: Dump, code: Mapping[str, Stage]
+    executable: Executable | GpuExecutable, dump: Dump, code: Mapping[str, AnyStage]
 ) -> None:
     """Write the program after the passes, and its code: the stage of each suffix."""
-    texts: dict[str, Stage] = {
+    texts: dict[str, AnyStage] = {
         f"{AFTER}.txt": "hlo",
         f"{AFTER}-buffer-assignment.txt": "buffers",
         "kernels.txt": "kernel",

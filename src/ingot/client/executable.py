@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from ingot.artifact.steps import Steps
 from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.inspected import InspectedProgram
-from ingot.client.options import STAGES, Stage
+from ingot.client.options import STAGES, AnyStage, Stage
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
 from ingot.client.serialize import write_saved
@@ -204,7 +204,7 @@ class Executable(InspectedProgram[CpuProgram]):
         """Return the names that `as_text` takes."""
         return STAGES
 
-    def _stages(self, operand_shapes: bool = False) -> Mapping[Stage, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
         compiled = self._compiled
         return {
             **self._shared_stages(operand_shapes),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ingot.client.inspected import InspectedProgram
-from ingot.client.options import GPU_STAGES, Stage
+from ingot.client.options import GPU_STAGES, AnyStage, GpuStage
 from ingot.gpu.machine import GpuMachine, machine_for
 from ingot.gpu.program import GpuProgram, compile_module
 from ingot.hlo.module import Module
@@ -68,11 +68,11 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         """The GPU that it runs on."""
         return self.program.device
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[GpuStage, ...]:
         """Return the names that `as_text` takes."""
         return GPU_STAGES
 
-    def _stages(self, operand_shapes: bool = False) -> Mapping[Stage, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
         compiled = self._compiled
         code = compiled.artifact.device
         assert code is not None, "it was compiled for a GPU"

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ingot.artifact.artifact import Artifact
 from ingot.client import analyses
-from ingot.client.options import Stage
+from ingot.client.options import AnyStage
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -151,7 +151,7 @@ class InspectedProgram(ABC, Generic[C]):
         """Every simplification that fired: rule, file:line of the rule, what it replaced."""
         return tuple(str(firing) for firing in self._context.log)
 
-    def as_text(self, stage: Stage = "hlo", *, operand_shapes: bool = False) -> str:
+    def as_text(self, stage: AnyStage = "hlo", *, operand_shapes: bool = False) -> str:
         """Return the program at a stage.
 
         Args:
@@ -173,14 +173,14 @@ class InspectedProgram(ABC, Generic[C]):
         return maker()
 
     @abstractmethod
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[AnyStage, ...]:
         """Return the names that `as_text` takes."""
 
     @abstractmethod
-    def _stages(self, operand_shapes: bool = False) -> Mapping[Stage, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
         """Return what makes the text of each stage."""
 
-    def _shared_stages(self, operand_shapes: bool) -> dict[Stage, Callable[[], str]]:
+    def _shared_stages(self, operand_shapes: bool) -> dict[AnyStage, Callable[[], str]]:
         """Return what makes the texts that every target has."""
         compiled = self._compiled
         hlo = partial(print_module, with_operand_shapes=operand_shapes)

@@ -36,17 +36,24 @@ Stage: TypeAlias = Literal[
     "llvm_optimized",
     "assembly",
     "buffers",
-    "ptx",
 ]
-"""A program on its way to machine code."""
+"""A program on its way to machine code: what `Executable.as_text` and `ingot opt --stage` take."""
 
-STAGES: tuple[Stage, ...] = get_args(Stage)[:-1]
-"""What `Executable.as_text` and `ingot opt --stage` take."""
+GpuStage: TypeAlias = Literal[
+    "hlo_before",
+    "hlo",
+    "kernel_passes",
+    "kernel",
+    "llvm",
+    "ptx",
+    "buffers",
+]
+"""The same on a GPU: what `GpuExecutable.as_text` takes."""
 
-GPU_STAGES: tuple[Stage, ...] = (
-    *("hlo_before", "hlo", "kernel_passes", "kernel", "llvm", "ptx", "buffers"),
-)
-"""What `GpuExecutable.as_text` takes."""
+AnyStage: TypeAlias = Stage | GpuStage
+
+STAGES: tuple[Stage, ...] = get_args(Stage)
+GPU_STAGES: tuple[GpuStage, ...] = get_args(GpuStage)
 
 
 class Settings(TypedDict, total=False):
@@ -64,6 +71,7 @@ class Settings(TypedDict, total=False):
     pass_fuel: int | None
     rewrite_fuel: int | None
     progress: Literal["auto", "off"]
+    gpu: bool
     cuda_library: str
     gpu_memory_limit: int | None
     collectives: Literal["auto", "sockets", "mpi"]

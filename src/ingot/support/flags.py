@@ -292,6 +292,14 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
+GPU = Flag(
+    "gpu",
+    False,
+    _boolean,
+    "0 or 1",
+    'JAX: the first platform is `cuda`, Ingot\'s on NVIDIA GPUs. `ingot.compile(device="gpu")` '
+    "does not ask for this.",
+)
 CUDA_LIBRARY = Flag(
     "cuda_library",
     "libcuda.so.1",
@@ -385,6 +393,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
+    GPU,
     CUDA_LIBRARY,
     GPU_MEMORY_LIMIT,
     COLLECTIVES,

@@ -149,7 +149,7 @@ class Play:
         self.random.choice(moves)()
 
     def make_buffer(self):
-        storage = self.call(hot_buffers.new_storage, self.random.randint(0, 100))
+        storage = self.call(hot_buffers.new_storage, None, self.random.randint(0, 100))
         if self.events and self.random.random() < 0.5:
             event = self.random.choice(self.events)
             self.call(hot_events.retain, event)
@@ -286,7 +286,7 @@ def test_without_memory_there_is_null(text):
         world.fails = True
         makers = [
             world.call(hot_events.new_event),
-            world.call(hot_buffers.new_storage, 8),
+            world.call(hot_buffers.new_storage, None, 8),
             world.call(hot_buffers.new_view, 8192, 5, world.addresses["released"], 0),
             world.call(hot_buffers.new_buffer, 64, 11, ctypes.addressof(DIMS), 2, 48, 640, 704),
         ]

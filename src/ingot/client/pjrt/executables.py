@@ -17,12 +17,13 @@ from typing import Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
+from ingot.client.gpu_executable import GpuExecutable
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.hot_transfer import element_bytes
-from ingot.client.pjrt.objects import MEMORY_KINDS, Client, Device
+from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
     ARGUMENT,
     EXECUTABLE,
@@ -36,14 +37,15 @@ from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
-from ingot.runtime.execution import largest_note
+from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.execution import largest_note, status_error
 from ingot.runtime.foreign.collectives.rendezvous import Network
 from ingot.runtime.native import native_runtime
 from ingot.semantics import custom_calls
 from ingot.semantics.buffer_donation import taken_donors
 from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.memory_kinds import read_memory_kinds
-from ingot.support.diagnostics import ResourceError, UnsupportedError
+from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
 
 _INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
@@ -84,7 +86,7 @@ class LoadedExecutable(Handle):
         source: Source,
         module: Module,
         division: Partitioned,
-        executable: Executable,
+        executable: Executable | GpuExecutable,
     ) -> None:
         """Fill the record of `executable`, compiled from `module`, which is divided so."""
         super().__init__(EXECUTABLE)
@@ -161,9 +163,10 @@ class LoadedExecutable(Handle):
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of machine code."""
+        """Bytes of machine code, and of PTX."""
         artifact = self.executable.artifact
-        return len(artifact.host) + sum(map(len, artifact.objects))
+        code = artifact.device.ptx if artifact.device is not None else ""
+        return len(artifact.host) + sum(map(len, artifact.objects)) + len(code)
 
     @cached_property
     def cost_properties(self) -> dict[str, float]:
@@ -177,6 +180,8 @@ class LoadedExecutable(Handle):
         if any(_calls_host(call.target) for call in calls):
             # A callback may run programs of its own, for which this device's queue must be free.
             return PATIENT
+        if isinstance(self.executable, GpuExecutable):
+            return INLINE  # It only enqueues.
         cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
         work += _CALL_WORK * sum(map(_call_bytes, calls))
@@ -207,10 +212,11 @@ class LoadedExecutable(Handle):
 
     def _set_outputs(self, info: ProgramInfo, memory_kinds: tuple[str, ...]) -> None:
         outputs = info.outputs
-        kinds = memory_kinds or (MEMORY_KINDS[0],) * len(outputs)
+        known = self.client.platform.memory_kinds
+        kinds = memory_kinds or known[:1] * len(outputs)
         rows = [
             OUTPUT.structure(
-                memory_index=_memory_index(kind),
+                memory_index=_memory_index(kind, known),
                 dims=self.keep_words(_dims(output)),
                 rank=len(output.dims),
                 bytes=_bytes(output),
@@ -228,6 +234,14 @@ class LoadedExecutable(Handle):
             memory_kinds=self.keep_words([self.keep_bytes(kind.encode()) for kind in kinds]),
             memory_kind_sizes=self.keep_words([len(kind) for kind in kinds]),
         )
+
+    def error_of(self, status: int) -> IngotError:
+        """Return the error of an execution that ended with a status."""
+        if status == OUT_OF_MEMORY:
+            return self.out_of_memory()
+        if isinstance(self.executable, GpuExecutable):
+            return self.executable.program.error_of(status)
+        return status_error(self.executable.artifact.info, status, ())
 
     def out_of_memory(self) -> ResourceError:
         """Return the error of an execution that got no memory: how much one asks for."""
@@ -268,14 +282,20 @@ def _devices(client: Client, options: CompileOptions) -> list[Device]:
     return [client.devices[number] for number in options.devices]
 
 
-def _memory_index(kind: str) -> int:
+def device_of(client: Client, options: CompileOptions) -> str:
+    """Return what `ingot.compile` calls the device that a program is for."""
+    gpu = _devices(client, options)[0].gpu
+    return "cpu" if gpu is None else f"gpu:{gpu.number}"
+
+
+def _memory_index(kind: str, known: tuple[str, ...]) -> int:
     """Return which of a device's memories has a kind; UnsupportedError if none has."""
-    if kind not in MEMORY_KINDS:
+    if kind not in known:
         raise UnsupportedError(
             f"a result is wanted in memory '{kind}', which the devices do not have",
-            hint=f"they have {', '.join(MEMORY_KINDS)}",
+            hint=f"they have {', '.join(known)}",
         )
-    return MEMORY_KINDS.index(kind)
+    return known.index(kind)
 
 
 def _dims(row: ParamInfo | OutputInfo) -> list[int]:

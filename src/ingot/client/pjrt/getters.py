@@ -26,6 +26,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import PTR
 from ingot.llvm.values import zero
 from ingot.native.layout import Record
+from ingot.native.types import i8
 
 _RECORDS: dict[str, tuple[str, Record]] = {
     "Error": ("error", ERROR),
@@ -124,7 +125,7 @@ def initialize_slot(args: Any) -> Error | None:
 
 @slot("PJRT_Buffer_IsOnCpu")
 def is_on_cpu_slot(args: Any) -> Error | None:
-    args.is_on_cpu = 1
+    args.is_on_cpu = i8(args.buffer.device.gpu is None)
     return None
 
 

@@ -19,6 +19,7 @@ from ingot.client.pjrt import (
     hot_buffers,
     hot_events,
     hot_execute,
+    hot_gpu,
     hot_launch,
     hot_layouts,
     hot_queue,
@@ -49,7 +50,7 @@ _SOURCES = ("support", "llvm", "native", "runtime", "artifact", "hlo", "client")
 """The packages that make the module."""
 
 _FILES: tuple[ModuleType, ...] = (
-    *(getters, hot_layouts, hot_events, hot_buffers, hot_worker, hot_queue),
+    *(getters, hot_layouts, hot_events, hot_gpu, hot_buffers, hot_worker, hot_queue),
     *(hot_launch, hot_execute, hot_transfer),
 )
 

@@ -25,6 +25,7 @@ from ingot.client.pjrt.emit import (
     static_reference,
 )
 from ingot.client.pjrt.hot_events import READY, is_done, release_event, static_event
+from ingot.client.pjrt.hot_gpu import GPU_FAILED, allocate_on, free_on, wait_for_gpu
 from ingot.client.pjrt.hot_waits import note_wait
 from ingot.client.pjrt.records import (
     GONE,
@@ -33,6 +34,7 @@ from ingot.client.pjrt.records import (
     Device,
     Error,
     Event,
+    Gpu,
     Memory,
     Storage,
 )
@@ -50,9 +52,25 @@ DELETED_EVENT = static_event("deleted_event", DELETED)
 UNFULFILLED = static_error("unfulfilled_error", FAILED_PRECONDITION, UNFULFILLED_TEXT)
 
 
+@native
+def new_storage_on(gpu: Gpu, size: i64) -> Storage | None:
+    """Return a storage over new memory of a GPU, or null."""
+    data = allocate_on(gpu, size)
+    if data is None:
+        return None
+    storage = new_view(data, size, None, None)
+    if storage is None:
+        free_on(gpu, data)
+        return None
+    storage.gpu = gpu
+    return storage
+
+
 @exported("ingot_pjrt_storage")
-def new_storage(size: i64) -> Storage | None:
-    """Return a storage over new memory, or null."""
+def new_storage(gpu: Gpu | None, size: i64) -> Storage | None:
+    """Return a storage over new memory of a GPU or the host, or null."""
+    if gpu is not None:
+        return new_storage_on(gpu, size)
     storage = Storage.at(ingot_allocate(STORAGE_HEADER_BYTES + size))
     if storage is None:
         return None
@@ -98,6 +116,9 @@ def release_storage(storage: Storage | None) -> None:
     release = storage.release
     if release is not None:
         release(storage.data, storage.context)
+    gpu = storage.gpu
+    if gpu is not None and release is None:
+        free_on(gpu, storage.data)
     ingot_free(storage)
 
 
@@ -233,6 +254,9 @@ def ready_event_slot(args: Any) -> Error | None:
     event = DELETED_EVENT
     if storage is not None:
         event = READY if storage.event is None else storage.event
+        gpu = storage.gpu
+        if gpu is not None and is_ready(storage) and not wait_for_gpu(gpu):
+            event = GPU_FAILED
     add_reference(event)
     if storage is not None:
         unuse(buffer)

@@ -34,6 +34,7 @@ from ingot.client.pjrt.hot_buffers import (
 )
 from ingot.client.pjrt.hot_donation import ExecuteOptions, check_donations
 from ingot.client.pjrt.hot_events import READY, release_event
+from ingot.client.pjrt.hot_gpu import execute
 from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.hot_queue import submit
 from ingot.client.pjrt.hot_turns import wait_turn
@@ -54,7 +55,6 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import likely, unlikely
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.entries import ingot_execute
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.records import Buffers, Program
 
@@ -137,7 +137,7 @@ def output_memory(call: Launch, index: i64) -> Storage | None:
         if call.donated[output.alias] != 0 and storage.release is None:
             add_reference(storage)
             return storage
-    return new_storage(output.bytes)
+    return new_storage(call.device.gpu, output.bytes)
 
 
 @inlined
@@ -176,7 +176,8 @@ def run_now(call: Launch) -> Error | None:
     load_data(call.inputs, call.num_inputs, inputs)
     outputs = Buffers.on_stack(call.num_outputs)
     load_data(call.outputs, call.num_outputs, outputs)
-    status = ingot_execute(call.program, inputs, outputs, call.executable.sizes)
+    gpu = call.device.gpu
+    status = execute(gpu, call.program, inputs, outputs, call.executable.sizes)
     if unlikely(status != 0):
         return failure_of(call.executable, call.program, status)
     return None

@@ -33,13 +33,14 @@ from ingot.client.pjrt.hot_buffers import (
     use,
 )
 from ingot.client.pjrt.hot_events import READY, new_event, release_event, set_event
+from ingot.client.pjrt.hot_gpu import GPU_FAILED, move
 from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.hot_queue import submit
 from ingot.client.pjrt.hot_waits import note_wait
-from ingot.client.pjrt.records import Buffer, Device, Error, Event, Memory, Storage
+from ingot.client.pjrt.records import Buffer, Device, Error, Event, Gpu, Memory, Storage
 from ingot.hlo.dtype import DTYPES
 from ingot.native.functions import exported, external, inlined, native
-from ingot.native.operations import address_of, likely, memcpy, unlikely
+from ingot.native.operations import address_of, likely, unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static_array
 from ingot.native.types import i32, i64
@@ -120,13 +121,15 @@ def view_host(args: Pointer, size: i64) -> Storage | None:
 
 
 @native
-def copy_host(args: Pointer, size: i64) -> Storage | None:
+def copy_host(args: Pointer, gpu: Gpu | None, size: i64) -> Storage | None:
     """Return a storage with a copy of the host's data, which may change at once; or null."""
     given = FromHost.at(args)
-    storage = new_storage(size)
+    storage = new_storage(gpu, size)
     if storage is None:
         return None
-    memcpy(storage.data, given.data, size)
+    if not move(storage.data, gpu, given.data, None, size):
+        release_storage(storage)
+        return None
     add_reference(READY)
     given.done_with_host_buffer = READY
     return storage
@@ -141,15 +144,16 @@ def from_host_slot(args: Any) -> Error | None:
         return from_host(args)
     is_constant = args.host_buffer_semantics >= _ZERO_COPY_SEMANTICS
     is_aligned = address_of(args.data) & (_ZERO_COPY_ALIGNMENT - 1) == 0
-    if is_constant and is_aligned and size >= _ZERO_COPY_FROM_BYTES:
-        storage = view_host(args, size)
-    else:
-        storage = copy_host(args, size)
-    if storage is None:
-        return static_reference(NO_MEMORY)
     # Either may be left out.
     memory: Memory = args.device.default_memory if args.memory is None else args.memory
     device: Device = args.device if args.memory is None else memory.devices[0]
+    is_seen = is_constant and is_aligned and device.gpu is None
+    if is_seen and size >= _ZERO_COPY_FROM_BYTES:
+        storage = view_host(args, size)
+    else:
+        storage = copy_host(args, device.gpu, size)
+    if storage is None:
+        return static_reference(NO_MEMORY)
     buffer = new_buffer(storage, kind, args.dims, args.num_dims, size, device, memory)
     args.buffer = buffer
     if buffer is None:
@@ -173,7 +177,12 @@ def copy(
     `target_storage` is null where the target is the host's own memory.
     """
     if likely(is_ready(source)):
-        memcpy(target, source.data + offset, bytes)
+        to: Gpu | None = None
+        if target_storage is not None:
+            to = target_storage.gpu
+        if not move(target, to, source.data + offset, source.gpu, bytes):
+            add_reference(GPU_FAILED)
+            return GPU_FAILED
         add_reference(READY)
         return READY
     job = new_job(1, i64(target_storage is not None))
@@ -249,7 +258,7 @@ def copy_buffer(
     buffer: Buffer, device: Device, memory: Memory, made: Array[Buffer]
 ) -> Error | None:
     """Make a copy of a buffer on another device or in another memory; it goes to `made[0]`."""
-    storage = new_storage(buffer.bytes)
+    storage = new_storage(device.gpu, buffer.bytes)
     if storage is None:
         return static_reference(NO_MEMORY)
     new = new_buffer(storage, buffer.type, buffer.dims, buffer.rank, buffer.bytes, device, memory)

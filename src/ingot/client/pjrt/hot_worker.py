@@ -18,14 +18,15 @@ from ingot.client.pjrt.emit import (
 )
 from ingot.client.pjrt.hot_buffers import release_storage
 from ingot.client.pjrt.hot_events import error_of, release_event, set_event, wait_for
+from ingot.client.pjrt.hot_gpu import GPU_ERROR, execute, move
 from ingot.client.pjrt.hot_turns import note_end
-from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure, Job, Storage
+from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure, Gpu, Job, Storage
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native
-from ingot.native.operations import memcpy, unlikely
+from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
-from ingot.runtime.entries import ingot_execute, ingot_free
+from ingot.runtime.entries import ingot_free
 from ingot.runtime.execution import CANCELLED_TEXT
 from ingot.runtime.records import Buffers, Program
 from ingot.runtime.sync import futex_wait, lock, unlock
@@ -91,13 +92,17 @@ def run(job: Job) -> Error | None:
         source = inputs[0]
         assert target is not None
         assert source is not None
-        memcpy(target, source + job.offset, job.bytes)
+        to: Gpu | None = None
+        if job.num_outputs != 0:
+            to = job.outputs[0].gpu
+        if not move(target, to, source + job.offset, job.inputs[0].gpu, job.bytes):
+            return static_reference(GPU_ERROR)
         return None
     program = job.program
     assert program is not None
     outputs = Buffers.on_stack(job.num_outputs)
     load_data(job.outputs, job.num_outputs, outputs)
-    status = ingot_execute(program, inputs, outputs, executable.sizes)
+    status = execute(job.device.gpu, program, inputs, outputs, executable.sizes)
     if unlikely(status != 0):
         return failure_of(executable, program, status)
     return None

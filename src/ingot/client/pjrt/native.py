@@ -13,12 +13,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+from ingot.client.pjrt.c_api import INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import NO_MEMORY_TEXT
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.hot import exported_functions
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT
+from ingot.client.pjrt.hot_gpu import GPU_ERROR_TEXT
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
@@ -86,9 +87,9 @@ class Native:
             raise PjrtError(RESOURCE_EXHAUSTED, NO_MEMORY_TEXT)
         return made
 
-    def new_storage(self, size: int) -> int:
-        """Return a new storage; PjrtError if there is no memory."""
-        storage = self.call("storage", size)
+    def new_storage(self, size: int, memory: Memory) -> int:
+        """Return a new storage in a memory; PjrtError if there is no room."""
+        storage = self.call("storage", memory.device.structure.gpu, size)
         if not storage:
             raise PjrtError(RESOURCE_EXHAUSTED, f"out of memory while allocating {size} bytes")
         return storage
@@ -108,6 +109,30 @@ class Native:
     def new_view(self, data: int, size: int, release: int, context: int) -> int:
         """Return a new storage over memory of the host; `release(data, context)` ends it."""
         return self._made("view", data, size, release, context)
+
+    def write(self, storage: int, offset: int, source: int, size: int) -> None:
+        """Copy bytes of the host into a storage.
+
+        Raises:
+            PjrtError: the GPU that has it refuses.
+        """
+        self._move(
+            STORAGE.read(storage, "data") + offset, STORAGE.read(storage, "gpu"), source, 0, size
+        )
+
+    def read(self, storage: int, offset: int, target: int, size: int) -> None:
+        """Copy bytes of a storage to the host.
+
+        Raises:
+            PjrtError: the GPU that has it refuses, or failed before.
+        """
+        self._move(
+            target, 0, STORAGE.read(storage, "data") + offset, STORAGE.read(storage, "gpu"), size
+        )
+
+    def _move(self, target: int, to: int, source: int, of: int, size: int) -> None:
+        if not self.call("move", target, to, source, of, size):
+            raise PjrtError(INTERNAL, GPU_ERROR_TEXT)
 
     @contextmanager
     def used_storage(self, buffer: int) -> Generator[int]:

@@ -12,23 +12,43 @@ from functools import cached_property
 
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.processes import Processes
-from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOLOGY
+from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
+from ingot.runtime.cuda.devices import Device as GpuDevice
+from ingot.runtime.cuda.native import execute_address
 from ingot.runtime.own_pools import OwnPool
 
-PLATFORM = "cpu"
+CPU, CUDA = "cpu", "cuda"
 """What the devices are; hosts choose lowerings, DLPack and caches by it."""
-DEVICE_KIND = "cpu"
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
-"""The kinds of every device, the default one first; as JAX's own CPU backend has them."""
+"""The kinds of a CPU, the default one first; as JAX's own CPU backend has them."""
+GPU_MEMORY_KINDS = MEMORY_KINDS[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How a client calls itself, which devices it has, and whether long programs are queued."""
+    """How a client calls itself, which devices it has, and whether long programs are queued.
+
+    Attributes:
+        version: what clients call themselves.
+        processes: those that have devices.
+        asynchronous: whether long programs are queued.
+        gpus: the devices, if they are GPUs; else they are the CPU.
+    """
 
     version: str
     processes: Processes = field(default_factory=Processes)
     asynchronous: bool = True
+    gpus: tuple[GpuDevice, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What hosts call it."""
+        return CUDA if self.gpus else CPU
+
+    @property
+    def memory_kinds(self) -> tuple[str, ...]:
+        """The kinds of memory of every device, the default one first."""
+        return GPU_MEMORY_KINDS if self.gpus else MEMORY_KINDS
 
     @property
     def num_devices(self) -> int:
@@ -37,7 +57,7 @@ class Platform:
 
 
 class Memory(Handle):
-    """One memory of a device. All kinds are the same physical memory."""
+    """One memory of a device. All kinds of a CPU are the same physical memory."""
 
     def __init__(self, number: int, kind_id: int, device: Device) -> None:
         """Describe memory `number` of the client."""
@@ -54,12 +74,12 @@ class Memory(Handle):
 class Description(Handle):
     """What a device is, also without a client."""
 
-    def __init__(self, number: int, process: int) -> None:
+    def __init__(self, number: int, process: int, kind: str) -> None:
         """Describe device `number`, which a process has."""
         super().__init__(DESCRIPTION)
         self.process = process
         self.set(id=number, process_index=process)
-        self.set_text("device_kind", DEVICE_KIND)
+        self.set_text("device_kind", kind)
         self.set_text("to_string", f"IngotDevice(id={number})")
         self.set_text("debug_string", f"IngotDevice(id={number})")
         self.set_attributes("attributes", {})
@@ -68,19 +88,26 @@ class Description(Handle):
 class Device(Handle):
     """One device: a queue of executions, and memories."""
 
-    def __init__(self, number: int, description: Description, processes: Processes) -> None:
+    def __init__(self, number: int, description: Description, platform: Platform) -> None:
         """Describe device `number`; the client adds itself."""
         super().__init__(DEVICE)
+        processes, kinds = platform.processes, platform.memory_kinds
         self.number = number
         self.description = description
-        first = number * len(MEMORY_KINDS)
-        self.memories = [Memory(first + kind, kind, self) for kind in range(len(MEMORY_KINDS))]
+        first = number * len(kinds)
+        self.memories = [Memory(first + kind, kind, self) for kind in range(len(kinds))]
         self.is_addressable = description.process == processes.index
         first_there = sum(processes.num_devices[: description.process])
         self.set(id=number, is_addressable=self.is_addressable, description=description.address)
         self.set(local_hardware_id=number - first_there)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])
+        self.gpu: GpuDevice | None = None
+        if platform.gpus:
+            self.gpu = platform.gpus[number]
+            stream, runtime, execute = self.gpu.stream_record, self.gpu.runtime, execute_address()
+            row = GPU.structure(stream=stream, runtime=runtime, execute=execute)
+            self.set(gpu=self.keep_records([row]))
 
     @cached_property
     def pool(self) -> OwnPool:
@@ -93,6 +120,10 @@ class Device(Handle):
         self.set(finished=0, waiting=0)
 
 
+def _kind(platform: Platform, number: int) -> str:
+    return platform.gpus[number].name if platform.gpus else CPU
+
+
 class Topology(Handle):
     """The devices of a platform, as far as compilation needs to know them."""
 
@@ -102,10 +133,10 @@ class Topology(Handle):
         self.platform = platform
         processes = platform.processes
         self.descriptions = [
-            Description(number, processes.process_of(number))
+            Description(number, processes.process_of(number), _kind(platform, number))
             for number in range(platform.num_devices)
         ]
-        self.set_text("platform_name", PLATFORM)
+        self.set_text("platform_name", platform.name)
         self.set_text("platform_version", platform.version)
         self.set_list("descriptions", [item.address for item in self.descriptions])
         self.set_attributes("attributes", {})
@@ -120,13 +151,13 @@ class Client(Handle):
         self.platform = platform
         self.topology = Topology(platform)
         self.devices = [
-            Device(number, description, platform.processes)
+            Device(number, description, platform)
             for number, description in enumerate(self.topology.descriptions)
         ]
         self.local_devices = [device for device in self.devices if device.is_addressable]
         memories = [memory for device in self.local_devices for memory in device.memories]
         self.set(process_index=platform.processes.index, topology=self.topology.address)
-        self.set_text("platform_name", PLATFORM)
+        self.set_text("platform_name", platform.name)
         self.set_text("platform_version", platform.version)
         self.set_list("devices", [device.address for device in self.devices])
         self.set_list("local_devices", [device.address for device in self.local_devices])

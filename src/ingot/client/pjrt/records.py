@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.records import Program
+from ingot.runtime.cuda.records import CudaStream
+from ingot.runtime.records import Buffers, Program, Runtime
 
 GONE = 1 << 62
 """In `Buffer.users`: nobody may begin to use the storage; who ends last gives it back."""
@@ -63,6 +64,14 @@ class Waiter(Struct, name="IngotPjrtWaiter"):
     user_arg: Pointer | None
 
 
+class Gpu(Struct, name="IngotPjrtGpu"):
+    """A GPU behind a device: where its executions are enqueued, and by what."""
+
+    stream: CudaStream
+    runtime: Runtime  # what programs run with there
+    execute: Callable[[Program, Runtime, Buffers, Buffers, Array[i64]], i32]
+
+
 class Storage(Counted, name="IngotPjrtStorage"):
     """Memory, with the event after which its data is there."""
 
@@ -72,6 +81,7 @@ class Storage(Counted, name="IngotPjrtStorage"):
     external: Atomic[i64]  # references by host views, which forbid donation
     release: Callable[[Pointer, Pointer | None], None] | None  # for memory that is not ours
     context: Pointer | None
+    gpu: Gpu | None  # whose memory `data` is in; null: the host's
 
 
 class Buffer(Struct, name="IngotPjrtBuffer"):
@@ -167,6 +177,7 @@ class Device(Struct, name="IngotPjrtDevice", own_line=("lock", "launches")):
     launches: i64  # executions so far
     waited: i64  # bit k: the host waited at once for the k-th last of them
     deadline: i64  # cycle until which asking for a result is at once
+    gpu: Gpu | None  # null: the CPU
 
 
 class Memory(Struct, name="IngotPjrtMemory"):
@@ -267,3 +278,4 @@ ERROR, EVENT, STORAGE, BUFFER = Error.c_layout, Event.c_layout, Storage.c_layout
 CLIENT, TOPOLOGY, DESCRIPTION = Client.c_layout, Topology.c_layout, Description.c_layout
 DEVICE, MEMORY, EXECUTABLE = Device.c_layout, Memory.c_layout, Executable.c_layout
 OUTPUT, ARGUMENT, FAILURE = Output.c_layout, Argument.c_layout, Failure.c_layout
+GPU = Gpu.c_layout

@@ -107,6 +107,7 @@ class AliasSlots(Slots):
             raise
         STORAGE.write(promise.storage, "context", source)
         STORAGE.write(promise.storage, "data", STORAGE.read(source, "data"))
+        STORAGE.write(promise.storage, "gpu", STORAGE.read(source, "gpu"))
         self._pass_on(source, promise.event)
 
     def _late_view(self, data: int, size: int, source: int) -> tuple[int, int]:
@@ -157,6 +158,7 @@ class AliasSlots(Slots):
         memory = next(item for item in device.memories if item.address == shape.memory)
         size, source = BUFFER.read(args.buffer, "bytes"), self._give_away(args.buffer)
         storage, event = self._late_view(STORAGE.read(source, "data"), size, source)
+        STORAGE.write(storage, "gpu", STORAGE.read(source, "gpu"))
         self.native.call("retain", event)
         self.native.call("retain", source)
         args.out_buffer = self.native.new_buffer(storage, shape.kind, shape.dims, size, memory)

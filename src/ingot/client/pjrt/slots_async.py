@@ -58,7 +58,7 @@ class TransferManager(Handle):
     def add(self, dims: list[int], kind: int) -> None:
         """Make a buffer whose data is not there."""
         native, size = self.native, array_bytes(dims, kind)
-        storage = native.new_storage(size)
+        storage = native.new_storage(size, self.memory)
         event = native.new_late_event(storage)
         native.call("retain", event)
         native.call("retain", storage)
@@ -156,7 +156,7 @@ class AsyncSlots(Slots):
                 INVALID_ARGUMENT,
                 f"bytes {first} to {first + size} are not in a buffer of {target.size} bytes",
             )
-        ctypes.memmove(STORAGE.read(target.storage, "data") + first, args.data, size)
+        self.native.write(target.storage, first, args.data, size)
         args.done_with_h2d_transfer = self.native.done_event()
         if args.is_last_transfer:
             manager.finish(target)
@@ -172,7 +172,7 @@ class AsyncSlots(Slots):
                 INVALID_ARGUMENT,
                 f"the literal {dims} does not fill a buffer of {target.size} bytes",
             )
-        copy_in(target.storage, args.data, dims, kind, args.shape_layout)
+        copy_in(self.native, target.storage, args.data, dims, kind, args.shape_layout)
         args.done_with_h2d_transfer = self.native.done_event()
         manager.finish(target)
 
@@ -264,8 +264,7 @@ class AsyncSlots(Slots):
             if error:
                 self.native.call("retain", error)
             else:
-                source = STORAGE.read(future.storage, "data") + future.offset
-                ctypes.memmove(given.dst, source, future.size)
+                self.native.read(future.storage, future.offset, given.dst, future.size)
         except BaseException as problem:
             error = self.errors.make(problem)
         self.native.call("event_set", future.event, error)

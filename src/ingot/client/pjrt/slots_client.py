@@ -17,11 +17,13 @@ from ingot.client.pjrt.handles import (
     read_named_values,
 )
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.objects import Client, Device, Platform, Topology
+from ingot.client.pjrt.objects import CPU, CUDA, Client, Device, Platform, Topology
 from ingot.client.pjrt.processes import Processes, find_processes
 from ingot.client.pjrt.records import EVENT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo.binding import newest_version
+from ingot.runtime.cuda.devices import Device as Gpu
+from ingot.runtime.cuda.devices import device, device_count
 from ingot.runtime.native import allocator_statistics
 from ingot.support import xla_flags
 
@@ -63,9 +65,10 @@ class ClientSlots(Slots):
     def create(self, args: Any) -> None:
         """Make one."""
         options = read_named_values(args.create_options, args.num_options)
-        count, is_asynchronous = _own_devices(options)
+        gpus = _gpus(options)
+        count, is_asynchronous = (len(gpus), True) if gpus else _own_devices(options)
         processes = find_processes(options, count, args)
-        client = Client(Platform(self.version, processes, is_asynchronous))
+        client = Client(Platform(self.version, processes, is_asynchronous, gpus))
         self.clients.append(client)
         args.client = client.address
 
@@ -111,11 +114,16 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Device_MemoryStats")
     def memory_stats(self, args: Any) -> None:
-        """All devices share the host's memory and its allocator."""
-        found = allocator_statistics()
+        """All devices of a CPU share the host's memory and its allocator."""
         for name, _ in args._fields_:
             if name.endswith("_is_set"):
                 setattr(args, name, 0)
+        gpu = lookup(args.device, Device).gpu
+        if gpu is not None:
+            args.bytes_in_use = gpu.memory - gpu.free_memory()
+            args.bytes_limit, args.bytes_limit_is_set = gpu.memory, 1
+            return
+        found = allocator_statistics()
         args.bytes_in_use = found.bytes_in_use
         for name, source in _MEMORY_STATISTICS.items():
             setattr(args, name, getattr(found, source))
@@ -172,6 +180,16 @@ def _own_devices(options: dict[str, Attribute]) -> tuple[int, bool]:
     if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
         raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
     return count, bool(options.get("asynchronous", True))
+
+
+def _gpus(options: dict[str, Attribute]) -> tuple[Gpu, ...]:
+    """Return the GPUs that a client is for; none if it is for the CPU."""
+    wanted = options.get("platform", CPU)
+    if wanted == CPU:
+        return ()
+    if wanted != CUDA:
+        raise PjrtError(INVALID_ARGUMENT, f"there is no platform {wanted}, only {CPU} and {CUDA}")
+    return tuple(device(number) for number in range(device_count()))
 
 
 def _device(devices: list[Device], number: int) -> int:

@@ -14,7 +14,7 @@ from ingot.client.pjrt.compile_options import (
     write_device_assignment,
 )
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
-from ingot.client.pjrt.executables import LoadedExecutable, Source
+from ingot.client.pjrt.executables import LoadedExecutable, Source, device_of
 from ingot.client.pjrt.handed import take_over
 from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
 from ingot.client.pjrt.inspection import tell_sharding
@@ -28,8 +28,6 @@ from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.spmd.partitioner import partition
-from ingot.runtime.execute import OUT_OF_MEMORY
-from ingot.runtime.execution import status_error
 from ingot.semantics.buffer_donation import alias_donors
 from ingot.support import xla_flags
 from ingot.support.forking import ForkLock
@@ -89,7 +87,8 @@ class ExecutableSlots(Slots):
             for config, sharding in division.inspected:
                 tell_sharding(config, sharding)
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
-            executable = compile(module, switches=switches, is_final=True)
+            device = device_of(client, source.options)
+            executable = compile(module, device=device, switches=switches, is_final=True)
             if isinstance(executable, StagedExecutable):
                 raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
             return LoadedExecutable(client, source, module, division, executable)
@@ -102,10 +101,7 @@ class ExecutableSlots(Slots):
         try:
             give_up(row.program)
             executable = lookup(row.executable, LoadedExecutable)
-            if row.status == OUT_OF_MEMORY:
-                return self.errors.make(executable.out_of_memory())
-            info = executable.executable.artifact.info
-            return self.errors.make(status_error(info, row.status, ()))
+            return self.errors.make(executable.error_of(row.status))
         except BaseException as problem:
             return self.errors.make(problem)
 

@@ -78,18 +78,27 @@ def host_strides(address: int, dims: list[int], item: int) -> list[int]:
     return dense_strides(dims, words, item)
 
 
-def copy_in(storage: int, data: int, dims: list[int], kind: int, layout: int) -> None:
+def copy_in(
+    native: Native, storage: int, data: int, dims: list[int], kind: int, layout: int
+) -> None:
     """Fill a storage with the host's array at `data`."""
     item = element_bytes(TYPE_NAMES[kind])
-    copy_strided(storage, data, dims, item, host_strides(layout, dims, item))
+    copy_strided(native, storage, data, dims, host_strides(layout, dims, item), item)
 
 
-def copy_strided(storage: int, data: int, dims: list[int], item: int, strides: list[int]) -> None:
+def copy_strided(
+    native: Native, storage: int, data: int, dims: list[int], strides: list[int], item: int
+) -> None:
     """Fill a storage with the host's array at `data`, which has these byte strides."""
-    if math.prod(dims):
-        row_major = host_strides(0, dims, item)
-        target = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
-        target[...] = byte_view(data, dims, strides, item)
+    if not math.prod(dims):
+        return
+    source = byte_view(data, dims, strides, item)
+    if STORAGE.read(storage, "gpu"):
+        dense = np.ascontiguousarray(source)
+        native.write(storage, 0, dense.ctypes.data, dense.nbytes)
+        return
+    row_major = host_strides(0, dims, item)
+    byte_view(STORAGE.read(storage, "data"), dims, row_major, item)[...] = source
 
 
 class TransferSlots(Slots):
@@ -108,9 +117,10 @@ class TransferSlots(Slots):
             require_row_major(args.device_layout, len(dims))
         item = element_bytes(TYPE_NAMES[args.type])
         strides = read_words(args.byte_strides, args.num_byte_strides)
-        storage = self.native.new_storage(size)
-        copy_strided(storage, args.data, dims, item, strides or host_strides(0, dims, item))
         memory = place(args.device, args.memory)
+        storage = self.native.new_storage(size, memory)
+        strides = strides or host_strides(0, dims, item)
+        copy_strided(self.native, storage, args.data, dims, strides, item)
         args.buffer = self.native.new_buffer(storage, args.type, dims, size, memory)
         args.done_with_host_buffer = self.native.done_event()
 
@@ -121,17 +131,25 @@ class TransferSlots(Slots):
         strides = host_strides(args.host_layout, dims, item)
         with self.native.used_storage(args.src) as storage:
             if math.prod(dims):
-                row_major = host_strides(0, dims, item)
-                source = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
-                byte_view(args.dst, dims, strides, item)[...] = source
+                byte_view(args.dst, dims, strides, item)[...] = self._seen(storage, dims, item)
             args.event = self.native.ready_event(storage)
+
+    def _seen(self, storage: int, dims: list[int], item: int) -> Any:
+        """Return the bytes of a storage that the host can read: its own, or a copy."""
+        if not STORAGE.read(storage, "gpu"):
+            row_major = host_strides(0, dims, item)
+            return byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
+        copied = np.empty((*dims, item), np.uint8)
+        self.native.read(storage, 0, copied.ctypes.data, copied.nbytes)
+        return copied
 
     @slot("PJRT_Client_CreateUninitializedBuffer")
     def uninitialized(self, args: Any) -> None:
         """Make a buffer whose content is anything."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
-        memory, storage = place(args.device, args.memory), self.native.new_storage(size)
+        memory = place(args.device, args.memory)
+        storage = self.native.new_storage(size, memory)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
 
@@ -141,10 +159,10 @@ class TransferSlots(Slots):
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
         text = read_text(args.error_message, args.error_message_size)
-        storage = self.native.new_storage(size)
+        memory = lookup(args.memory, Memory)
+        storage = self.native.new_storage(size, memory)
         error = self.errors.make(PjrtError(args.error_code, text))
         STORAGE.write(storage, "event", self.native.failed_event(error))
-        memory = lookup(args.memory, Memory)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
 
@@ -156,14 +174,19 @@ class TransferSlots(Slots):
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
         owner = (release, args.on_delete_callback_arg)
         item = element_bytes(TYPE_NAMES[args.element_type])
-        if host_strides(args.layout, dims, item) == host_strides(0, dims, item):
-            storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
-        else:
-            storage = self.native.new_storage(size)
-            copy_in(storage, args.device_buffer_ptr, dims, args.element_type, args.layout)
-            _RELEASE(release)(args.device_buffer_ptr, args.on_delete_callback_arg)
         has_memory = args.struct_size >= args.__class__.memory.offset + 8
         memory = place(args.device, args.memory if has_memory else 0)
+        gpu = memory.device.structure.gpu
+        if host_strides(args.layout, dims, item) == host_strides(0, dims, item):
+            storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
+            STORAGE.write(storage, "gpu", gpu)
+        elif gpu:
+            raise PjrtError(UNIMPLEMENTED, "arrays of a GPU that come from elsewhere are row-major")
+        else:
+            storage = self.native.new_storage(size, memory)
+            given = (args.device_buffer_ptr, dims, args.element_type, args.layout)
+            copy_in(self.native, storage, *given)
+            _RELEASE(release)(args.device_buffer_ptr, args.on_delete_callback_arg)
         args.buffer = self.native.new_buffer(storage, args.element_type, dims, size, memory)
 
     @slot("PJRT_Buffer_GetMemoryLayout")

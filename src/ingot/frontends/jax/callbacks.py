@@ -158,5 +158,7 @@ TARGETS: dict[str, _Run] = {
     "xla_buffer_python_cpu_callback": _with_buffers,
     "xla_ffi_partitioned_python_cpu_callback": _with_values,
     "xla_ffi_python_cpu_callback": _with_values,
+    "xla_ffi_partitioned_python_gpu_callback": _with_values,
+    "xla_ffi_python_gpu_callback": _with_values,
 }
 """The custom calls that JAX lowers callbacks to, and what calls the function."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ingot.client.pjrt.objects import PLATFORM
+from ingot.client.pjrt.objects import CPU
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.runtime.foreign.register import register_custom_call_target
 from ingot.semantics import custom_calls
@@ -26,7 +26,7 @@ def install_handlers() -> None:
     """Take what was registered so far, and what will be."""
     register_builtin_targets()
     client: Any = importlib.import_module("jax._src.lib").xla_client
-    client.register_custom_call_handler(PLATFORM, _take)
+    client.register_custom_call_handler(CPU, _take)
 
 
 def _take(name: str, function: Any, platform: str, api_version: int = 0, *traits: Any) -> None:

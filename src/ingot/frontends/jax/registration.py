@@ -15,7 +15,7 @@ import importlib
 from functools import partial
 from typing import Any
 
-from ingot.client.pjrt.objects import PLATFORM
+from ingot.client.pjrt.objects import CPU, CUDA
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax import series
 from ingot.frontends.jax.callbacks import install_callbacks
@@ -24,7 +24,7 @@ from ingot.frontends.jax.costs import install_costs
 from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
 from ingot.frontends.jax.partitioning import install_partitioning
-from ingot.support import xla_flags
+from ingot.support import flags, xla_flags
 
 NAME = "ingot"
 _PRIORITY = -50
@@ -76,12 +76,12 @@ def register() -> None:
     client: Any = importlib.import_module("jax._src.lib").xla_client
     bridge, capsule = _bridge(), _capsule()
     # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.
-    client.load_pjrt_plugin_with_c_api(PLATFORM, capsule)
+    client.load_pjrt_plugin_with_c_api(CPU, capsule)
     bridge._profiler.register_plugin_profiler(capsule)
-    alone = PLATFORM not in _platforms()
+    alone = CPU not in _platforms()
     bridge.register_backend_factory(
-        PLATFORM if alone else NAME,
-        partial(bridge.make_pjrt_c_api_client, PLATFORM, options=device_options),
+        CPU if alone else NAME,
+        partial(bridge.make_pjrt_c_api_client, CPU, options=device_options),
         priority=_PRIORITY,
         fail_quietly=False,
         make_topology=partial(client.make_c_api_device_topology, capsule),
@@ -89,13 +89,36 @@ def register() -> None:
     )
     if alone:
         # There is no other CPU: `jax.devices("cpu")` and `jax.devices("ingot")` are the same.
-        bridge._alias_to_platforms[NAME] = [PLATFORM]
+        bridge._alias_to_platforms[NAME] = [CPU]
+        if flags.GPU.value():
+            _register_gpus(capsule)
         install_partitioning()
     install_compilation()
     install_callbacks()
     install_dlpack()
     install_costs()
     install_handlers()
+
+
+def _register_gpus(capsule: Any) -> None:
+    """Register GPUs as the platform `cuda`, which comes before the CPU.
+
+    What JAX lowers to calls of NVIDIA's libraries is lowered as on the CPU, whose libraries Ingot
+    calls on the host.
+    """
+    client: Any = importlib.import_module("jax._src.lib").xla_client
+    lowerings = importlib.import_module("jax._src.interpreters.mlir")._platform_specific_lowerings
+    bridge = _bridge()
+    client.load_pjrt_plugin_with_c_api(CUDA, capsule)
+    bridge.register_backend_factory(
+        CUDA,
+        partial(bridge.make_pjrt_c_api_client, CUDA, options={"platform": CUDA}),
+        priority=-_PRIORITY,
+        fail_quietly=False,
+        c_api=capsule,
+    )
+    lowerings[CUDA] = dict(lowerings[CPU])
+    bridge._alias_to_platforms[NAME] = [CUDA, CPU]
 
 
 def _capsule() -> Any:

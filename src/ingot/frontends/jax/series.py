@@ -27,6 +27,7 @@ INSTALL = f"install JAX {' or '.join(TESTED)}: pip install 'ingot-compiler[jax]'
 RELIED_ON = (
     ("jax._src.xla_bridge", "register_backend_factory"),
     ("jax._src.xla_bridge", "make_pjrt_c_api_client"),
+    ("jax._src.interpreters.mlir", "_platform_specific_lowerings"),
     ("jax._src.xla_bridge", "_alias_to_platforms"),
     ("jax._src.xla_bridge", "_profiler.register_plugin_profiler"),
     ("jax._src.xla_bridge", "num_cpu_devices.value"),

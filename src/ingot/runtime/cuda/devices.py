@@ -121,6 +121,11 @@ class Device:
         return ctypes.addressof(self._runtime)
 
     @property
+    def stream_record(self) -> int:
+        """Address of the record of its stream, `IngotCudaStream`."""
+        return ctypes.addressof(self._record)
+
+    @property
     def failure(self) -> tuple[int, int]:
         """The CUresult that ended the last execution that failed, and its site (-1: none)."""
         return int(self._record.failure), int(self._record.site)

@@ -200,6 +200,11 @@ def execute(
     return status
 
 
+def execute_address() -> int:
+    """Return the address of `execute`."""
+    return cuda_functions().address("ingot_cuda_execute")
+
+
 @cache
 def cuda_functions() -> Library:
     """Return these functions, linked."""

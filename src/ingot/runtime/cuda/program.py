@@ -120,7 +120,7 @@ class CudaProgram:
         )
         if status:
             raise_signal_after(status)
-            raise self._error(status, arrays)
+            raise self.error_of(status, arrays)
         if any(array is not value for array, value in zip(arrays, args, strict=True)):
             # Another library may reuse its memory once its own stream is done with it.
             self.device.let_wait(_DEFAULT_STREAM)
@@ -152,7 +152,13 @@ class CudaProgram:
             return DeviceArray(self.device, held.address, shape, storage, held.taken())
         return new_array(self.device, shape, storage)
 
-    def _error(self, status: int, arrays: Sequence[DeviceArray]) -> IngotError:
+    @property
+    def record_address(self) -> int:
+        """The address of the program's `IngotProgram`, for native callers."""
+        return ctypes.addressof(self._record)
+
+    def error_of(self, status: int, arrays: Sequence[DeviceArray] = ()) -> IngotError:
+        """Return the exception for the status of an execution."""
         if status != DEVICE_FAILED:
             return status_error(self.info, status, arrays)
         result, site = self.device.failure

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory and executions of GPUs, as native functions.
+
+All is enqueued on the one stream of a GPU, so data counts as there for what is enqueued later; who
+reads it on the host waits for the stream. Null in place of a GPU is the host. Invariant: the GPU's
+context is current in the thread before the driver is asked for anything.
+"""
+
+from __future__ import annotations
+
+from ingot.client.pjrt.c_api import INTERNAL
+from ingot.client.pjrt.emit import static_error
+from ingot.client.pjrt.hot_events import static_event
+from ingot.client.pjrt.records import Gpu
+from ingot.native.functions import exported, inlined, native
+from ingot.native.operations import memcpy
+from ingot.native.pointers import Array, Pointer
+from ingot.native.types import i32, i64
+from ingot.runtime.entries import ingot_execute
+from ingot.runtime.records import Buffers, Program
+
+GPU_ERROR_TEXT = (
+    "The GPU failed in something that was enqueued before. Set CUDA_LAUNCH_BLOCKING=1 to see in "
+    "which kernel."
+)
+GPU_ERROR = static_error("gpu_error", INTERNAL, GPU_ERROR_TEXT)
+GPU_FAILED = static_event("gpu_failed", GPU_ERROR)
+
+
+@native
+def allocate_on(gpu: Gpu, size: i64) -> Pointer | None:
+    """Return memory of a GPU, or null."""
+    driver = gpu.stream.driver
+    found = Array[Pointer | None].on_stack(1)
+    found[0] = None
+    if driver.set_context(gpu.stream.context) != 0:
+        return None
+    least = i64(1)
+    if size > least:
+        least = size
+    if driver.allocate(found, least, gpu.stream.handle) != 0:
+        return None
+    return found[0]
+
+
+@native
+def free_on(gpu: Gpu, data: Pointer) -> None:
+    """Give memory of a GPU back, behind what was enqueued."""
+    driver = gpu.stream.driver
+    if driver.set_context(gpu.stream.context) == 0:
+        driver.free(data, gpu.stream.handle)
+
+
+@native
+def wait_for_gpu(gpu: Gpu) -> bool:
+    """Wait for all that was enqueued; return whether nothing failed."""
+    driver = gpu.stream.driver
+    if driver.set_context(gpu.stream.context) != 0:
+        return False
+    return driver.synchronize(gpu.stream.handle) == 0
+
+
+@native
+def move_between(
+    target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64
+) -> bool:
+    """Copy bytes with a GPU at one end or both; return whether that went well.
+
+    What the host reads is there on return; what it gave may be changed.
+    """
+    if size == 0:
+        return True
+    if of is None:
+        assert to is not None
+        stream = to.stream
+        if stream.driver.set_context(stream.context) != 0:
+            return False
+        return stream.driver.copy_to_device(target, source, size, stream.handle) == 0
+    stream = of.stream
+    if stream.driver.set_context(stream.context) != 0:
+        return False
+    if to is not None:
+        return stream.driver.copy_on_device(target, source, size, stream.handle) == 0
+    if stream.driver.copy_to_host(target, source, size, stream.handle) != 0:
+        return False
+    return stream.driver.synchronize(stream.handle) == 0
+
+
+@inlined
+def move(target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64) -> bool:
+    """Copy bytes between the memories of two GPUs or the host's; return whether that went well."""
+    if to is None and of is None:
+        memcpy(target, source, size)
+        return True
+    return move_between(target, to, source, of, size)
+
+
+@exported("ingot_pjrt_move")
+def move_data(target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64) -> i32:
+    """Copy bytes as `move` does, for Python; return 1 if that went well."""
+    return i32(move(target, to, source, of, size))
+
+
+@inlined
+def execute(
+    gpu: Gpu | None, program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
+) -> i32:
+    """Run a program on the host, or enqueue it on a GPU."""
+    if gpu is None:
+        return ingot_execute(program, inputs, outputs, sizes)
+    return gpu.execute(program, gpu.runtime, inputs, outputs, sizes)
