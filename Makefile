@@ -28,7 +28,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -56,6 +56,8 @@ help:
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
 	@echo "make docs    write the generated pages, then the documentation site into build/site"
+	@echo "make conformance-gpu  the 10,000 of one device on the emulated GPU"
+	@echo "make test-gpu    the same and the kernels' tests, on the GPU of this machine"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
 	@echo "make conformance-torch TORCH_OPS=pattern   PyTorch's samples of its own ops, beside eager"
@@ -183,6 +185,13 @@ docs: $(DEV)
 	$(BIN)/python tools/doc_examples.py
 	$(BIN)/python tools/fusion_picture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+conformance-gpu: $(DEV)
+	$(BIN)/python -m tests.gpu.sweep
+
+test-gpu: $(DEV)
+	$(BIN)/python -m pytest -m gpu tests/gpu
+	$(BIN)/python -m tests.gpu.sweep --device
 
 conformance-jax: $(DEV)
 	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests

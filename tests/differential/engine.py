@@ -146,15 +146,18 @@ def run_cases(
     cases: Sequence[Case],
     *,
     xla: bool = True,
+    native: Runner | None = None,
     is_refused: Callable[[Case], bool] = lambda case: False,
 ) -> Iterator[Result]:
     """Run cases in batches; yield their results in order.
+
+    `native` runs them in the place of Ingot's CPU.
 
     Cases that XLA is known to refuse go to it alone: they would take their module with them.
     """
     for batch in _batches(cases):
         evaluated = _run(batch, on_evaluator)
-        native = _run(batch, on_cpu)
+        natives = _run(batch, native or on_cpu)
         real: list[Leaves | Failure | None] = [None] * len(batch)
         if xla:
             refused = [place for place, case in enumerate(batch) if is_refused(case)]
@@ -163,7 +166,7 @@ def run_cases(
                 outcomes = _run([batch[place] for place in places], on_xla) if places else []
                 for place, outcome in zip(places, outcomes, strict=True):
                     real[place] = outcome
-        for case, want, got, other in zip(batch, evaluated, native, real, strict=True):
+        for case, want, got, other in zip(batch, evaluated, natives, real, strict=True):
             yield _result(case, want, got, other)
 
 

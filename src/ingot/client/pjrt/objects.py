@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ingot.client.pjrt.handles import Handle
+from ingot.client.pjrt.handles import Attribute, Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
 from ingot.runtime.cuda.devices import Device as GpuDevice
@@ -74,15 +74,19 @@ class Memory(Handle):
 class Description(Handle):
     """What a device is, also without a client."""
 
-    def __init__(self, number: int, process: int, kind: str) -> None:
-        """Describe device `number`, which a process has."""
+    def __init__(self, number: int, process: int, gpu: GpuDevice | None) -> None:
+        """Describe device `number`, which a process has; without a GPU it is the CPU."""
         super().__init__(DESCRIPTION)
         self.process = process
         self.set(id=number, process_index=process)
-        self.set_text("device_kind", kind)
+        self.set_text("device_kind", CPU if gpu is None else gpu.name)
         self.set_text("to_string", f"IngotDevice(id={number})")
         self.set_text("debug_string", f"IngotDevice(id={number})")
-        self.set_attributes("attributes", {})
+        attributes: dict[str, Attribute] = {}
+        if gpu is not None:
+            attributes["compute_capability"] = "{}.{}".format(*gpu.capability)
+            attributes["core_count"] = gpu.multiprocessors
+        self.set_attributes("attributes", attributes)
 
 
 class Device(Handle):
@@ -102,9 +106,8 @@ class Device(Handle):
         self.set(local_hardware_id=number - first_there)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])
-        self.gpu: GpuDevice | None = None
-        if platform.gpus:
-            self.gpu = platform.gpus[number]
+        self.gpu = _gpu(platform, number)
+        if self.gpu is not None:
             stream, runtime, execute = self.gpu.stream_record, self.gpu.runtime, execute_address()
             row = GPU.structure(stream=stream, runtime=runtime, execute=execute)
             self.set(gpu=self.keep_records([row]))
@@ -120,8 +123,8 @@ class Device(Handle):
         self.set(finished=0, waiting=0)
 
 
-def _kind(platform: Platform, number: int) -> str:
-    return platform.gpus[number].name if platform.gpus else CPU
+def _gpu(platform: Platform, number: int) -> GpuDevice | None:
+    return platform.gpus[number] if platform.gpus else None
 
 
 class Topology(Handle):
@@ -133,7 +136,7 @@ class Topology(Handle):
         self.platform = platform
         processes = platform.processes
         self.descriptions = [
-            Description(number, processes.process_of(number), _kind(platform, number))
+            Description(number, processes.process_of(number), _gpu(platform, number))
             for number in range(platform.num_devices)
         ]
         self.set_text("platform_name", platform.name)

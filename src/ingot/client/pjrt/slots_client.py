@@ -68,7 +68,8 @@ class ClientSlots(Slots):
         gpus = _gpus(options)
         count, is_asynchronous = (len(gpus), True) if gpus else _own_devices(options)
         processes = find_processes(options, count, args)
-        client = Client(Platform(self.version, processes, is_asynchronous, gpus))
+        version = f"{self.version} cuda {gpus[0].driver.release}" if gpus else self.version
+        client = Client(Platform(version, processes, is_asynchronous, gpus))
         self.clients.append(client)
         args.client = client.address
 

@@ -128,12 +128,17 @@ class Driver:
         self.call("cuInit", 0)
         self.version = self.number("cuDriverGetVersion")
         if self.version < LEAST_VERSION:
-            major, minor = divmod(self.version, 1000)
-            raise _too_old(f"it is for CUDA {major}.{minor // 10}")
+            raise _too_old(f"it is for CUDA {self.release}")
         self.record: Any = CudaDriver.c_layout.structure()
         for field, name in _NATIVE.items():
             address = ctypes.cast(self._functions[name], _POINTER).value
             setattr(self.record, field, address)
+
+    @property
+    def release(self) -> str:
+        """The version of CUDA that the driver is for: "12.4"."""
+        major, minor = divmod(self.version, 1000)
+        return f"{major}.{minor // 10}"
 
     def result(self, name: str, *args: Any) -> int:
         """Call a function; return its CUresult."""
