@@ -241,21 +241,21 @@ class FakeDriver:
         if not self._is_live(to, size):
             return INVALID_VALUE
         data = ctypes.string_at(source, size)
-        self.queue.append(lambda: ctypes.memmove(to, data, size) and None)
+        self.queue.append(lambda: _copy(to, data, size))
         return 0
 
     def cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
         """Copy to the host, when the stream is there."""
         if not self._is_live(source, size):
             return INVALID_VALUE
-        self.queue.append(lambda: ctypes.memmove(to, source, size) and None)
+        self.queue.append(lambda: _copy(to, source, size))
         return 0
 
     def cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
         """Copy on the device."""
         if not (self._is_live(to, size) and self._is_live(source, size)):
             return INVALID_VALUE
-        self.queue.append(lambda: ctypes.memmove(to, source, size) and None)
+        self.queue.append(lambda: _copy(to, source, size))
         return 0
 
     def cuStreamCreate(self, to: int, flags: int) -> None:
@@ -317,6 +317,10 @@ class FakeDriver:
         values = [ctypes.c_int64.from_address(places[n] or 0).value for n in range(count)]
         self.queue.append(lambda: module.launch(symbol, values, (blocks, threads), self._choose))
         return 0
+
+
+def _copy(to: int, source: int | bytes, size: int) -> None:
+    ctypes.memmove(to, source, size)
 
 
 def _put(to: int, value: int, kind: Any) -> None:

@@ -13,7 +13,8 @@ from tests.gpu.ptxas import assemble, find_ptxas
 
 import ingot
 from ingot.formats.hlo_text import parse_hlo
-from ingot.gpu.compiler import compile_kernel, text_of
+from ingot.gpu.compiler import compile_kernel
+from ingot.gpu.kernels import text_of
 from ingot.gpu.machine import DEFAULT, MACHINES, machine_of
 from ingot.gpu.schedule.decide import STRATEGIES
 

@@ -19,7 +19,7 @@ from ingot.host.sites import sites
 from ingot.passes.expand.dynamic_boundary import dynamic_places
 from ingot.runtime.cuda.arrays import DeviceArray, to_device
 from ingot.runtime.cuda.devices import Device, device
-from ingot.runtime.cuda.program import CudaProgram, Result
+from ingot.runtime.cuda.program import CudaProgram
 from ingot.semantics.device_groups import grid_of
 from ingot.support.diagnostics import ArgumentError, UnsupportedError
 from ingot.support.text import did_you_mean
@@ -59,7 +59,7 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         place = instruction.metadata.location
         return f"%{instruction.name}" + (f" ({place})" if place is not None else "")
 
-    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Enqueue the program on flattened arguments; see `CudaProgram.__call__`."""
         return self.program(*args, donate=donate)
 

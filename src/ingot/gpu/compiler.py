@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From kernel IR to PTX: `compile_kernel`, and `kernels_of` for all fusions of a module.
+"""From kernel IR to code of a GPU: `emit_kernel` adds one kernel to a module of several.
 
-`text_of` prints them, as one module. How a kernel is launched is in the record that comes back;
-nothing here does it. Invariant: equal kernels and machines give equal text.
+How it is launched is in the record that comes back. Invariant: equal kernels and machines give
+equal text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from ingot.gpu.emit.kernel import emit_stage
@@ -15,16 +14,12 @@ from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
 from ingot.gpu.schedule.strategies import Widths
 from ingot.hlo.dim import Dim
-from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, Kernel
-from ingot.kernel.lowering import lower_fusion
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
-from ingot.semantics.custom_calls import call_site, foreign_calls
-from ingot.support.diagnostics import InternalError, UnsupportedError
-from ingot.support.records import record, replace
+from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 _Made = TypeVar("_Made")
 
@@ -47,6 +42,12 @@ class Launch:
     shared_bytes: int
     widths: Widths | None = None
 
+    def __str__(self) -> str:
+        room = f", {self.shared_bytes} bytes of shared memory" if self.shared_bytes else ""
+        widths = self.widths
+        each = f", for each width from {widths.first} below {widths.end}" if widths else ""
+        return f"{self.blocks} x {self.threads} threads{room}{each}"
+
 
 @record
 class GpuKernel:
@@ -68,6 +69,9 @@ class GpuKernel:
     scratch: tuple[Buffer, ...]
     strategy: str
     refused: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, {'; '.join(map(str, self.launches))}"
 
 
 @record
@@ -130,85 +134,3 @@ def emit_kernel(
     return GpuKernel(
         tuple(launches), schedule.sizes, schedule.scratch, schedule.strategy, schedule.refused
     )
-
-
-def kernels_of(
-    module: Module, machine: GpuMachine | None = None
-) -> dict[Instruction, CompiledKernel]:
-    """Return the kernel of every fusion of an optimized module, callees before callers.
-
-    Raises:
-        UnsupportedError: as `compile_kernel`, the message names the fusion; or INGOT0322, the
-            module has a foreign call.
-    """
-    return {
-        fusion: _naming(fusion, lambda kernel: compile_kernel(kernel, machine))
-        for fusion in _fusions_of(module)
-    }
-
-
-STAGES = ("gpu_llvm", "ptx")
-"""What `text_of` gives."""
-
-
-def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> str:
-    """Return the kernels of an optimized module as one module: LLVM IR ("gpu_llvm") or PTX ("ptx").
-
-    Comments above say how each is launched; equal kernels stand there once.
-
-    Raises:
-        UnsupportedError: as `kernels_of`.
-    """
-    machine = machine or machine_of()
-    made = open_module(module.name, machine)
-    heads: dict[str, str] = {}
-
-    def add(kernel: Kernel) -> None:
-        symbol = f"k_{fingerprint(kernel)}"
-        if symbol not in heads:
-            heads[symbol] = _head(symbol, emit_kernel(made, symbol, kernel, machine))
-
-    for fusion in _fusions_of(module):
-        _naming(fusion, add)
-    text = made.text()
-    comment, code = ("//", assembly(text, machine.target)) if stage == "ptx" else (";", text)
-    return "\n".join([*(f"{comment} {head}" for head in heads.values()), code])
-
-
-def _head(symbol: str, kernel: GpuKernel) -> str:
-    """Return one line for people: strategy and launches."""
-    launches = "; ".join(map(_launch_text, kernel.launches))
-    return f"{symbol}: {kernel.strategy}, {launches}"
-
-
-def _launch_text(launch: Launch) -> str:
-    room = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
-    widths = launch.widths
-    each = f", for each width from {widths.first} below {widths.end}" if widths else ""
-    return f"{launch.blocks} x {launch.threads} threads{room}{each}"
-
-
-def _fusions_of(module: Module) -> list[Instruction]:
-    for call in foreign_calls(module):
-        raise UnsupportedError(
-            f"there is no GPU code for the custom call '{call_site(call).target}'",
-            code="INGOT0322",
-            instruction=repr(call),
-        )
-    return [
-        instruction
-        for computation in module.post_order()
-        for instruction in computation.post_order()
-        if instruction.opcode == "fusion"
-    ]
-
-
-def _naming(fusion: Instruction, use: Callable[[Kernel], _Made]) -> _Made:
-    """Return what `use` makes of a fusion's kernel; an error of it names the fusion."""
-    try:
-        return use(lower_fusion(fusion.attributes.calls))
-    except UnsupportedError as error:
-        found = error.diagnostic
-        raise UnsupportedError(
-            replace(found, instruction=found.instruction or repr(fusion))
-        ) from error

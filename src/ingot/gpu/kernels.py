@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ingot.gpu.compiler import GpuKernel, emit_kernel, open_module
-from ingot.gpu.machine import GpuMachine
+from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import memoize_by_structure
 from ingot.host.unsupported import with_origin
@@ -24,6 +25,7 @@ from ingot.kernel.ir import Buffer, Kernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.text import kernel_text
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import assembly
 from ingot.passes.buffers.packing import aligned
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import fresh
@@ -114,6 +116,40 @@ class GpuKernelSet:
     def _lowered(self, fused: Computation) -> tuple[str, Kernel]:
         kernel = lower_fusion(fused, self.context)
         return f"k_{fingerprint(kernel)}", kernel
+
+
+def kernels_of(module: Module, machine: GpuMachine | None = None) -> GpuKernelSet:
+    """Return the kernels of an optimized module, for a machine (default: sm_90).
+
+    Raises:
+        UnsupportedError: as `GpuKernelSet.add`.
+    """
+    found = GpuKernelSet(machine or machine_of(), PassContext())
+    for computation in module.post_order():
+        for instruction in computation.post_order():
+            if instruction.opcode == "fusion":
+                found.add(instruction)
+    return found
+
+
+STAGES = ("gpu_llvm", "ptx")
+"""What `text_of` gives."""
+
+
+def text_of(module: Module, stage: str, machine: GpuMachine | None = None) -> str:
+    """Return the kernels of an optimized module: LLVM IR ("gpu_llvm") or PTX ("ptx").
+
+    Comments above say how each is launched.
+
+    Raises:
+        UnsupportedError: as `kernels_of`.
+    """
+    found = kernels_of(module, machine)
+    text, comment = found.llvm_ir(), ";"
+    if stage == "ptx":
+        text, comment = assembly(text, found.machine.target), "//"
+    heads = (f"{comment} {name}: {kernel}" for name, kernel in found.kernels.items())
+    return "\n".join([*heads, text])
 
 
 def scratch_layout(scratch: tuple[Buffer, ...]) -> tuple[list[int | Dim], int | Dim]:

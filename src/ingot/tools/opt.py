@@ -22,8 +22,8 @@ from ingot.client.options import STAGES, Stage
 from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
-from ingot.gpu.compiler import STAGES as GPU_STAGES
-from ingot.gpu.compiler import text_of
+from ingot.gpu.kernels import STAGES as GPU_STAGES
+from ingot.gpu.kernels import text_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes

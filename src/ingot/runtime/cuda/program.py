@@ -35,8 +35,6 @@ from ingot.runtime.program import tables_of
 from ingot.runtime.records import PROGRAM
 from ingot.support.diagnostics import IngotError
 
-Result = DeviceArray | tuple[DeviceArray, ...]
-
 _DEFAULT_STREAM = 1
 
 
@@ -91,7 +89,7 @@ class CudaProgram:
         record.info, record.kept = info, (params, outputs, kept)
         return record
 
-    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Enqueue the program; return its results, one as it is, several as a tuple.
 
         Args:
