@@ -96,6 +96,17 @@ def test_a_call_waits_for_nothing(fake: FakeDriver) -> None:
     np.testing.assert_array_equal(np.asarray(x), np.full(1000, 8, np.float32))
 
 
+def test_a_counted_loop_waits_for_nothing(fake: FakeDriver) -> None:
+    body = """x = f32[8] parameter(0)
+      z = s32[] constant(0)
+      s = (s32[], f32[8]) tuple(z, x)
+      w = (s32[], f32[8]) while(s), condition=more, body=step
+      ROOT y = f32[8] get-tuple-element(w), index=1"""
+    found = compiled(body, LOOP)(np.ones(8, np.float32))
+    assert fake.calls["cuStreamSynchronize"] == 0
+    np.testing.assert_array_equal(found, np.full(8, 32, np.float32))
+
+
 @pytest.mark.parametrize("branch", [0, 1, -3])
 def test_loops_and_branches(fake: FakeDriver, branch: int) -> None:
     x = np.arange(8, dtype=np.float32)

@@ -28,6 +28,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.trip_counts import known_trip_count
 
 
 class GpuHostProgram(HostProgram):
@@ -130,6 +131,20 @@ class GpuHostProgram(HostProgram):
         function = self.builder.declare(symbol, lt.I32, [value.type for value in given])
         status = f.call(function, given)
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(status), likely=False)
+
+    def rounds(self, instruction: Instruction) -> None:
+        """Emit the rounds of a `while`; a known number of them needs no condition."""
+        count = known_trip_count(instruction)
+        if count is None:
+            super().rounds(instruction)
+            return
+
+        def step(_: Value, values: list[Value]) -> list[Value]:
+            self.poller.check(self.leave)
+            self.computation(instruction.attributes.body)
+            return values
+
+        self.f.loop(0, count, 1, [], step)
 
     # ---- memory
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trip counts are written down, for host programs that would have to wait for each condition.
+
+After fusion the counter of a loop is inside of a kernel, where `trip_count` does not see it.
+
+Source: xla/service/while_loop_trip_count_annotator.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.trip_count import trip_count
+from ingot.semantics.trip_counts import set_trip_count
+
+
+@dataclass(frozen=True, slots=True)
+class WhileLoopTripCountAnnotator(Pass):
+    """Writes down how often the body of each loop runs, where that is known."""
+
+    name: ClassVar[str] = "while-loop-trip-count-annotator"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Look at every loop; what a program says of its loops itself is not believed."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in computation.instructions:
+                if instruction.opcode == "while":
+                    changed = set_trip_count(instruction, trip_count(instruction)) or changed
+        return changed
