@@ -27,6 +27,7 @@ from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
+from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 from ingot.passes.spmd.partitioner import partition
 from ingot.semantics.device_groups import grid_of
 
@@ -55,7 +56,8 @@ def _program_of_one_device(module: Module) -> str:
     return print_module(module)
 
 
-_STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in passes_of(SIMPLIFICATION)}
+_PASSES = (*passes_of(SIMPLIFICATION), WhileLoopTripCountAnnotator())
+_STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in _PASSES}
 _STEPS["simplify"] = SIMPLIFICATION
 _TEXTS: dict[str, Callable[[Module], str]] = {
     **{name: partial(_after, step) for name, step in _STEPS.items()},
