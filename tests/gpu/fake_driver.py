@@ -61,6 +61,7 @@ class FakeDriver:
         calls: how often each function was called.
         failures: the CUresult that the next call of a function returns, by its name.
         memory: bytes that may be allocated.
+        devices: how many there are, all with the same memory and one queue.
         version: of the driver.
         seed: says in which order threads and blocks run.
     """
@@ -69,6 +70,7 @@ class FakeDriver:
     calls: Counter[str] = field(default_factory=Counter)
     failures: dict[str, int] = field(default_factory=dict)
     memory: int = 1 << 30
+    devices: int = 1
     version: int = 12040
     capability: tuple[int, int] = (9, 0)
     seed: int = 0
@@ -80,7 +82,7 @@ class FakeDriver:
         self.kernels: dict[int, tuple[EmulatedModule, str]] = {}
         self._libraries: dict[int, EmulatedModule] = {}
         self._kept: list[Any] = []
-        self._thread = threading.local()
+        self._thread, self._running = threading.local(), threading.RLock()
         self._choose = np.random.default_rng(self.seed)
         self._next = 1 << 20
         bodies = {name: self._body(name) for name in PROTOTYPES}
@@ -118,9 +120,10 @@ class FakeDriver:
         return sum(block.size for block in self.blocks.values())
 
     def run_queue(self) -> None:
-        """Run what was enqueued."""
-        while self.queue:
-            self.queue.pop(0)()
+        """Run what was enqueued, one after the other: the emulation has one block at a time."""
+        with self._running:
+            while self.queue:
+                self.queue.pop(0)()
 
     def check_margins(self) -> None:
         """Fail if somebody wrote behind the end of memory."""
@@ -151,8 +154,8 @@ class FakeDriver:
         _put(to, ctypes.addressof(held), ctypes.c_void_p)
 
     def cuDeviceGetCount(self, to: int) -> None:
-        """Give how many devices there are: one."""
-        _put(to, 1, ctypes.c_int)
+        """Give how many devices there are."""
+        _put(to, self.devices, ctypes.c_int)
 
     def cuDeviceGet(self, to: int, number: int) -> None:
         """Give the handle of a device."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process with a GPU that is not there: `python -m tests.gpu.fake_gpu PROGRAM ARGUMENT...`.
 
-Runs a Python file as `python PROGRAM ARGUMENT...` does, with the fake driver in place of CUDA's.
+Runs a Python file as `python PROGRAM ARGUMENT...` does, with the fake driver in place of CUDA's. The
+variable `FAKE_GPUS` says how many GPUs there are (default: one).
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from typing import Any
@@ -18,9 +20,9 @@ from ingot.runtime.cuda import devices
 from ingot.runtime.cuda.driver import Driver
 
 
-def install() -> FakeDriver:
+def install(gpus: int = 1) -> FakeDriver:
     """Let programs that are compiled for a GPU run under the emulation, to the process's end."""
-    made = FakeDriver(memory=1 << 33)
+    made = FakeDriver(memory=1 << 33, devices=gpus)
     driver: Driver = Driver(made)
     compile_text = ingot.gpu.program.assembly
 
@@ -45,7 +47,7 @@ def show_to_jax() -> None:
 
 
 if __name__ == "__main__":
-    install()
+    install(int(os.environ.get("FAKE_GPUS", "1")))
     show_to_jax()
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -39,7 +39,7 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         program: the runtime's program.
     """
 
-    __slots__ = ("__weakref__", "program")
+    __slots__ = ("__weakref__", "_programs", "program")
 
     def __init__(
         self,
@@ -52,6 +52,16 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         """Load `compiled` on `gpu`; `before` is the module before the passes."""
         super().__init__(compiled, before, context, timer)
         self.program = CudaProgram(compiled.artifact, gpu, self._site_text)
+        self._programs = {gpu: self.program}
+
+    def on(self, gpu: Device | None) -> CudaProgram:
+        """Return the program as it is loaded on a GPU."""
+        assert gpu is not None, "it was compiled for GPUs"
+        found = self._programs.get(gpu)
+        if found is None:
+            found = CudaProgram(self.artifact, gpu, self._site_text)
+            self._programs[gpu] = found
+        return found
 
     def _site_text(self, site: int) -> str:
         """Return what a message calls a site of the host program."""
@@ -60,7 +70,14 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         return f"%{instruction.name}" + (f" ({place})" if place is not None else "")
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
-        """Enqueue the program on flattened arguments; see `CudaProgram.__call__`."""
+        """Enqueue the program on flattened arguments; see `CudaProgram.__call__`.
+
+        Raises:
+            UnsupportedError: INGOT0325, it runs on several devices: JAX does that.
+        """
+        grid = grid_of(self.module)
+        if grid.replicas * grid.partitions > 1:
+            raise _unsupported(self.module, "several replicas or partitions")
         return self.program(*args, donate=donate)
 
     @property
@@ -102,19 +119,21 @@ def compile_for_gpu(
 
 def _require_supported(module: Module) -> None:
     shapes = (*module.parameter_shapes, module.result_shape)
-    grid = grid_of(module)
     reasons = {
         "sizes that the program computes": defines_sizes(module),
         "arguments or results of dynamic size": bool(dynamic_places(shapes)),
-        "several replicas or partitions": grid.replicas * grid.partitions > 1,
     }
     for what, is_there in reasons.items():
         if is_there:
-            raise UnsupportedError(
-                f"{module.name} has {what}, which programs on a GPU may not have yet",
-                code="INGOT0325",
-                hint='compile it for the CPU: leave out device="gpu"',
-            )
+            raise _unsupported(module, what)
+
+
+def _unsupported(module: Module, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{module.name} has {what}, which programs on a GPU may not have yet",
+        code="INGOT0325",
+        hint='compile it for the CPU: leave out device="gpu"',
+    )
 
 
 def machine_of_device(gpu: Device) -> GpuMachine:

@@ -37,10 +37,12 @@ from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
+from ingot.runtime.cuda.program import CudaProgram
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import largest_note, status_error
 from ingot.runtime.foreign.collectives.rendezvous import Network
 from ingot.runtime.native import native_runtime
+from ingot.runtime.program import Program
 from ingot.semantics import custom_calls
 from ingot.semantics.buffer_donation import taken_donors
 from ingot.semantics.custom_calls import CallSite
@@ -99,10 +101,12 @@ class LoadedExecutable(Handle):
         self.idle_executions: list[Any] = []
         """Records of executions on several devices that are over (`many`)."""
         local = [device for device in self.devices if device.is_addressable]
+        self._programs = [self._program_on(device) for device in local]
+        """What each of this process's devices runs."""
         info = executable.artifact.info
         self.set(
             references=1,
-            program=executable.program.record_address,
+            program=(self._programs or [executable.program])[0].record_address,
             sizes=self._sizes(info),
             num_replicas=source.options.num_replicas,
             num_partitions=source.options.num_partitions,
@@ -115,6 +119,16 @@ class LoadedExecutable(Handle):
         self.set_list("devices", [device.address for device in local])
         self.set_text("name", module.name)
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
+
+    def _program_on(self, device: Device) -> Program | CudaProgram:
+        """Return the program as it is loaded on a device."""
+        found = self.executable
+        return found.program if isinstance(found, Executable) else found.on(device.gpu)
+
+    def program_address(self, device: Device) -> int:
+        """Return the address of the record of the program that a device of this process runs."""
+        local = [each for each in self.devices if each.is_addressable]
+        return self._programs[local.index(device)].record_address
 
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""

@@ -80,7 +80,10 @@ def move_between(
     if stream.driver.set_context(stream.context) != 0:
         return False
     if to is not None:
-        return stream.driver.copy_on_device(target, source, size, stream.handle) == 0
+        if stream.driver.copy_on_device(target, source, size, stream.handle) != 0:
+            return False
+        # The stream of another GPU knows nothing of this one.
+        return to.stream == stream or stream.driver.synchronize(stream.handle) == 0
     if stream.driver.copy_to_host(target, source, size, stream.handle) != 0:
         return False
     return stream.driver.synchronize(stream.handle) == 0
@@ -108,4 +111,4 @@ def execute(
     """Run a program on the host, or enqueue it on a GPU."""
     if gpu is None:
         return ingot_execute(program, inputs, outputs, sizes)
-    return gpu.execute(program, gpu.runtime, inputs, outputs, sizes)
+    return gpu.execute(program, program.runtime, inputs, outputs, sizes)

@@ -28,11 +28,11 @@ class _Part:
 
     def __init__(self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous) -> None:
         """Make the records for device `index` of the assignment."""
-        shared = executable.executable.program.record_address
+        self.device = executable.devices[index]
+        shared = executable.program_address(self.device)
         self._shared = PROGRAM.read(shared, "runtime")
         self._rendezvous = rendezvous
         self._place = divmod(index, executable.source.options.num_partitions)
-        self.device = executable.devices[index]
         size = ctypes.sizeof(PROGRAM.structure)
         self._program: Any = PROGRAM.structure.from_buffer_copy(ctypes.string_at(shared, size))
         self._runtime: Any = RUNTIME.structure()

@@ -108,8 +108,7 @@ class Device(Handle):
         self.set_list("memories", [memory.address for memory in self.memories])
         self.gpu = _gpu(platform, number)
         if self.gpu is not None:
-            stream, runtime, execute = self.gpu.stream_record, self.gpu.runtime, execute_address()
-            row = GPU.structure(stream=stream, runtime=runtime, execute=execute)
+            row = GPU.structure(stream=self.gpu.stream_record, execute=execute_address())
             self.set(gpu=self.keep_records([row]))
 
     @cached_property

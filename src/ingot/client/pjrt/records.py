@@ -68,7 +68,6 @@ class Gpu(Struct, name="IngotPjrtGpu"):
     """A GPU behind a device: where its executions are enqueued, and by what."""
 
     stream: CudaStream
-    runtime: Runtime  # what programs run with there
     execute: Callable[[Program, Runtime, Buffers, Buffers, Array[i64]], i32]
 
 
