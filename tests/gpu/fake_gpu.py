@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process with a GPU that is not there: `python -m tests.gpu.fake_gpu PROGRAM ARGUMENT...`.
 
-Runs a Python file as `python PROGRAM ARGUMENT...` does, with the fake driver in place of CUDA's. The
+Runs a Python file as `python PROGRAM ARGUMENT...` does, with the fake driver in place of CUDA. The
 variable `FAKE_GPUS` says how many GPUs there are (default: one).
 """
 

@@ -224,6 +224,16 @@ def test_dlpack_shares_memory(fake: FakeDriver) -> None:
     assert x.__cuda_array_interface__["data"] == (x.address, False)
 
 
+def test_a_profile_waits_for_each_kernel(fake: FakeDriver) -> None:
+    executable = compiled(SUM_OF_PRODUCTS)
+    x = ingot.to_gpu(np.ones(1000, np.float32))
+    profile = executable.profile(x, x, runs=3)
+    assert [(row.site.kind, row.calls) for row in profile.rows()] == [("kernel", 3)]
+    assert fake.calls["cuStreamSynchronize"] == 3
+    executable(x, x)
+    assert fake.calls["cuStreamSynchronize"] == 3
+
+
 def test_inspection(fake: FakeDriver) -> None:
     executable = compiled(SUM_OF_PRODUCTS)
     (kernel,) = executable.kernels

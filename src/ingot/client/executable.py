@@ -12,7 +12,7 @@ from ingot.artifact.steps import Steps
 from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.inspected import InspectedProgram
 from ingot.client.options import STAGES, AnyStage, Stage
-from ingot.client.profile import Profile, Profiler, remember
+from ingot.client.profile import remember
 from ingot.client.replicated import run_replicated
 from ingot.client.serialize import write_saved
 from ingot.client.threads import require_threads, run_with
@@ -69,7 +69,7 @@ class Executable(InspectedProgram[CpuProgram]):
             self.call = self._program.call
             if self._sizes is not None:
                 self.call = partial(_sized_call, self._program, self._sizes)
-            remember(self)
+            remember(self, self._program.record_address)
 
     @property
     def program(self) -> Program:
@@ -169,22 +169,6 @@ class Executable(InspectedProgram[CpuProgram]):
         """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
         context = self._context
         return write_saved(self.source, context.fp, context.disabled, self._threads)
-
-    def profile(self, *args: Any, runs: int = 1) -> Profile:
-        """Run the program on arguments, `runs` times, and return when each kernel ran.
-
-        Raises:
-            ResourceError: INGOT0412, somebody else is profiling.
-        """
-        require_type(runs, int, "runs")
-        profiler = Profiler()
-        profiler.start()
-        try:
-            for _ in range(runs):
-                self(*args)
-        finally:
-            profile = profiler.stop()
-        return profile
 
     def __repr__(self) -> str:
         kernels = len(self.kernels)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ingot.client.inspected import InspectedProgram
 from ingot.client.options import GPU_STAGES, AnyStage, GpuStage
+from ingot.client.profile import remember
 from ingot.gpu.machine import GpuMachine, machine_for
 from ingot.gpu.program import GpuProgram, compile_module
 from ingot.hlo.module import Module
@@ -53,6 +54,7 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         super().__init__(compiled, before, context, timer)
         self.program = CudaProgram(compiled.artifact, gpu, self._site_text)
         self._programs = {gpu: self.program}
+        remember(self, self.program.record_address)
 
     def on(self, gpu: Device | None) -> CudaProgram:
         """Return the program as it is loaded on a GPU."""
@@ -61,6 +63,7 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         if found is None:
             found = CudaProgram(self.artifact, gpu, self._site_text)
             self._programs[gpu] = found
+            remember(self, found.record_address)
         return found
 
     def _site_text(self, site: int) -> str:

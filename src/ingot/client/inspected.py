@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ingot.artifact.artifact import Artifact
 from ingot.client import analyses
 from ingot.client.options import AnyStage
+from ingot.client.profile import Profile, Profiler
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -84,6 +85,26 @@ class InspectedProgram(ABC, Generic[C]):
         self._context = context
         self._kernels: tuple[KernelInfo, ...] | None = None
         self.timer = timer
+
+    def profile(self, *args: Any, runs: int = 1) -> Profile:
+        """Run the program on arguments, `runs` times, and return when each kernel ran.
+
+        Raises:
+            ResourceError: INGOT0412, somebody else is profiling.
+        """
+        require_type(runs, int, "runs")
+        profiler = Profiler()
+        profiler.start()
+        try:
+            for _ in range(runs):
+                self(*args)
+        finally:
+            profile = profiler.stop()
+        return profile
+
+    @abstractmethod
+    def __call__(self, *args: Any) -> Any:
+        """Run the program on flattened arguments."""
 
     @property
     def in_avals(self) -> tuple[analyses.Aval, ...]:

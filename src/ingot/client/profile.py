@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ingot.hlo.instruction import Instruction
 from ingot.host.sites import sites
@@ -40,19 +40,23 @@ from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
 
 if TYPE_CHECKING:
-    from ingot.client.executable import Executable
+    from ingot.client.inspected import InspectedProgram
 
 Key = tuple[int, int]
 _KINDS = {"fusion": "kernel", "while": "loop"}
 _lock = ForkLock()
-_executables: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictionary()
-_recording: list[dict[Key, Executable]] = []
+_executables: weakref.WeakValueDictionary[Key, InspectedProgram[Any]] = (
+    weakref.WeakValueDictionary()
+)
+_recording: list[dict[Key, InspectedProgram[Any]]] = []
 """The executables of the recording that goes on, if one does."""
 
 
-def remember(executable: Executable) -> None:
-    """Note an executable, so that its events find their names."""
-    record = executable.program.record_address
+def remember(executable: InspectedProgram[Any], record: int) -> None:
+    """Note an executable, so that its events find their names.
+
+    `record` is the address of its `IngotProgram`, or of one of several.
+    """
     key = (PROGRAM.read(record, "run"), PROGRAM.read(record, "constants"))
     with _lock:
         _executables[key] = executable
@@ -61,9 +65,9 @@ def remember(executable: Executable) -> None:
 
 
 @contextmanager
-def kept_executables() -> Generator[dict[Key, Executable], None, None]:
+def kept_executables() -> Generator[dict[Key, InspectedProgram[Any]], None, None]:
     """Keep every executable that is made inside the `with`, whichever front end makes it."""
-    kept: dict[Key, Executable] = {}
+    kept: dict[Key, InspectedProgram[Any]] = {}
     with _lock:
         _recording.append(kept)
     try:
@@ -182,7 +186,7 @@ class Profiler:
 
     def __init__(self) -> None:
         """Do nothing yet."""
-        self._kept: dict[Key, Executable] = {}
+        self._kept: dict[Key, InspectedProgram[Any]] = {}
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -238,7 +242,7 @@ def profile() -> Profiler:
     return Profiler()
 
 
-def site_rows(executable: Executable) -> list[Site]:
+def site_rows(executable: InspectedProgram[Any]) -> list[Site]:
     """Return the sites of a program, by number."""
     kernels = executable.kernels
     found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]

@@ -56,7 +56,7 @@ def dump_snapshots(executable: Executable, dump: Dump) -> None:
         return end
 
     observe(executable.program, begin)
-    remember(executable)
+    remember(executable, executable.program.record_address)
 
 
 def _leaves(module: Module) -> list[Shape]:

@@ -23,7 +23,7 @@ def is_script(file: str) -> bool:
 
 
 def compiled_by(file: str, arguments: Sequence[str]) -> list[Executable]:
-    """Run a program; return what Ingot compiled of it.
+    """Run a program; return what Ingot compiled of it for the CPU.
 
     Raises:
         UnsupportedError: INGOT0363, Ingot compiled nothing of it.
@@ -31,9 +31,10 @@ def compiled_by(file: str, arguments: Sequence[str]) -> list[Executable]:
     """
     with kept_executables() as compiled:
         run_script(file, arguments)
-    if not compiled:
+    found = [one for one in compiled.values() if isinstance(one, Executable)]
+    if not found:
         raise nothing_compiled(file)
-    return list(compiled.values())
+    return found
 
 
 def run_script(file: str, arguments: Sequence[str]) -> None:

@@ -93,6 +93,7 @@ class Device:
         self._limit_memory()
         record: Any = CudaStream.c_layout.structure()
         record.driver = ctypes.addressof(functions.record)
+        record.process = native_runtime().record
         record.context, record.handle = self._context, self.stream
         record.blocking = int(os.environ.get("CUDA_LAUNCH_BLOCKING", "0") == "1")
         self._record = record

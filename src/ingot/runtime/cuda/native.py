@@ -184,6 +184,8 @@ def execute(
     """Enqueue a program, with an arena that is freed behind it."""
     stream = stream_of(runtime)
     driver = stream.driver
+    # Whoever profiles says so to the process.
+    runtime.profile = stream.process.profile
     status = outcome(stream, driver.set_context(stream.context), NO_SITE)
     if unlikely(status != 0):
         return status

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i32, i64
+from ingot.runtime.records import Runtime
 
 Stream = Pointer | None
 """CUstream; null is the default stream."""
@@ -48,6 +49,7 @@ class CudaStream(
     Struct,
     name="IngotCudaStream",
     notes={
+        "process": "the runtime record of the process",
         "blocking": "1: each launch is waited for, so that an error is that of its kernel",
         "failure": "the CUresult that ended the last execution that failed",
         "site": "the site (ingot.host.sites) that failed; -1 if it was none",
@@ -56,6 +58,7 @@ class CudaStream(
     """Where executions on a device are enqueued."""
 
     driver: CudaDriver
+    process: Runtime
     context: Pointer
     handle: Pointer | None
     blocking: i64
