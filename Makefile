@@ -56,7 +56,7 @@ help:
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
 	@echo "make docs    write the generated pages, then the documentation site into build/site"
-	@echo "make conformance-gpu  the 10,000 of one device on the emulated GPU"
+	@echo "make conformance-gpu  the 10,000 of one device on the emulated GPU, and through ptxas"
 	@echo "make test-gpu    the same and the kernels' tests, on the GPU of this machine"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
@@ -188,6 +188,8 @@ docs: $(DEV)
 
 conformance-gpu: $(DEV)
 	$(BIN)/python -m tests.gpu.sweep
+	$(BIN)/python -m tests.gpu.sweep sm_80
+	$(BIN)/python -m tests.gpu.sweep sm_90
 
 test-gpu: $(DEV)
 	$(BIN)/python -m pytest -m gpu tests/gpu

@@ -44,6 +44,6 @@ def assemble(ptx: str, machine: str = DEFAULT) -> Assembled:
     assert done.returncode == 0, done.stderr
     # Functions that a kernel calls have lines of their own.
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", done.stderr)))
-    registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)))
-    stack = max(map(int, re.findall(r"(\d+) bytes stack frame", done.stderr)))
+    registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)), default=0)
+    stack = max(map(int, re.findall(r"(\d+) bytes stack frame", done.stderr)), default=0)
     return Assembled(registers, spilled, stack)
