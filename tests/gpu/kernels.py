@@ -50,6 +50,11 @@ ELEMENTWISE = """x = f32[{rows},37] parameter(0)
 TRANSPOSE = """x = {type}[{rows},{columns}] parameter(0)
   ROOT t = {type}[{columns},{rows}] transpose(x), dimensions={{1,0}}"""
 
+SORT = """k = {type}[{dims}] parameter(0)
+  v = s32[{dims}] parameter(1)
+  ROOT r = ({type}[{dims}], s32[{dims}]) sort(k, v), dimensions={{{over}}}, is_stable=true,
+    to_apply=before_{type}"""
+
 EPILOGUE = """a = f32[3,40,21] parameter(0)
   b = f32[3,50,21] parameter(1)
   c = f32[50] parameter(2)
@@ -80,6 +85,8 @@ KERNELS = {
     "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
     "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),
     "gather": Case(GATHER),
+    "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
+    "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
     "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
     "matmul with an epilogue": Case(EPILOGUE, 1e-4),

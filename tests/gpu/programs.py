@@ -29,6 +29,15 @@ COMPUTATIONS = (
         for type in ("f32", "f64", "bf16", "f16", "s32", "s64", "s8", "pred")
         if (op == "and") == (type == "pred")
     )
+    + "".join(
+        f"before_{type} {{ a = {type}[] parameter(0)\n b = {type}[] parameter(1)\n"
+        " v = s32[] parameter(2)\n w = s32[] parameter(3)\n"
+        f" ROOT r = pred[] compare(a, b), direction=LT{order} }}\n"
+        for type, order in (
+            *((type, ", type=TOTALORDER") for type in ("f32", "f64", "bf16", "f16")),
+            *((type, "") for type in ("s32", "s8", "pred")),
+        )
+    )
     + """
 greater_f32 { a = f32[] parameter(0)
   b = f32[] parameter(1)

@@ -110,7 +110,7 @@ class Emulation:
         choose = np.random.default_rng(seed)
         kernel = self.kernel
         scratch = [
-            np.full(-(-evaluate(each.size, sizes) * each.dtype.bits // 8), POISON, np.uint8)
+            np.full(evaluate(each.size, sizes) * each.dtype.numpy.itemsize, POISON, np.uint8)
             for each in kernel.scratch
         ]
         memory = [

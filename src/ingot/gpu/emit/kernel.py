@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from ingot.gpu.emit.contractions import ContractionEmitter
-from ingot.gpu.emit.function import SharedMemory, open_function
+from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
+from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
     InOrder,
+    MergeRuns,
+    SortTiles,
     Stage,
     Strategy,
     Threads,
@@ -23,9 +27,22 @@ from ingot.gpu.schedule.strategies import (
     WarpRows,
     WarpScan,
 )
-from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 
-EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
+
+class Emitter(Protocol):
+    """Emits the work of one thread."""
+
+    def __init__(
+        self, f: FunctionBuilder, emitter: ThreadValues, shared: SharedMemory, stage: Stage
+    ) -> None:
+        """Emit as `stage` says."""
+
+    def emit(self) -> None:
+        """Emit the whole stage."""
+
+
+EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
     WarpScan: WarpScanEmitter,
@@ -34,6 +51,8 @@ EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
     Columns: ColumnsEmitter,
     TransposeTiles: TransposeEmitter,
     TiledContraction: ContractionEmitter,
+    SortTiles: SortTilesEmitter,
+    MergeRuns: MergeRunsEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

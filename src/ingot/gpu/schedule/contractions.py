@@ -8,10 +8,10 @@ is decided here, by the axis that its loads are dense along.
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TiledContraction, one_stage
+from ingot.gpu.schedule.strategies import GpuSchedule, TiledContraction, one_stage
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.ir import ContractionKernel, Kernel
 from ingot.kernel.schedule.work import ceil_div
 
 TILE = 64
@@ -24,7 +24,7 @@ SIDE = 16
 """Threads along m and along n of a tile; each computes every SIDE-th row and column."""
 
 
-def match_contraction(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_contraction(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return the schedule of a matrix product, or why it is none."""
     if not isinstance(kernel, ContractionKernel):
         return "it is no contraction"

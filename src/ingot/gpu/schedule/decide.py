@@ -13,12 +13,13 @@ from ingot.gpu.schedule.contractions import match_contraction
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.scans import match_scan
+from ingot.gpu.schedule.sorts import match_sort
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
     GpuSchedule,
     InOrder,
-    Schedulable,
+    SortTiles,
     Threads,
     TiledContraction,
     TransposeTiles,
@@ -31,7 +32,7 @@ from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, So
 from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import replace
 
-Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
+Match = Callable[[Kernel, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
     (TiledContraction.name, match_contraction),
@@ -42,6 +43,7 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
     (Columns.name, match_columns),
     (TransposeTiles.name, match_transposes),
     (Threads.name, match_threads),
+    (SortTiles.name, match_sort),
 )
 """In priority order: the name of a strategy, and what returns its schedule or says why not."""
 
@@ -52,7 +54,7 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
     Raises:
         UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
     """
-    if not isinstance(kernel, LoopKernel | ContractionKernel):
+    if not isinstance(kernel, LoopKernel | ContractionKernel | SortKernel):
         raise UnsupportedError(
             f"the GPU backend has no code for {_kind_of(kernel)}",
             code="INGOT0322",

@@ -16,14 +16,13 @@ from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
     GpuSchedule,
-    Schedulable,
     Strategy,
     WarpRows,
     one_stage,
 )
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.ir import Kernel, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
@@ -39,7 +38,7 @@ COLUMN_PARTS = 8
 """Warps of a block that share the rows of a column reduction."""
 
 
-def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_warp_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a warp per grid point, or why not."""
     length = _row_length(kernel, machine)
     if isinstance(length, str):
@@ -55,7 +54,7 @@ def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | s
     return _rows(kernel, WarpRows(), ceil_div(kernel.grid_size, rows), machine)
 
 
-def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_block_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per grid point, or why not."""
     length = _row_length(kernel, machine)
     if isinstance(length, str):
@@ -67,7 +66,7 @@ def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
     return _rows(kernel, BlockRows(), kernel.grid_size, machine)
 
 
-def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_columns(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per 32 columns, or why not."""
     length = _shared_length(kernel)
     if isinstance(length, str):
@@ -92,7 +91,7 @@ def _rows(
     return one_stage(kernel, strategy, blocks, machine.threads)
 
 
-def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:
+def _row_length(kernel: Kernel, machine: GpuMachine) -> int | Dim | str:
     """Return the elements of the longest row, or why threads do not share rows."""
     length = _shared_length(kernel)
     if isinstance(length, str):
@@ -118,10 +117,10 @@ def _exchanged_bytes(kernel: LoopKernel, slots: int) -> int:
     return sum(array_bytes(math.ceil(element.bits / 8), slots) for element in parts)
 
 
-def _shared_length(kernel: Schedulable) -> int | Dim | str:
+def _shared_length(kernel: Kernel) -> int | Dim | str:
     """Return the elements of the longest fold that threads may share, or why they may not."""
     if not isinstance(kernel, LoopKernel):
-        return "it is a contraction"
+        return "it is no loop"
     if kernel.serial:
         return "its points must run in order"
     inner = [item for item in kernel.passes if item.axes]

@@ -11,14 +11,14 @@ Invariant: the updates of one element are made by one thread, in the order of th
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, Schedulable, one_stage
+from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, one_stage
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, LoopKernel, Store
+from ingot.kernel.ir import Axis, Kernel, LoopKernel, Store
 from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
@@ -31,7 +31,7 @@ LEAST_APART = 32
 """Rows of fewer elements are no work for a warp."""
 
 
-def match_in_order(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_in_order(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return the schedule of a serial kernel, or why not."""
     if not isinstance(kernel, LoopKernel) or not kernel.serial:
         return "its points may run in any order"

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, WarpScan, one_stage
-from ingot.kernel.ir import LoopKernel
+from ingot.gpu.schedule.strategies import GpuSchedule, WarpScan, one_stage
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.lane_folds import scans_lanes, starts_from_identity
 from ingot.kernel.schedule.work import ceil_div
 
 
-def match_scan(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_scan(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a warp per scan, or why not."""
     if not isinstance(kernel, LoopKernel) or not any(item.is_running for item in kernel.passes):
         return "it has no running fold"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, Buffer, ContractionKernel, LoopKernel
+from ingot.kernel.ir import Axis, Buffer, Kernel
 from ingot.support.records import record
 
 
@@ -99,6 +99,49 @@ class TiledContraction:
     rhs_along_k: bool
 
 
+@record
+class SortBuffers:
+    """Where the elements of a sort are, by buffer numbers in the order of the operands.
+
+    Attributes:
+        results: the last stage leaves them here.
+        scratch: stages go to and fro between these and the results; none if there is one stage.
+        keys: operands of which a tile's elements are in shared memory while it is compared.
+    """
+
+    results: tuple[int, ...]
+    scratch: tuple[int, ...]
+    keys: tuple[int, ...]
+
+
+@record
+class SortTiles:
+    """A block sorts a tile of a row, or several short rows.
+
+    Attributes:
+        buffers: where elements are.
+        slots: slots of a row in a tile: a power of two.
+    """
+
+    name: ClassVar[str] = "sorted tiles"
+
+    buffers: SortBuffers
+    slots: int
+
+
+@record
+class MergeRuns:
+    """A block makes a tile of what two neighbouring sorted runs, of a width each, are merged to.
+
+    Attributes:
+        buffers: where elements are.
+    """
+
+    name: ClassVar[str] = "merged runs"
+
+    buffers: SortBuffers
+
+
 Strategy = (
     Threads
     | InOrder
@@ -108,10 +151,9 @@ Strategy = (
     | Columns
     | TransposeTiles
     | TiledContraction
+    | SortTiles
+    | MergeRuns
 )
-
-Schedulable = LoopKernel | ContractionKernel
-"""The kernels that strategies run."""
 
 
 @record
@@ -135,7 +177,7 @@ class Stage:
         widths: if given, it is launched once for each, and its last parameter says for which.
     """
 
-    kernel: Schedulable
+    kernel: Kernel
     strategy: Strategy
     blocks: int | Dim
     threads: int
@@ -164,8 +206,6 @@ class GpuSchedule:
         return ", then ".join(dict.fromkeys(stage.strategy.name for stage in self.stages))
 
 
-def one_stage(
-    kernel: Schedulable, strategy: Strategy, blocks: int | Dim, threads: int
-) -> GpuSchedule:
+def one_stage(kernel: Kernel, strategy: Strategy, blocks: int | Dim, threads: int) -> GpuSchedule:
     """Return the schedule of a kernel that is one launch."""
     return GpuSchedule((Stage(kernel, strategy, blocks, threads),))

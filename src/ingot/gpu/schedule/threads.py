@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, Threads, one_stage
-from ingot.kernel.ir import LoopKernel
+from ingot.gpu.schedule.strategies import GpuSchedule, Threads, one_stage
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.work import ceil_div
 
 
-def match_threads(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_threads(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a thread per point, or why not."""
     if not isinstance(kernel, LoopKernel):
-        return "it is a contraction"
+        return "it is no loop"
     if kernel.serial:
         return "its points must run in order"
     blocks = ceil_div(kernel.grid_size, machine.threads)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, Schedulable, TransposeTiles, one_stage
+from ingot.gpu.schedule.strategies import GpuSchedule, TransposeTiles, one_stage
 from ingot.hlo import dim
-from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.ir import Axis, Kernel, LoopKernel
 from ingot.kernel.schedule.tiles import transposed_loads
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.schedule.work import ceil_div
@@ -25,7 +25,7 @@ LEAST_SIDE = 8
 """Axes of fewer elements leave most of a tile empty."""
 
 
-def match_transposes(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
+def match_transposes(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return the schedule of a kernel with transposed loads, or why it has none."""
     if not isinstance(kernel, LoopKernel) or kernel.serial:
         return "it is no loop over independent points"
