@@ -55,6 +55,9 @@ SORT = """k = {type}[{dims}] parameter(0)
   ROOT r = ({type}[{dims}], s32[{dims}]) sort(k, v), dimensions={{{over}}}, is_stable=true,
     to_apply=before_{type}"""
 
+TOPK = """x = {type}[{rows},{length}] parameter(0)
+  ROOT r = ({type}[{rows},{k}], s32[{rows},{k}]) topk(x), k={k}, largest={largest}"""
+
 EPILOGUE = """a = f32[3,40,21] parameter(0)
   b = f32[3,50,21] parameter(1)
   c = f32[50] parameter(2)
@@ -87,6 +90,7 @@ KERNELS = {
     "gather": Case(GATHER),
     "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
     "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),
+    "topk": Case(TOPK.format(type="f32", rows=3, length=9000, k=7, largest="true")),
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
     "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
     "matmul with an epilogue": Case(EPILOGUE, 1e-4),

@@ -10,6 +10,7 @@ from ingot.gpu.emit.contractions import ContractionEmitter
 from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
+from ingot.gpu.emit.selections import SelectionEmitter
 from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
@@ -18,6 +19,7 @@ from ingot.gpu.schedule.strategies import (
     Columns,
     InOrder,
     MergeRuns,
+    Selection,
     SortTiles,
     Stage,
     Strategy,
@@ -53,6 +55,7 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     TiledContraction: ContractionEmitter,
     SortTiles: SortTilesEmitter,
     MergeRuns: MergeRunsEmitter,
+    Selection: SelectionEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

@@ -13,12 +13,14 @@ from ingot.gpu.schedule.contractions import match_contraction
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.scans import match_scan
+from ingot.gpu.schedule.selections import match_selection
 from ingot.gpu.schedule.sorts import match_sort
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
     GpuSchedule,
     InOrder,
+    Selection,
     SortTiles,
     Threads,
     TiledContraction,
@@ -28,7 +30,7 @@ from ingot.gpu.schedule.strategies import (
 )
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
+from ingot.kernel.ir import FftKernel, Kernel
 from ingot.support.diagnostics import InternalError, UnsupportedError
 from ingot.support.records import replace
 
@@ -44,6 +46,7 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
     (TransposeTiles.name, match_transposes),
     (Threads.name, match_threads),
     (SortTiles.name, match_sort),
+    (Selection.name, match_selection),
 )
 """In priority order: the name of a strategy, and what returns its schedule or says why not."""
 
@@ -54,9 +57,9 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
     Raises:
         UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
     """
-    if not isinstance(kernel, LoopKernel | ContractionKernel | SortKernel):
+    if isinstance(kernel, FftKernel):
         raise UnsupportedError(
-            f"the GPU backend has no code for {_kind_of(kernel)}",
+            "the GPU backend has no code for fft",
             code="INGOT0322",
             hint="compile this part for the CPU",
         )
@@ -67,9 +70,3 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
             return replace(found, sizes=kernel.symbols, refused=tuple(refused))
         refused.append((name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
-
-
-def _kind_of(kernel: Kernel) -> str:
-    if isinstance(kernel, SortKernel):
-        return "sort"
-    return "fft" if isinstance(kernel, FftKernel) else "topk"

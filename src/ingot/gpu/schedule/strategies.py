@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Buffer, Kernel
 from ingot.support.records import record
 
@@ -142,6 +143,36 @@ class MergeRuns:
     buffers: SortBuffers
 
 
+@record
+class Selection:
+    """A block finds the first elements of a part of a row, a tile of new ones at a time.
+
+    Parts before the last are whole and have as many elements as are wanted, or more: so those that
+    are found lie one after the other.
+
+    Attributes:
+        comparator: the order, of arguments left and right; equal elements go by place.
+        source: buffer of the elements, and that of their places (none: they are in place).
+        target: buffers of the elements and places that are found.
+        length: elements of a row.
+        pitch: elements between rows of the source.
+        part: elements of a part.
+        parts: parts of a row.
+        slots: elements that a block compares at a time: a power of two.
+    """
+
+    name: ClassVar[str] = "selection"
+
+    comparator: Expr
+    source: tuple[int, ...]
+    target: tuple[int, int]
+    length: int | Dim
+    pitch: int | Dim
+    part: int | Dim
+    parts: int | Dim
+    slots: int
+
+
 Strategy = (
     Threads
     | InOrder
@@ -153,6 +184,7 @@ Strategy = (
     | TiledContraction
     | SortTiles
     | MergeRuns
+    | Selection
 )
 
 
