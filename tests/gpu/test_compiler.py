@@ -63,15 +63,6 @@ def test_text_says_how_kernels_are_launched() -> None:
     assert text_of(module, "gpu_llvm").count("define ptx_kernel") == 2
 
 
-@pytest.mark.parametrize(("body", "word"), [
-    ("x = c64[16] parameter(0)\n ROOT r = c64[16] fft(x), fft_type=FFT, fft_length={16}", "fft"),
-])  # fmt: skip
-def test_what_is_not_there_is_refused_by_name(body: str, word: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"INGOT0322.*has no code for {word}") as caught:
-        kernels_of(_optimized(body))
-    assert "fusion" in (caught.value.diagnostic.instruction or "")
-
-
 def test_a_custom_call_is_refused_by_name() -> None:
     body = """x = f32[4,4] parameter(0)
       c = f32[4,4] cholesky(x), lower=true

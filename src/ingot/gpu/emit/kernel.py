@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ingot.gpu.emit.contractions import ContractionEmitter
+from ingot.gpu.emit.fourier import SequenceEmitter, SpectrumFoldEmitter
 from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
@@ -20,7 +21,9 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     MergeRuns,
     Selection,
+    SequenceTransforms,
     SortTiles,
+    SpectrumFold,
     Stage,
     Strategy,
     Threads,
@@ -56,6 +59,8 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     SortTiles: SortTilesEmitter,
     MergeRuns: MergeRunsEmitter,
     Selection: SelectionEmitter,
+    SequenceTransforms: SequenceEmitter,
+    SpectrumFold: SpectrumFoldEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

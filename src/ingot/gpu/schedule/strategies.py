@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr
+from ingot.kernel.fft import build as fft
 from ingot.kernel.ir import Axis, Buffer, Kernel
 from ingot.support.records import record
 
@@ -173,6 +174,48 @@ class Selection:
     slots: int
 
 
+@record
+class SequenceTransforms:
+    """A block transforms a few sequences, pass by pass from one tile to another.
+
+    Attributes:
+        stage: what is transformed.
+        inverse: whether real and imaginary parts change places on the way in and out.
+        source: buffer that the stage reads.
+        target: buffer that it writes.
+        sequences: how many a block has.
+        room: complex elements of a sequence in a tile.
+        tiles: buffer with the tiles of every block, where shared memory is too small for them.
+    """
+
+    name: ClassVar[str] = "transforms of sequences"
+
+    stage: fft.Stage
+    inverse: bool
+    source: int
+    target: int
+    sequences: int
+    room: int
+    tiles: int | None
+
+
+@record
+class SpectrumFold:
+    """A thread for each element: real transforms are taken out of half-length ones, or packed.
+
+    Attributes:
+        stage: what is done.
+        source: buffer that the stage reads.
+        target: buffer that it writes.
+    """
+
+    name: ClassVar[str] = "fold of spectra"
+
+    stage: fft.FoldStage
+    source: int
+    target: int
+
+
 Strategy = (
     Threads
     | InOrder
@@ -185,6 +228,8 @@ Strategy = (
     | SortTiles
     | MergeRuns
     | Selection
+    | SequenceTransforms
+    | SpectrumFold
 )
 
 
