@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.emit.fft import tables
 from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
+from ingot.kernel.fft import tables
 from ingot.llvm.target import TargetSpec
 
 pytestmark = pytest.mark.fast_share(4)

@@ -55,6 +55,12 @@ SORT = """k = {type}[{dims}] parameter(0)
   ROOT r = ({type}[{dims}], s32[{dims}]) sort(k, v), dimensions={{{over}}}, is_stable=true,
     to_apply=before_{type}"""
 
+TOPK = """x = {type}[{rows},{length}] parameter(0)
+  ROOT r = ({type}[{rows},{k}], s32[{rows},{k}]) topk(x), k={k}, largest={largest}"""
+
+FFT = """x = {of}[{dims}] parameter(0)
+  ROOT r = {type}[{results}] fft(x), fft_type={kind}, fft_length={{{lengths}}}"""
+
 EPILOGUE = """a = f32[3,40,21] parameter(0)
   b = f32[3,50,21] parameter(1)
   c = f32[50] parameter(2)
@@ -87,6 +93,21 @@ KERNELS = {
     "gather": Case(GATHER),
     "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
     "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),
+    "topk": Case(TOPK.format(type="f32", rows=3, length=9000, k=7, largest="true")),
+    "fft": Case(
+        FFT.format(of="c64", dims="3,128", type="c64", results="3,128", kind="FFT", lengths=128),
+        1e-4,
+    ),
+    "fft of 3 5 7 11 13": Case(
+        FFT.format(
+            of="c128", dims="15015", type="c128", results="15015", kind="IFFT", lengths=15015
+        ),
+        1e-12,
+    ),
+    "long real fft": Case(
+        FFT.format(of="f32", dims="8192", type="c64", results="4097", kind="RFFT", lengths=8192),
+        1e-3,
+    ),
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
     "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
     "matmul with an epilogue": Case(EPILOGUE, 1e-4),

@@ -153,5 +153,6 @@ def check_result(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> Non
     if tolerance == 0:
         np.testing.assert_array_equal(found, wanted)
     else:
-        wide = (found.astype(np.float64), wanted.astype(np.float64))
+        kind = np.complex128 if np.iscomplexobj(found) else np.float64
+        wide = (found.astype(kind), wanted.astype(kind))
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)

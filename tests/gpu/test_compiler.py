@@ -65,16 +65,6 @@ def test_text_says_how_kernels_are_launched() -> None:
     assert text_of(module, "gpu_llvm").count("define ptx_kernel") == 2
 
 
-@pytest.mark.parametrize(("body", "word"), [
-    ("x = c64[16] parameter(0)\n ROOT r = c64[16] fft(x), fft_type=FFT, fft_length={16}", "fft"),
-    ("x = f32[99] parameter(0)\n ROOT r = (f32[5], s32[5]) topk(x), k=5, largest=true", "topk"),
-])  # fmt: skip
-def test_what_is_not_there_is_refused_by_name(body: str, word: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"INGOT0322.*has no code for {word}") as caught:
-        kernels_of(_optimized(body))
-    assert word in (caught.value.diagnostic.instruction or "")
-
-
 def test_an_unknown_machine_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"INGOT0323.*sm_12"):
         machine_of("sm_12")

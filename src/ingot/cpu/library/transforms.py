@@ -15,7 +15,6 @@ from itertools import product
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft import stages as drivers
 from ingot.cpu.emit.fft.steps import emit_step
-from ingot.cpu.emit.fft.tables import table
 from ingot.cpu.emit.kernel_abi import (
     CodeSlot,
     EmittedKernel,
@@ -31,6 +30,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64
 from ingot.kernel.fft.build import FOLD_BLOCK, Area, FoldStage, Stage, Strides, plan_fft
 from ingot.kernel.fft.steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
+from ingot.kernel.fft.tables import table
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ingot.gpu.emit.contractions import ContractionEmitter
+from ingot.gpu.emit.fourier import SequenceEmitter, SpectrumFoldEmitter
 from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
+from ingot.gpu.emit.selections import SelectionEmitter
 from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
@@ -18,7 +20,10 @@ from ingot.gpu.schedule.strategies import (
     Columns,
     InOrder,
     MergeRuns,
+    Selection,
+    SequenceTransforms,
     SortTiles,
+    SpectrumFold,
     Stage,
     Strategy,
     Threads,
@@ -53,6 +58,9 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     TiledContraction: ContractionEmitter,
     SortTiles: SortTilesEmitter,
     MergeRuns: MergeRunsEmitter,
+    Selection: SelectionEmitter,
+    SequenceTransforms: SequenceEmitter,
+    SpectrumFold: SpectrumFoldEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

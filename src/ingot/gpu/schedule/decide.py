@@ -11,14 +11,18 @@ from collections.abc import Callable
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.contractions import match_contraction
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
+from ingot.gpu.schedule.fourier import match_transforms
 from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.scans import match_scan
+from ingot.gpu.schedule.selections import match_selection
 from ingot.gpu.schedule.sorts import match_sort
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
     GpuSchedule,
     InOrder,
+    Selection,
+    SequenceTransforms,
     SortTiles,
     Threads,
     TiledContraction,
@@ -28,8 +32,8 @@ from ingot.gpu.schedule.strategies import (
 )
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
-from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.kernel.ir import Kernel
+from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
 Match = Callable[[Kernel, GpuMachine], GpuSchedule | str]
@@ -44,22 +48,14 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
     (TransposeTiles.name, match_transposes),
     (Threads.name, match_threads),
     (SortTiles.name, match_sort),
+    (Selection.name, match_selection),
+    (SequenceTransforms.name, match_transforms),
 )
 """In priority order: the name of a strategy, and what returns its schedule or says why not."""
 
 
 def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
-    """Return how a kernel runs on a machine.
-
-    Raises:
-        UnsupportedError: INGOT0322, there is no strategy for kernels of this kind.
-    """
-    if not isinstance(kernel, LoopKernel | ContractionKernel | SortKernel):
-        raise UnsupportedError(
-            f"the GPU backend has no code for {_kind_of(kernel)}",
-            code="INGOT0322",
-            hint="compile this part for the CPU",
-        )
+    """Return how a kernel runs on a machine."""
     refused: list[tuple[str, str]] = []
     for name, match in STRATEGIES:
         found = match(kernel, machine)
@@ -67,9 +63,3 @@ def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
             return replace(found, sizes=kernel.symbols, refused=tuple(refused))
         refused.append((name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
-
-
-def _kind_of(kernel: Kernel) -> str:
-    if isinstance(kernel, SortKernel):
-        return "sort"
-    return "fft" if isinstance(kernel, FftKernel) else "topk"

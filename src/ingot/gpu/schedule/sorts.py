@@ -35,15 +35,30 @@ def match_sort(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return the stages of a sort, or why it is none."""
     if not isinstance(kernel, SortKernel):
         return "it is no sort"
-    rows, length = kernel.outer * kernel.inner, kernel.length
     count = len(kernel.buffers)
     results = tuple(range(count - len(kernel.operands), count))
+    stages, scratch = sort_stages(kernel, results, machine)
+    return GpuSchedule(stages, scratch)
+
+
+def sort_stages(
+    kernel: SortKernel, results: tuple[int, ...], machine: GpuMachine
+) -> tuple[tuple[Stage, ...], tuple[Buffer, ...]]:
+    """Return the stages of a sort, and the scratch behind its buffers.
+
+    Args:
+        kernel: the sort.
+        results: numbers of the buffers where it leaves the elements of its operands.
+        machine: where it runs.
+    """
+    count = len(kernel.buffers)
+    rows, length = kernel.outer * kernel.inner, kernel.length
     keys = _shared_keys(kernel, machine)
     if isinstance(length, int) and length <= TILE:
         slots = _slots(length)
         tiles = SortTiles(SortBuffers(results, (), keys), slots)
         blocks = ceil_div(rows, TILE // slots)
-        return GpuSchedule((Stage(kernel, tiles, blocks, machine.threads),))
+        return (Stage(kernel, tiles, blocks, machine.threads),), ()
     total = rows * length
     scratch = tuple(Buffer(element, total, is_output=False) for element in kernel.elements)
     buffers = SortBuffers(results, tuple(range(count, count + len(scratch))), keys)
@@ -51,7 +66,7 @@ def match_sort(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     blocks = rows * ceil_div(length, TILE)
     first = Stage(whole, SortTiles(buffers, TILE), blocks, machine.threads)
     merges = Stage(whole, MergeRuns(buffers), blocks, machine.threads, Widths(TILE, length))
-    return GpuSchedule((first, merges), scratch)
+    return (first, merges), scratch
 
 
 def _slots(length: int | Dim) -> int:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr
+from ingot.kernel.fft import build as fft
 from ingot.kernel.ir import Axis, Buffer, Kernel
 from ingot.support.records import record
 
@@ -142,6 +144,78 @@ class MergeRuns:
     buffers: SortBuffers
 
 
+@record
+class Selection:
+    """A block finds the first elements of a part of a row, a tile of new ones at a time.
+
+    Parts before the last are whole and have as many elements as are wanted, or more: so those that
+    are found lie one after the other.
+
+    Attributes:
+        comparator: the order, of arguments left and right; equal elements go by place.
+        source: buffer of the elements, and that of their places (none: they are in place).
+        target: buffers of the elements and places that are found.
+        length: elements of a row.
+        pitch: elements between rows of the source.
+        part: elements of a part.
+        parts: parts of a row.
+        slots: elements that a block compares at a time: a power of two.
+    """
+
+    name: ClassVar[str] = "selection"
+
+    comparator: Expr
+    source: tuple[int, ...]
+    target: tuple[int, int]
+    length: int | Dim
+    pitch: int | Dim
+    part: int | Dim
+    parts: int | Dim
+    slots: int
+
+
+@record
+class SequenceTransforms:
+    """A block transforms a few sequences, pass by pass from one tile to another.
+
+    Attributes:
+        stage: what is transformed.
+        inverse: whether real and imaginary parts change places on the way in and out.
+        source: buffer that the stage reads.
+        target: buffer that it writes.
+        sequences: how many a block has.
+        room: complex elements of a sequence in a tile.
+        tiles: buffer with the tiles of every block, where shared memory is too small for them.
+    """
+
+    name: ClassVar[str] = "transforms of sequences"
+
+    stage: fft.Stage
+    inverse: bool
+    source: int
+    target: int
+    sequences: int
+    room: int
+    tiles: int | None
+
+
+@record
+class SpectrumFold:
+    """A thread for each element: real transforms are taken out of half-length ones, or packed.
+
+    Attributes:
+        stage: what is done.
+        source: buffer that the stage reads.
+        target: buffer that it writes.
+    """
+
+    name: ClassVar[str] = "fold of spectra"
+
+    stage: fft.FoldStage
+    source: int
+    target: int
+
+
 Strategy = (
     Threads
     | InOrder
@@ -153,6 +227,9 @@ Strategy = (
     | TiledContraction
     | SortTiles
     | MergeRuns
+    | Selection
+    | SequenceTransforms
+    | SpectrumFold
 )
 
 

@@ -129,11 +129,17 @@ def build_fft_kernel(fused: Computation) -> FftKernel:
     return FftKernel(given.fft_type, given.fft_length, batch, element, buffers)
 
 
-def plan_fft(kernel: FftKernel) -> FftPlan:
-    """Return the stages of a kernel; none if it has no elements."""
+def plan_fft(kernel: FftKernel, longest: int = LONGEST, fewest: int = FEWEST_LANES) -> FftPlan:
+    """Return the stages of a kernel; none if it has no elements.
+
+    Args:
+        kernel: the transform.
+        longest: elements of a sequence beyond which it becomes two stages.
+        fewest: rows below which shorter ones do so, too.
+    """
     if 0 in kernel.lengths or kernel.batch == 0:
         return FftPlan((), 0, 0)
-    planner = _Planner(kernel)
+    planner = _Planner(kernel, longest, fewest)
     planner.run()
     scale = 1 / math.prod(kernel.lengths) if kernel.inverse else 1.0
     last = max(n for n, stage in enumerate(planner.stages) if isinstance(stage, Stage))
@@ -149,8 +155,10 @@ def plan_fft(kernel: FftKernel) -> FftPlan:
 class _Planner:
     """Collects the stages of one kernel."""
 
-    def __init__(self, kernel: FftKernel) -> None:
+    def __init__(self, kernel: FftKernel, longest: int, fewest: int) -> None:
         self.kernel = kernel
+        self.longest = longest
+        self.fewest = fewest
         self.stages: list[Stage | FoldStage] = []
         self.first: int | Dim = 0
         self.second: int | Dim = 0
@@ -200,7 +208,7 @@ class _Planner:
 
     def _line(self, length: int, source: Area, target: Area, pitch: int) -> None:
         """Add the stages of complex sequences, `pitch` apart in the target."""
-        split = _split(length, self.rows)
+        split = self._split(length)
         if split is None:
             here, there = Strides(source, 0, 1, length), Strides(target, 0, 1, pitch)
             self.stages.append(Stage(length, 1, self.rows, here, there))
@@ -231,7 +239,7 @@ class _Planner:
         if length % 2:
             source, target = Strides("operand", 0, 1, length), Strides("result", 0, 1, results)
             self.stages.append(Stage(length, 1, self.rows, source, target, "real", "half"))
-        elif _split(half, self.rows) is None:
+        elif self._split(half) is None:
             source, target = Strides("operand", 0, 1, half), Strides("result", 0, 1, results)
             self.stages.append(Stage(half, 1, self.rows, source, target, store="unpacked"))
         else:
@@ -246,7 +254,7 @@ class _Planner:
         if length % 2:
             here, there = Strides(source, 0, 1, given), Strides("result", 0, 1, length)
             self.stages.append(Stage(length, 1, self.rows, here, there, "half", "real"))
-        elif _split(half, self.rows) is None:
+        elif self._split(half) is None:
             here, there = Strides(source, 0, 1, given), Strides("result", 0, 1, half)
             self.stages.append(Stage(half, 1, self.rows, here, there, load="packed"))
         else:
@@ -254,13 +262,13 @@ class _Planner:
             self.stages.append(FoldStage(half, self.rows, source, "second", packs=True))
             self._line(half, "second", "result", half)
 
-
-def _split(length: int, rows: int | Dim) -> tuple[int, int] | None:
-    """Return the two factors of a sequence that is worked on in two stages, or None."""
-    few = isinstance(rows, int) and rows < FEWEST_LANES and length >= SHORTEST_SPLIT
-    if not few and length <= LONGEST:
+    def _split(self, length: int) -> tuple[int, int] | None:
+        """Return the two factors of a sequence that is worked on in two stages, or None."""
+        rows = self.rows
+        few = isinstance(rows, int) and rows < self.fewest and length >= SHORTEST_SPLIT
+        if not few and length <= self.longest:
+            return None
+        for count in range(math.isqrt(length), FEWEST_LANES - 1, -1):
+            if length % count == 0:
+                return count, length // count
         return None
-    for count in range(math.isqrt(length), FEWEST_LANES - 1, -1):
-        if length % count == 0:
-            return count, length // count
-    return None

@@ -84,7 +84,7 @@ TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
 
 @record
 class Table:
-    """A table of roots of unity: `name` and `sizes` are a function of `emit.fft.tables`."""
+    """A table of roots of unity: `name` and `sizes` are a function of `kernel.fft.tables`."""
 
     name: str
     sizes: tuple[int, ...]
@@ -121,11 +121,11 @@ class Step:
 
 
 @lru_cache(_CACHE_SIZE)
-def factors(length: int) -> tuple[int, ...] | None:
-    """Return the radices of the passes, or None if a prime factor is too large."""
+def factors(length: int, radices: tuple[int, ...] = RADICES) -> tuple[int, ...] | None:
+    """Return the radices of the passes, out of those given; None if a prime factor is too large."""
     found: list[int] = []
     rest = length
-    for radix in RADICES:
+    for radix in radices:
         # Two fours are better than eight and two.
         while rest % radix == 0 and (radix != 8 or rest % 32 == 0 or rest % 16):
             found.append(radix)

@@ -8,9 +8,9 @@ the table `high` and k % `FINE` of `low`, which goes on for a vector beyond `FIN
 
 from __future__ import annotations
 
-from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
-from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
+from ingot.emit.fft.butterflies import Complex, ComplexMath
+from ingot.emit.fft.fold import packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
 from ingot.llvm.types import vector

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
+from ingot.emit.fft.butterflies import Complex, ComplexMath
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value

@@ -12,9 +12,9 @@ Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 from __future__ import annotations
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.cpu.emit.fft.butterflies import ComplexMath
 from ingot.cpu.emit.fft.fold_stage import emit_fold
 from ingot.cpu.emit.fft.steps import SIGNATURE
+from ingot.emit.fft.butterflies import ComplexMath
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec

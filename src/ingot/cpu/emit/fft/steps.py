@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
+from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.steps import Code
 from ingot.llvm import types as lt
