@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs GPU kernels without a GPU: the same LLVM IR, its `llvm.nvvm.*` renamed to a runtime in IR.
 
-The runtime (`simt_runtime.ll`) makes a fiber of each thread of a block. The order of threads and
-of blocks depends on a seed; shared memory starts as bytes that no kernel expects. So a missing
-barrier shows as a wrong result, a barrier that not all threads reach as an error.
+The runtime (`simt_runtime.ll`) makes a fiber of each thread of a block; tensor cores and
+asynchronous copies are in `simt_tensor.ll`. The order of threads and of blocks depends on a seed;
+shared memory starts as bytes that no kernel expects. So a missing barrier shows as a wrong result,
+a barrier that not all threads reach as an error; copies land when they are waited for, no sooner.
 
 What it cannot show: there is no memory model, one thread runs at a time.
 """
@@ -26,6 +27,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.target import TargetSpec
 
 RUNTIME = Path(__file__).with_name("simt_runtime.ll")
+TENSOR = Path(__file__).with_name("simt_tensor.ll")
 
 STACK_BYTES, MOST_THREADS = 1 << 16, 1024
 
@@ -166,7 +168,7 @@ def _compiled(text: str) -> Any:
         cpu=host.cpu, features=host.features, opt=1, jit=True
     )
     module = llvm.parse_assembly(emulated_ir(text))
-    for part in (RUNTIME.read_text(), _around(text)):
+    for part in (RUNTIME.read_text(), TENSOR.read_text(), _around(text)):
         other = llvm.parse_assembly(part)
         other.triple, other.data_layout = host.triple, str(machine.target_data)
         module.triple, module.data_layout = host.triple, str(machine.target_data)

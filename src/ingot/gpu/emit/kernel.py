@@ -9,6 +9,7 @@ from ingot.gpu.emit.contractions import ContractionEmitter
 from ingot.gpu.emit.function import SharedMemory, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
+from ingot.gpu.emit.tensor_cores import TensorCoreEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
@@ -17,6 +18,7 @@ from ingot.gpu.schedule.strategies import (
     InOrder,
     Stage,
     Strategy,
+    TensorCores,
     Threads,
     TiledContraction,
     TransposeTiles,
@@ -34,6 +36,7 @@ EMITTERS: Mapping[type[Strategy], type[ThreadEmitter | ContractionEmitter]] = {
     Columns: ColumnsEmitter,
     TransposeTiles: TransposeEmitter,
     TiledContraction: ContractionEmitter,
+    TensorCores: TensorCoreEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

@@ -19,12 +19,14 @@ from ingot.gpu.schedule.strategies import (
     GpuSchedule,
     InOrder,
     Schedulable,
+    TensorCores,
     Threads,
     TiledContraction,
     TransposeTiles,
     WarpRows,
     WarpScan,
 )
+from ingot.gpu.schedule.tensor_cores import match_tensor_cores
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
@@ -34,6 +36,7 @@ from ingot.support.records import replace
 Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (TensorCores.name, match_tensor_cores),
     (TiledContraction.name, match_contraction),
     (InOrder.name, match_in_order),
     (WarpScan.name, match_scan),
