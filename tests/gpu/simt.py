@@ -106,19 +106,24 @@ class Emulation:
         self._module = EmulatedModule(compiled.llvm_ir if llvm_ir is None else llvm_ir)
 
     def run(
-        self, buffers: Sequence[np.ndarray], sizes: Mapping[str, int], seed: int
+        self,
+        buffers: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+        seed: int,
+        *,
+        shift: int = 0,
     ) -> list[np.ndarray]:
-        """Return the contents of all buffers after the kernel, blocks and threads in some order."""
+        """Return the contents of all buffers after the kernel, blocks and threads in some order.
+
+        Buffers begin `shift` bytes behind an aligned address.
+        """
         choose = np.random.default_rng(seed)
         kernel = self.kernel
         scratch = [
             np.full(-(-evaluate(each.size, sizes) * each.dtype.bits // 8), POISON, np.uint8)
             for each in kernel.scratch
         ]
-        memory = [
-            np.frombuffer(bytearray(held.tobytes() + BEHIND), np.uint8)
-            for held in (*buffers, *scratch)
-        ]
+        memory = [_placed(held.tobytes() + BEHIND, shift) for held in (*buffers, *scratch)]
         values = [held.ctypes.data for held in memory]
         values += [sizes[name] for name in kernel.sizes]
         for launch in kernel.launches:
@@ -130,6 +135,15 @@ class Emulation:
             held[:-64].view(given.dtype).reshape(given.shape)
             for held, given in zip(memory, buffers, strict=False)
         ]
+
+
+def _placed(content: bytes, shift: int) -> np.ndarray:
+    """Return bytes in memory of their own, `shift` bytes behind a multiple of 64."""
+    room = np.zeros(len(content) + 64 + shift, np.uint8)
+    start = -room.ctypes.data % 64 + shift
+    held = room[start : start + len(content)]
+    held[:] = np.frombuffer(content, np.uint8)
+    return held
 
 
 def widths_of(launch: Launch, sizes: Mapping[str, int]) -> list[list[int]]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiled matrix products on tensor cores: warps multiply fragments of tiles (mma.sync).
 
-A block of eight warps, two by four, has a tile of the result. Operands lie in shared memory in their
-own type, in rows along k or across it, as their memory is dense; `ldmatrix` turns them on the way to
-registers. Chunks of 16 bytes are copied there asynchronously, other operands by words that threads
-put together of elements that they have evaluated. At the end each warp lays its sums out in shared
-memory, 16 rows at a time, and stores them with neighbouring lanes at neighbouring columns.
+A block of eight warps, two by four, has a tile of the result. Operands lie in shared memory in
+their own type, in rows along k or across it, as their memory is dense; `ldmatrix` turns them on the
+way to registers. Chunks of 16 bytes are copied there asynchronously, other operands by words that
+threads put together of elements that they have evaluated. At the end each warp lays its sums out in
+shared memory, a few rows at a time, and stores them with its lanes along columns.
 
 Invariant: in which order products are added depends on sizes alone.
 Source: NVIDIA, PTX ISA, "Matrix fragments for mma.m16n8k16" and the others of its forms.
@@ -208,7 +208,7 @@ class TensorCoreEmitter(ContractionEmitter):
     def _places(
         self, operand: Operand, count: int, *, across: bool
     ) -> Iterator[tuple[IndexValue, IndexValue]]:
-        """Deal groups of `count` elements of a tile out to threads; neighbours along lines, or not."""
+        """Deal groups of `count` elements of a tile out to threads, along lines or across them."""
         f = self.f
         width = operand.lines if across else operand.width // count
         for at in range(0, operand.lines * operand.width // count, self.threads):

@@ -21,24 +21,14 @@ from ingot.gpu.schedule.strategies import (
     TiledContraction,
     one_stage,
 )
+from ingot.gpu.schedule.sums import is_along, sum_of, with_sums
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, PRED
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
-from ingot.kernel.index_math import coefficient, linearize
-from ingot.kernel.ir import (
-    Axis,
-    Buffer,
-    Combiner,
-    ContractionKernel,
-    LoopKernel,
-    Pass,
-    Reduction,
-    Store,
-)
-from ingot.kernel.rewrite import ExprSubstitution
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, Buffer, ContractionKernel, LoopKernel, Pass, Store
 from ingot.kernel.schedule.work import ceil_div, weight
 from ingot.support.records import replace
 
@@ -81,12 +71,6 @@ def inner_axis(kernel: ContractionKernel, *, is_lhs: bool) -> Axis:
     if is_lhs and kernel.patches is not None and kernel.patches.k:
         return kernel.patches.k[-1]
     return kernel.k
-
-
-def is_along(operand: Expr, axis: str) -> bool:
-    """Whether the loads of an operand are dense along an axis."""
-    loads = [node for node in walk((operand,)) if node.op == "load"]
-    return any(coefficient(load.payload.index, axis) == 1 for load in loads)
 
 
 def largest_tile(kernel: ContractionKernel) -> int:
@@ -157,13 +141,6 @@ def _joined(
 ) -> LoopKernel:
     """Return the kernel that adds up the parts of each sum, then makes the product's stores."""
     part_axis, *grid = axes
-    element = kernel.accumulate
-    zero = ex.constant(element.numpy.type(0))
-    arguments = (ex.argument(0, element), ex.argument(1, element))
-    add = Combiner((ex.make("add", element, arguments, NO_ATTRIBUTES),))
-    fold = Pass((part_axis,), (Reduction(0, add, (zero,), (part,)),))
-    total = ex.reduced(0, 0, element, frozenset(axis.name for axis in grid))
-    exprs = tuple(expr for store in kernel.stores for expr in store.exprs)
-    leaves = [node for node in walk(exprs) if node.op == "accumulator"]
-    finish = Pass((), (), ExprSubstitution(dict.fromkeys(leaves, total)).stores(kernel.stores))
-    return LoopKernel(tuple(grid), (fold, finish), buffers)
+    fold = Pass((part_axis,), (sum_of(0, part),))
+    total = ex.reduced(0, 0, kernel.accumulate, frozenset(axis.name for axis in grid))
+    return LoopKernel(tuple(grid), (fold, Pass((), (), with_sums(kernel.stores, total))), buffers)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.contractions import match_contraction
+from ingot.gpu.schedule.few_rows import NAME as FEW_ROWS
+from ingot.gpu.schedule.few_rows import match_few_rows
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.scans import match_scan
@@ -36,6 +38,7 @@ from ingot.support.records import replace
 Match = Callable[[Schedulable, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (FEW_ROWS, match_few_rows),
     (TensorCores.name, match_tensor_cores),
     (TiledContraction.name, match_contraction),
     (InOrder.name, match_in_order),

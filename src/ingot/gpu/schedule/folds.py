@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import (
 )
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
@@ -41,10 +41,15 @@ COLUMN_PARTS = 8
 
 def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
     """Return a warp per grid point, or why not."""
-    length = _row_length(kernel, machine)
+    length = _row_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    return warp_rows(kernel, length, machine)
+
+
+def warp_rows(kernel: LoopKernel, length: int | Dim, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a warp per grid point, for rows of `length` elements, or why not."""
     if isinstance(length, Dim):
         return "the length of its rows is not known"
     if length > MOST_OF_WARP:
@@ -57,10 +62,15 @@ def match_warp_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | s
 
 def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per grid point, or why not."""
-    length = _row_length(kernel, machine)
+    length = _row_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    return block_rows(kernel, machine)
+
+
+def block_rows(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per grid point, for rows of any length, or why not."""
     exchanged = _exchanged_bytes(kernel, machine.threads // machine.warp)
     if _local_bytes(kernel) + exchanged > machine.shared_bytes:
         return "the rows that it keeps and its folds do not fit shared memory"
@@ -69,13 +79,18 @@ def match_block_rows(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | 
 
 def match_columns(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per 32 columns, or why not."""
-    length = _shared_length(kernel)
+    length = shared_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its folds have a length"
     axis = grid_vector_axis(kernel)
     if axis is None:
         return "its loads are dense along rows"
+    return columns(kernel, axis, machine)
+
+
+def columns(kernel: LoopKernel, axis: Axis, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per 32 columns along a grid axis, or why not."""
     if kernel.local_buffers:
         return "it keeps rows"
     threads = COLUMN_PARTS * machine.warp
@@ -92,9 +107,9 @@ def _rows(
     return one_stage(kernel, strategy, blocks, machine.threads)
 
 
-def _row_length(kernel: Schedulable, machine: GpuMachine) -> int | Dim | str:
+def _row_length(kernel: Schedulable) -> int | Dim | str:
     """Return the elements of the longest row, or why threads do not share rows."""
-    length = _shared_length(kernel)
+    length = shared_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its folds have a length"
@@ -118,7 +133,7 @@ def _exchanged_bytes(kernel: LoopKernel, slots: int) -> int:
     return sum(array_bytes(math.ceil(element.bits / 8), slots) for element in parts)
 
 
-def _shared_length(kernel: Schedulable) -> int | Dim | str:
+def shared_length(kernel: Schedulable) -> int | Dim | str:
     """Return the elements of the longest fold that threads may share, or why they may not."""
     if not isinstance(kernel, LoopKernel):
         return "it is a contraction"

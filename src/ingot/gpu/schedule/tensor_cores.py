@@ -11,8 +11,9 @@ copied in chunks; any other is computed element by element.
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.contractions import inner_axis, is_along, largest_tile, tiled
+from ingot.gpu.schedule.contractions import inner_axis, largest_tile, tiled
 from ingot.gpu.schedule.strategies import Feed, GpuSchedule, Schedulable, TensorCores
+from ingot.gpu.schedule.sums import is_along
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32, F64, S8, S32, DType
