@@ -111,4 +111,8 @@ KERNELS = {
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
     "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
     "matmul with an epilogue": Case(EPILOGUE, 1e-4),
+    "matmul of bf16": Case(MATMUL.format(type="bf16", m=67, k=35, n=129), 0.05),
+    "matmul of bf16, aligned": Case(MATMUL.format(type="bf16", m=72, k=64, n=136), 0.05),
+    "matmul of a long sum": Case(MATMUL.format(type="f32", m=30, k=1100, n=40), 1e-3),
+    "matmul of few rows": Case(MATMUL.format(type="bf16", m=4, k=300, n=129), 0.05),
 }

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs GPU kernels without a GPU: the same LLVM IR, its `llvm.nvvm.*` renamed to a runtime in IR.
 
-The runtime (`simt_runtime.ll`) makes a fiber of each thread of a block. The order of threads and
-of blocks depends on a seed; shared memory starts as bytes that no kernel expects. So a missing
-barrier shows as a wrong result, a barrier that not all threads reach as an error.
+The runtime (`simt_runtime.ll`) makes a fiber of each thread of a block; tensor cores and
+asynchronous copies are in `simt_tensor.ll`. The order of threads and of blocks depends on a seed;
+shared memory starts as bytes that no kernel expects. So a missing barrier shows as a wrong result,
+a barrier that not all threads reach as an error; copies land when they are waited for, no sooner.
 
 What it cannot show: there is no memory model, one thread runs at a time.
 """
@@ -26,6 +27,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.target import TargetSpec
 
 RUNTIME = Path(__file__).with_name("simt_runtime.ll")
+TENSOR = Path(__file__).with_name("simt_tensor.ll")
 
 STACK_BYTES, MOST_THREADS = 1 << 16, 1024
 
@@ -104,19 +106,24 @@ class Emulation:
         self._module = EmulatedModule(compiled.llvm_ir if llvm_ir is None else llvm_ir)
 
     def run(
-        self, buffers: Sequence[np.ndarray], sizes: Mapping[str, int], seed: int
+        self,
+        buffers: Sequence[np.ndarray],
+        sizes: Mapping[str, int],
+        seed: int,
+        *,
+        shift: int = 0,
     ) -> list[np.ndarray]:
-        """Return the contents of all buffers after the kernel, blocks and threads in some order."""
+        """Return the contents of all buffers after the kernel, blocks and threads in some order.
+
+        Buffers begin `shift` bytes behind an aligned address.
+        """
         choose = np.random.default_rng(seed)
         kernel = self.kernel
         scratch = [
             np.full(evaluate(each.size, sizes) * each.dtype.numpy.itemsize, POISON, np.uint8)
             for each in kernel.scratch
         ]
-        memory = [
-            np.frombuffer(bytearray(held.tobytes() + BEHIND), np.uint8)
-            for held in (*buffers, *scratch)
-        ]
+        memory = [_placed(held.tobytes() + BEHIND, shift) for held in (*buffers, *scratch)]
         values = [held.ctypes.data for held in memory]
         values += [sizes[name] for name in kernel.sizes]
         for launch in kernel.launches:
@@ -128,6 +135,15 @@ class Emulation:
             held[:-64].view(given.dtype).reshape(given.shape)
             for held, given in zip(memory, buffers, strict=False)
         ]
+
+
+def _placed(content: bytes, shift: int) -> np.ndarray:
+    """Return bytes in memory of their own, `shift` bytes behind a multiple of 64."""
+    room = np.zeros(len(content) + 64 + shift, np.uint8)
+    start = -room.ctypes.data % 64 + shift
+    held = room[start : start + len(content)]
+    held[:] = np.frombuffer(content, np.uint8)
+    return held
 
 
 def widths_of(launch: Launch, sizes: Mapping[str, int]) -> list[list[int]]:
@@ -166,7 +182,7 @@ def _compiled(text: str) -> Any:
         cpu=host.cpu, features=host.features, opt=1, jit=True
     )
     module = llvm.parse_assembly(emulated_ir(text))
-    for part in (RUNTIME.read_text(), _around(text)):
+    for part in (RUNTIME.read_text(), TENSOR.read_text(), _around(text)):
         other = llvm.parse_assembly(part)
         other.triple, other.data_layout = host.triple, str(machine.target_data)
         module.triple, module.data_layout = host.triple, str(machine.target_data)

@@ -10,10 +10,15 @@ come by.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+
+WARP = 32
+"""Threads of a warp."""
 
 _ALL_LANES = -1
 """The mask of all lanes of a warp."""
@@ -85,3 +90,37 @@ def _integer(type: lt.Type) -> lt.Type:
 def _word(f: FunctionBuilder, word: Value, mode: str, number: int) -> Value:
     mask, lane, clamp = (f.const(lt.I32, each) for each in (_ALL_LANES, number, _CLAMPS[mode]))
     return f.intrinsic(f"llvm.nvvm.shfl.sync.{mode}.i32", lt.I32, [mask, word, lane, clamp])
+
+
+def copy_chunk(f: FunctionBuilder, to: Value, source: Value, count: Value) -> None:
+    """Begin to copy 16 bytes of global memory to shared memory, both at multiples of 16.
+
+    Of these `count` bytes (i32) are read, the others become zeros.
+    """
+    f.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16.s", lt.VOID, [to, source, count])
+
+
+def wait_for_copies(f: FunctionBuilder) -> None:
+    """Wait for all copies that this thread has begun; others see them behind a barrier."""
+    f.intrinsic("llvm.nvvm.cp.async.wait.all", lt.VOID, [])
+
+
+def load_matrices(f: FunctionBuilder, row: Value, *, transposed: bool) -> list[Value]:
+    """Return this lane's words of four matrices of 8 rows of 16 bytes, in shared memory.
+
+    `row` is the address of a row: lanes 0 to 7 have those of the first matrix, and so on.
+    Transposed matrices are of 16-bit elements.
+    """
+    mode = "x4.trans.b16" if transposed else "x4.b16"
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.{mode}"
+    found = f.intrinsic(name, lt.struct(*[lt.I32] * 4), [row])
+    return [f.extract_value(found, number) for number in range(4)]
+
+
+def multiply_fragments(
+    f: FunctionBuilder, form: str, operands: Sequence[Value], sums: Sequence[Value]
+) -> list[Value]:
+    """Return the sums plus the product of a warp's matrices, this lane's part of each."""
+    result = lt.struct(*[total.type for total in sums])
+    found = f.intrinsic(f"llvm.nvvm.mma.{form}", result, [*operands, *sums])
+    return [f.extract_value(found, number) for number in range(len(sums))]

@@ -37,6 +37,11 @@ class GpuMachine:
     threads: int = 256
 
     @property
+    def capability(self) -> int:
+        """The compute capability, times ten."""
+        return int(self.name.removeprefix("sm_"))
+
+    @property
     def target(self) -> TargetSpec:
         """What LLVM compiles for."""
         return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}")

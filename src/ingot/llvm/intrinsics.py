@@ -150,9 +150,17 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_family("void", "llvm.nvvm.", "barrier0 membar.cta membar.gl", (), _NVPTX),
     **_family("void i32", "llvm.nvvm.", "barrier.cta.sync.aligned.all", (), _NVPTX),
     **_family("void i32", "llvm.nvvm.", "bar.warp.sync cp.async.wait.group", (), _NVPTX),
-    "llvm.nvvm.cp.async.commit.group": Intrinsic("void", (), _NVPTX),
+    **_family("void", "llvm.nvvm.cp.async.", "commit.group wait.all", (), _NVPTX),
     **_family(
         "void p3 p1", "llvm.nvvm.cp.async.", "cg.shared.global.16 ca.shared.global.4", (), _NVPTX
+    ),
+    "llvm.nvvm.cp.async.cg.shared.global.16.s": Intrinsic("void p3 p1 i32", (), _NVPTX),
+    **_family(
+        "sl_i32i32i32i32s p3",
+        "llvm.nvvm.ldmatrix.sync.aligned.m8n8.",
+        "x4.b16 x4.trans.b16",
+        _BY_ARGUMENT,
+        _NVPTX,
     ),
     **_family("f32 f32", "llvm.nvvm.", "ex2.approx.ftz.f rcp.approx.ftz.f", (), _NVPTX),
     **_family("f32 f32", "llvm.nvvm.", "rsqrt.approx.ftz.f", (), _NVPTX),
@@ -165,4 +173,5 @@ INTRINSICS: dict[str, Intrinsic] = {
             ("m16n8k32.row.col.s8", "i32", "i32"),
         )
     },
+    "llvm.nvvm.mma.m8n8k4.row.col.f64": Intrinsic("sl_f64f64s f64 f64 f64 f64", (), _NVPTX),
 }

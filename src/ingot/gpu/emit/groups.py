@@ -20,6 +20,7 @@ from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.threads import ThreadEmitter
 from ingot.gpu.intrinsics import (
+    WARP,
     barrier,
     block_number,
     from_lane_xor,
@@ -31,8 +32,6 @@ from ingot.kernel.ir import Axis, Pass
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 from ingot.support.records import replace
-
-WARP = 32
 
 Parts = tuple[Value, ...]
 """The accumulators of one fold."""

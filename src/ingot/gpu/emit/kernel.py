@@ -13,6 +13,7 @@ from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmit
 from ingot.gpu.emit.scans import WarpScanEmitter
 from ingot.gpu.emit.selections import SelectionEmitter
 from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
+from ingot.gpu.emit.tensor_cores import TensorCoreEmitter
 from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
@@ -26,6 +27,7 @@ from ingot.gpu.schedule.strategies import (
     SpectrumFold,
     Stage,
     Strategy,
+    TensorCores,
     Threads,
     TiledContraction,
     TransposeTiles,
@@ -61,6 +63,7 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     Selection: SelectionEmitter,
     SequenceTransforms: SequenceEmitter,
     SpectrumFold: SpectrumFoldEmitter,
+    TensorCores: TensorCoreEmitter,
 }
 """Who emits the work of a thread, by the strategy."""
 

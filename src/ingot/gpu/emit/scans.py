@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from ingot.emit.values.types import register_type
 from ingot.emit.values.values import combine
-from ingot.gpu.emit.groups import WARP, WarpRowsEmitter
-from ingot.gpu.intrinsics import from_lane, from_lane_before
+from ingot.gpu.emit.groups import WarpRowsEmitter
+from ingot.gpu.intrinsics import WARP, from_lane, from_lane_before
 from ingot.kernel.ir import Axis, Pass, Reduction
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value

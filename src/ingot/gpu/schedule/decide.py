@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.contractions import match_contraction
+from ingot.gpu.schedule.few_rows import NAME as FEW_ROWS
+from ingot.gpu.schedule.few_rows import match_few_rows
 from ingot.gpu.schedule.folds import match_block_rows, match_columns, match_warp_rows
 from ingot.gpu.schedule.fourier import match_transforms
 from ingot.gpu.schedule.in_order import match_in_order
@@ -24,12 +26,14 @@ from ingot.gpu.schedule.strategies import (
     Selection,
     SequenceTransforms,
     SortTiles,
+    TensorCores,
     Threads,
     TiledContraction,
     TransposeTiles,
     WarpRows,
     WarpScan,
 )
+from ingot.gpu.schedule.tensor_cores import match_tensor_cores
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
 from ingot.kernel.ir import Kernel
@@ -39,6 +43,8 @@ from ingot.support.records import replace
 Match = Callable[[Kernel, GpuMachine], GpuSchedule | str]
 
 STRATEGIES: tuple[tuple[str, Match], ...] = (
+    (FEW_ROWS, match_few_rows),
+    (TensorCores.name, match_tensor_cores),
     (TiledContraction.name, match_contraction),
     (InOrder.name, match_in_order),
     (WarpScan.name, match_scan),

@@ -22,7 +22,7 @@ from ingot.gpu.schedule.strategies import (
 )
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Kernel, LoopKernel, Pass
+from ingot.kernel.ir import Axis, Kernel, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import place_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
@@ -40,10 +40,15 @@ COLUMN_PARTS = 8
 
 def match_warp_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a warp per grid point, or why not."""
-    length = _row_length(kernel, machine)
+    length = _row_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    return warp_rows(kernel, length, machine)
+
+
+def warp_rows(kernel: LoopKernel, length: int | Dim, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a warp per grid point, for rows of `length` elements, or why not."""
     if isinstance(length, Dim):
         return "the length of its rows is not known"
     if length > MOST_OF_WARP:
@@ -56,10 +61,15 @@ def match_warp_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
 
 def match_block_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per grid point, or why not."""
-    length = _row_length(kernel, machine)
+    length = _row_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its rows have a length"
+    return block_rows(kernel, machine)
+
+
+def block_rows(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per grid point, for rows of any length, or why not."""
     exchanged = _exchanged_bytes(kernel, machine.threads // machine.warp)
     if _local_bytes(kernel) + exchanged > machine.shared_bytes:
         return "the rows that it keeps and its folds do not fit shared memory"
@@ -68,13 +78,18 @@ def match_block_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
 
 def match_columns(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     """Return a block per 32 columns, or why not."""
-    length = _shared_length(kernel)
+    length = shared_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its folds have a length"
     axis = grid_vector_axis(kernel)
     if axis is None:
         return "its loads are dense along rows"
+    return columns(kernel, axis, machine)
+
+
+def columns(kernel: LoopKernel, axis: Axis, machine: GpuMachine) -> GpuSchedule | str:
+    """Return a block per 32 columns along a grid axis, or why not."""
     if kernel.local_buffers:
         return "it keeps rows"
     threads = COLUMN_PARTS * machine.warp
@@ -91,9 +106,9 @@ def _rows(
     return one_stage(kernel, strategy, blocks, machine.threads)
 
 
-def _row_length(kernel: Kernel, machine: GpuMachine) -> int | Dim | str:
+def _row_length(kernel: Kernel) -> int | Dim | str:
     """Return the elements of the longest row, or why threads do not share rows."""
-    length = _shared_length(kernel)
+    length = shared_length(kernel)
     if isinstance(length, str):
         return length
     assert isinstance(kernel, LoopKernel), "only its folds have a length"
@@ -117,7 +132,7 @@ def _exchanged_bytes(kernel: LoopKernel, slots: int) -> int:
     return sum(array_bytes(math.ceil(element.bits / 8), slots) for element in parts)
 
 
-def _shared_length(kernel: Kernel) -> int | Dim | str:
+def shared_length(kernel: Kernel) -> int | Dim | str:
     """Return the elements of the longest fold that threads may share, or why they may not."""
     if not isinstance(kernel, LoopKernel):
         return "it is no loop"

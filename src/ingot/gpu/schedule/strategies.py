@@ -86,6 +86,10 @@ class TransposeTiles:
     across: Axis
 
 
+PART = "@part"
+"""What the part of k is called that a block adds up, in a stage that has parts."""
+
+
 @record
 class TiledContraction:
     """A block computes a tile of the product, from tiles of both operands in shared memory.
@@ -93,12 +97,54 @@ class TiledContraction:
     Attributes:
         lhs_along_k: whether neighbouring threads read neighbours along k of the lhs, else along m.
         rhs_along_k: likewise for the rhs, else along n.
+        tile: rows, and columns, of the product that a block computes.
+        depth: positions along k that are in shared memory at a time.
+        part: positions along k that a block adds up, a multiple of `depth` (None: all).
     """
 
     name: ClassVar[str] = "tiled contraction"
 
     lhs_along_k: bool
     rhs_along_k: bool
+    tile: int
+    depth: int
+    part: int | None = None
+
+
+@record
+class Feed:
+    """How an operand comes into shared memory.
+
+    Attributes:
+        along_k: whether rows of shared memory are along k, else along m or n.
+        neighbours_along_k: whether neighbouring threads read neighbours along k.
+        chunks: whether 16 bytes that lie together in memory are copied at a time, asynchronously.
+    """
+
+    along_k: bool
+    neighbours_along_k: bool
+    chunks: bool
+
+
+@record
+class TensorCores:
+    """A block computes a tile of the product by products of warps (mma.sync).
+
+    Attributes:
+        lhs: how the lhs is fed.
+        rhs: how the rhs is fed.
+        tile: rows, and columns, of the product that a block computes.
+        depth: positions along k that are in shared memory at a time.
+        part: positions along k that a block adds up, a multiple of `depth` (None: all).
+    """
+
+    name: ClassVar[str] = "tensor cores"
+
+    lhs: Feed
+    rhs: Feed
+    tile: int
+    depth: int
+    part: int | None = None
 
 
 @record
@@ -230,6 +276,7 @@ Strategy = (
     | Selection
     | SequenceTransforms
     | SpectrumFold
+    | TensorCores
 )
 
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of few rows or few columns (decoding, matrix times vector) as folds.
+
+Such a product reads every element of the large operand once and computes little on it, so tiles
+would be mostly empty. It is rewritten as a loop over the other side, with a fold along k for each
+of the few rows: all of them use an element of the large operand that was loaded once. Folds have
+their own strategies: lanes along k, or along columns, as the large operand is dense.
+
+Invariant: the rewritten kernel makes the same stores from the same sums.
+"""
+
+from __future__ import annotations
+
+from ingot.gpu.machine import GpuMachine
+from ingot.gpu.schedule.folds import block_rows, columns, shared_length, warp_rows
+from ingot.gpu.schedule.strategies import GpuSchedule
+from ingot.gpu.schedule.sums import is_along, sum_of, with_sums
+from ingot.hlo.dtype import PRED
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.elemental.points import converted
+from ingot.kernel.ir import Axis, ContractionKernel, Kernel, LoopKernel, Pass, Reduction, Store
+from ingot.kernel.rewrite import AxisSubstitution
+
+NAME = "few rows"
+
+MOST_ROWS = 8
+"""Rows, or columns, of a product that are folds of a loop over the other side."""
+
+
+def match_few_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
+    """Return the schedule of a product's folds, or why it is cut into tiles."""
+    if not isinstance(kernel, ContractionKernel):
+        return "it is no contraction"
+    if kernel.patches is not None:
+        return "its rows are patches"
+    if kernel.accumulate is PRED or kernel.accumulate.is_complex:
+        return f"its sums are of {kernel.accumulate}"
+    few = [axis for axis in (kernel.m, kernel.n) if _is_few(axis)]
+    if not few:
+        return f"neither its rows nor its columns are {MOST_ROWS} or fewer"
+    axis = min(few, key=lambda axis: axis.extent)
+    loop = as_folds(kernel, axis)
+    length = shared_length(loop)
+    if isinstance(length, str):
+        return length
+    large, other = (kernel.rhs, kernel.n) if axis is kernel.m else (kernel.lhs, kernel.m)
+    if is_along(large, other.name) and not is_along(large, kernel.k.name):
+        return columns(loop, other, machine)
+    found = warp_rows(loop, length, machine)
+    return block_rows(loop, machine) if isinstance(found, str) else found
+
+
+def _is_few(axis: Axis) -> bool:
+    return isinstance(axis.extent, int) and axis.extent <= MOST_ROWS
+
+
+def as_folds(kernel: ContractionKernel, few: Axis) -> LoopKernel:
+    """Return a product as a loop: a fold along k for each position on the axis `few`."""
+    assert isinstance(few.extent, int), "there is a fold for each of its positions"
+    grid = tuple(axis for axis in (kernel.batch, kernel.m, kernel.n) if axis is not few)
+    positions = range(few.extent)
+    fold = Pass((kernel.k,), tuple(_fold(kernel, few, number) for number in positions))
+    stores = [store for number in positions for store in _stores(kernel, few, number, grid)]
+    return LoopKernel(grid, (fold, Pass((), (), tuple(stores))), kernel.buffers)
+
+
+def _fold(kernel: ContractionKernel, few: Axis, number: int) -> Reduction:
+    element = kernel.accumulate
+    at = AxisSubstitution({few.name: number})
+    lhs, rhs = (converted(at.expr(operand), element) for operand in (kernel.lhs, kernel.rhs))
+    product = ex.make("multiply", element, (lhs, rhs), NO_ATTRIBUTES)
+    return sum_of(number, product)
+
+
+def _stores(
+    kernel: ContractionKernel, few: Axis, number: int, grid: tuple[Axis, ...]
+) -> tuple[Store, ...]:
+    names = frozenset(axis.name for axis in grid)
+    total = ex.reduced(number, 0, kernel.accumulate, names)
+    stores = AxisSubstitution({few.name: number}).stores(kernel.stores)
+    return with_sums(stores, total)
