@@ -97,8 +97,7 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> Compile
         machine: what it is compiled for (default: sm_90).
 
     Raises:
-        UnsupportedError: INGOT0322, there is no code for kernels of this kind; INGOT0320 or
-            INGOT0321, none for an element type or op.
+        UnsupportedError: INGOT0320 or INGOT0321, there is no code for an element type or op.
     """
     machine = machine or machine_of()
     symbol = f"k_{fingerprint(kernel)}"

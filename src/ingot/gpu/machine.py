@@ -60,7 +60,10 @@ DEFAULT = "sm_90"
 
 MACHINES = {
     name: GpuMachine(name, ptx)
-    for name, ptx in (("sm_75", 63), ("sm_80", 70), ("sm_86", 71), ("sm_89", 78), (DEFAULT, 80))
+    for name, ptx in (
+        *(("sm_75", 63), ("sm_80", 70), ("sm_86", 71), ("sm_89", 78)),
+        *((DEFAULT, 80), ("sm_100", 86), ("sm_120", 87)),
+    )
 }
 """Each with the oldest PTX version that knows it: drivers take any that is not newer than they."""
 
@@ -90,8 +93,8 @@ def machine_for(capability: tuple[int, int], name: str) -> GpuMachine:
         UnsupportedError: INGOT0323, there is none.
 
     Example:
-        >>> machine_for((9, 0), "H100").name, machine_for((12, 0), "RTX 5090").name
-        ('sm_90', 'sm_90')
+        >>> machine_for((9, 0), "H100").name, machine_for((11, 0), "Thor").name
+        ('sm_90', 'sm_100')
     """
     number = 10 * capability[0] + capability[1]
     fitting = [row for row in MACHINES.values() if int(row.name[3:]) <= number]
