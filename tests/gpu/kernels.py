@@ -87,6 +87,9 @@ KERNELS = {
     "softmax of a warp": Case(SOFTMAX.format(rows=13, length=67), 1e-5),
     "softmax of a block": Case(SOFTMAX.format(rows=3, length=1500), 1e-5),
     "column sum": Case(REDUCTION.format(type="f32", dims="97,33", left=33, over=0, op="add"), 1e-4),
+    "sum of everything": Case(
+        REDUCTION.format(type="f32", dims="200003", left="", over=0, op="add"), 1e-3
+    ),
     "transpose": Case(TRANSPOSE.format(type="f32", rows=37, columns=41)),
     "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
     "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),

@@ -247,7 +247,8 @@ class Stage:
 
     Attributes:
         kernel: as it is emitted; a strategy may have rewritten it. Its buffers are those of the
-            kernel that is scheduled, then the schedule's scratch.
+            kernel that is scheduled, then the schedule's scratch. The extent of a pass may vary
+            with the grid, which no kernel has before it is scheduled.
         strategy: what the threads of a block do.
         blocks: blocks of the grid.
         threads: threads of a block.
