@@ -93,6 +93,7 @@ KERNELS = {
     "transpose": Case(TRANSPOSE.format(type="f32", rows=37, columns=41)),
     "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
     "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),
+    "long scatter-add": Case(SCATTER.format(type="f32", n=130, count=5000, op="add"), 1e-5),
     "gather": Case(GATHER),
     "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
     "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),

@@ -13,7 +13,7 @@ from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmit
 from ingot.gpu.emit.scans import WarpScanEmitter
 from ingot.gpu.emit.selections import SelectionEmitter
 from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
-from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
+from ingot.gpu.emit.threads import InOrderEmitter, SortedUpdatesEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
@@ -22,6 +22,7 @@ from ingot.gpu.schedule.strategies import (
     MergeRuns,
     Selection,
     SequenceTransforms,
+    SortedUpdates,
     SortTiles,
     SpectrumFold,
     Stage,
@@ -50,6 +51,7 @@ class Emitter(Protocol):
 EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
+    SortedUpdates: SortedUpdatesEmitter,
     WarpScan: WarpScanEmitter,
     WarpRows: WarpRowsEmitter,
     BlockRows: BlockRowsEmitter,

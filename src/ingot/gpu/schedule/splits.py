@@ -55,20 +55,20 @@ class SplitFold:
 
 def split_fold(kernel: LoopKernel, found: GpuSchedule) -> SplitFold | None:
     """Return a kernel cut in two, None if the schedule that was found for it is good enough."""
-    (stage,) = found.stages
+    stage, *others = found.stages
     least = LEAST_PART.get(type(stage.strategy))
     first, *rest = kernel.passes
     is_few = isinstance(stage.blocks, int) and 0 < stage.blocks <= FEW_BLOCKS
     is_one_fold = not (first.stores or kernel.local_buffers or any(item.axes for item in rest))
-    if least is None or not is_few or not is_one_fold:
+    if others or least is None or not is_few or not is_one_fold:
         return None
     axis = max(first.axes, key=_known_extent)
-    others = dim.product(other.extent for other in first.axes if other is not axis)
-    if not isinstance(others, int) or others == 0:
+    inner = dim.product(other.extent for other in first.axes if other is not axis)
+    if not isinstance(inner, int) or inner == 0:
         return None
     assert isinstance(stage.blocks, int), "few blocks are a known number of them"
     most = -(-ENOUGH_BLOCKS // stage.blocks)
-    length = dim.maximum(ceil_div(axis.extent, most), -(-least // others))
+    length = dim.maximum(ceil_div(axis.extent, most), -(-least // inner))
     if isinstance(axis.extent, int) and isinstance(length, int) and length >= axis.extent:
         return None
     count = dim.maximum(ceil_div(axis.extent, length), 1)

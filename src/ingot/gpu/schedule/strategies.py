@@ -38,6 +38,21 @@ class InOrder:
 
 
 @record
+class SortedUpdates:
+    """A thread for each element that is updated, which makes its updates in the order of the grid.
+
+    Attributes:
+        elements: buffer of the elements that grid points update, in ascending order.
+        points: buffer of the points' numbers in the grid, those of one element in order.
+    """
+
+    name: ClassVar[str] = "sorted updates"
+
+    elements: int
+    points: int
+
+
+@record
 class WarpRows:
     """A warp folds each grid point: its lanes run along the last axis of each pass."""
 
@@ -219,6 +234,7 @@ class SpectrumFold:
 Strategy = (
     Threads
     | InOrder
+    | SortedUpdates
     | WarpScan
     | WarpRows
     | BlockRows
