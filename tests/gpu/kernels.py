@@ -112,6 +112,10 @@ KERNELS = {
         FFT.format(of="f32", dims="8192", type="c64", results="4097", kind="RFFT", lengths=8192),
         1e-3,
     ),
+    "fft of a large prime": Case(
+        FFT.format(of="c64", dims="4099", type="c64", results="4099", kind="FFT", lengths=4099),
+        1e-3,
+    ),
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),
     "matmul of f64": Case(MATMUL.format(type="f64", m=67, k=35, n=129), 1e-12),
     "matmul with an epilogue": Case(EPILOGUE, 1e-4),

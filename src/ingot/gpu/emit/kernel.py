@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ingot.gpu.emit.contractions import ContractionEmitter
-from ingot.gpu.emit.fourier import SequenceEmitter, SpectrumFoldEmitter
+from ingot.gpu.emit.fourier import ChirpConvolutionEmitter, SequenceEmitter, SpectrumFoldEmitter
 from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
@@ -17,6 +17,7 @@ from ingot.gpu.emit.threads import InOrderEmitter, SortedUpdatesEmitter, ThreadE
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
+    ChirpConvolution,
     Columns,
     InOrder,
     MergeRuns,
@@ -62,6 +63,7 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     MergeRuns: MergeRunsEmitter,
     Selection: SelectionEmitter,
     SequenceTransforms: SequenceEmitter,
+    ChirpConvolution: ChirpConvolutionEmitter,
     SpectrumFold: SpectrumFoldEmitter,
 }
 """Who emits the work of a thread, by the strategy."""

@@ -7,7 +7,7 @@ A strategy is decided by its `match` function (`decide`) and spelled out by its 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr
@@ -215,6 +215,32 @@ class SequenceTransforms:
 
 
 @record
+class ChirpConvolution:
+    """A thread for each element: a step of transforms that are convolutions with a chirp.
+
+    Between the steps are transforms of a length with small factors. The chirp's own transform is
+    made with those of the sequences, behind them.
+
+    Attributes:
+        step: sequences times the chirp, and the chirp; the products of transforms; the results.
+        stage: what is transformed.
+        inverse: whether real and imaginary parts change places on the way in and out.
+        source: buffer that the step reads.
+        target: buffer that it writes.
+        room: elements of a sequence that is convolved.
+    """
+
+    name: ClassVar[str] = "convolution with a chirp"
+
+    step: Literal["begin", "multiply", "end"]
+    stage: fft.Stage
+    inverse: bool
+    source: int
+    target: int
+    room: int
+
+
+@record
 class SpectrumFold:
     """A thread for each element: real transforms are taken out of half-length ones, or packed.
 
@@ -245,6 +271,7 @@ Strategy = (
     | MergeRuns
     | Selection
     | SequenceTransforms
+    | ChirpConvolution
     | SpectrumFold
 )
 
