@@ -87,9 +87,13 @@ KERNELS = {
     "softmax of a warp": Case(SOFTMAX.format(rows=13, length=67), 1e-5),
     "softmax of a block": Case(SOFTMAX.format(rows=3, length=1500), 1e-5),
     "column sum": Case(REDUCTION.format(type="f32", dims="97,33", left=33, over=0, op="add"), 1e-4),
+    "sum of everything": Case(
+        REDUCTION.format(type="f32", dims="200003", left="", over=0, op="add"), 1e-3
+    ),
     "transpose": Case(TRANSPOSE.format(type="f32", rows=37, columns=41)),
     "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
     "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),
+    "long scatter-add": Case(SCATTER.format(type="f32", n=130, count=5000, op="add"), 1e-5),
     "gather": Case(GATHER),
     "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
     "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),
@@ -106,6 +110,10 @@ KERNELS = {
     ),
     "long real fft": Case(
         FFT.format(of="f32", dims="8192", type="c64", results="4097", kind="RFFT", lengths=8192),
+        1e-3,
+    ),
+    "fft of a large prime": Case(
+        FFT.format(of="c64", dims="4099", type="c64", results="4099", kind="FFT", lengths=4099),
         1e-3,
     ),
     "matmul": Case(MATMUL.format(type="f32", m=67, k=35, n=129), 1e-4),

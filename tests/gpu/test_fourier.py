@@ -12,6 +12,8 @@ from tests.gpu.programs import SEEDS, Program, program
 from tests.gpu.simt import Emulation, StuckError
 
 from ingot.gpu.compiler import GpuKernel, compile_kernel
+from ingot.gpu.machine import GpuMachine, machine_of
+from ingot.support.records import replace
 
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
 REAL = {"c64": "f32", "c128": "f64"}
@@ -65,10 +67,11 @@ def check_transform(
     element: str,
     sizes: Mapping[str, int] | None = None,
     seeds: tuple[int, ...] = (0,),
+    machine: GpuMachine | None = None,
 ) -> GpuKernel:
     """Check a transform under permuted orders; return the kernel."""
     made, x, wanted = given
-    compiled = compile_kernel(made.kernel)
+    compiled = compile_kernel(made.kernel, machine)
     emulation = Emulation(compiled)
     for seed in seeds:
         _, found = emulation.run([x, np.zeros_like(wanted)], sizes or {}, seed)
@@ -104,17 +107,33 @@ def test_long_sequences_are_two_stages(kind: str, element: str) -> None:
     assert len(kernel.launches) == (3 if "R" in kind else 2)
 
 
-@pytest.mark.parametrize(("kind", "length"), [("FFT", 4099), ("IRFFT", 8198), ("RFFT", 4099)])
+@pytest.mark.parametrize(("kind", "lengths"), [
+    ("FFT", (4099,)), ("IFFT", (4099,)), ("RFFT", (4099,)), ("IRFFT", (4099,)), ("RFFT", (8198,)),
+    ("IRFFT", (8198,)), ("FFT", (4099, 3)), ("FFT", (32_792,)),
+])  # fmt: skip
+@pytest.mark.parametrize("element", ["c64", "c128"])
+def test_long_sequences_with_a_large_prime_factor_are_convolved(
+    kind: str, lengths: tuple[int, ...], element: str
+) -> None:
+    kernel = check_transform(transform(kind, (2,), lengths, element), element)
+    assert len(kernel.launches) >= 7
+    assert "convolution with a chirp" in kernel.strategy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [3**9, 2 * 3**9])
 def test_tiles_that_do_not_fit_shared_memory_are_in_scratch(kind: str, length: int) -> None:
-    """A prime length has no two stages."""
-    kernel = check_transform(transform(kind, (2,), (length,), "c64"), "c64")
-    assert kernel.launches[0].shared_bytes == 0
+    """Both factors of a very long sequence are longer than a tile; here tiles are short."""
+    machine = replace(machine_of(), shared_bytes=1 << 10)
+    kernel = check_transform(transform(kind, (2,), (length,), "c64"), "c64", machine=machine)
     assert kernel.scratch[-1].size != 0
+    assert 0 in [launch.shared_bytes for launch in kernel.launches]
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
 @pytest.mark.parametrize(("kind", "lengths"), [
     ("FFT", (16,)), ("IFFT", (4096,)), ("RFFT", (6, 10)), ("IRFFT", (9,)), ("RFFT", (8192,)),
+    ("FFT", (4099,)), ("IRFFT", (8198,)),
 ])  # fmt: skip
 def test_batches_of_symbolic_size(kind: str, lengths: tuple[int, ...], n: int) -> None:
     check_transform(transform(kind, (n,), lengths, "c64", "?n"), "c64", {"n": n})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.gpu.kernels import SORT
-from tests.gpu.programs import check
+from tests.gpu.programs import SEEDS, arguments, check, memory_of, program, wanted_of
 from tests.gpu.simt import Emulation
 
 from ingot.evaluator import evaluate
@@ -67,6 +67,24 @@ def test_operands_that_do_not_fit_shared_memory_are_compared_where_they_are(leng
     found = Emulation(compiled).run([*inputs, *map(np.zeros_like, inputs)], {}, 0)
     for one, other in zip(found[count:], wanted, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_barrier_left_out_is_caught(line: int) -> None:
+    """Of the filling of shared memory, and of a step of the network."""
+    given = program(SORT.format(type="f32", dims=1000, over=0))
+    kernel = compile_kernel(given.kernel)
+    lines = kernel.llvm_ir.splitlines()
+    barriers = [n for n, text in enumerate(lines) if "call void @llvm.nvvm.barrier" in text]
+    assert len(barriers) == 2
+    del lines[barriers[line]]
+    inputs = arguments(given, {}, 20)
+    wanted = wanted_of(given, inputs)
+    emulation, wrong = Emulation(kernel, "\n".join(lines)), 0
+    for seed in SEEDS:
+        *_, found, _ = emulation.run(memory_of(given, inputs, wanted), {}, seed)
+        wrong += not np.array_equal(found, wanted[0])
+    assert wrong == len(SEEDS)
 
 
 @pytest.mark.parametrize("length", [300, 2500])

@@ -21,7 +21,7 @@ from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.function import GLOBAL, SharedMemory, ThreadValues
 from ingot.gpu.intrinsics import barrier, block_number, thread_number
 from ingot.gpu.schedule.fourier import RADICES, fold_points
-from ingot.gpu.schedule.strategies import SequenceTransforms, SpectrumFold, Stage
+from ingot.gpu.schedule.strategies import ChirpConvolution, SequenceTransforms, SpectrumFold, Stage
 from ingot.hlo.dtype import C64, DType
 from ingot.kernel.fft import tables
 from ingot.kernel.fft.build import FINE, Strides
@@ -107,31 +107,124 @@ def _swapped(value: Complex) -> Complex:
     return Complex(value.im, value.re)
 
 
-class SequenceEmitter:
-    """Emits a stage of transforms, the work of one thread."""
+Final = Callable[[IndexValue], Complex]
+"""Gives the elements of a transform."""
+
+
+class _SequenceAccess:
+    """Loads and stores the elements of a stage's sequences, by their numbers."""
 
     def __init__(
         self, f: FunctionBuilder, emitter: ThreadValues, shared: SharedMemory, stage: Stage
     ) -> None:
         """Emit as `stage` says."""
-        assert isinstance(stage.kernel, FftKernel), "only these have its strategy"
-        assert isinstance(stage.strategy, SequenceTransforms), "each strategy has its emitter"
+        assert isinstance(stage.kernel, FftKernel), "only these have its strategies"
+        strategy = stage.strategy
+        assert isinstance(strategy, SequenceTransforms | ChirpConvolution), "it has sequences"
         self.f = f
-        self.kernel = stage.kernel
-        self.strategy = stage.strategy
-        self.stage = stage.strategy.stage
+        self.stage = strategy.stage
+        self.is_inverse = strategy.inverse
+        self.room = strategy.room
         self.threads = stage.threads
         self.thread = thread_number(f)
         self.m = _math(f, stage.kernel.element)
         self.roots = _Roots(self.m, shared.module)
         self.lanes = emitter.index(self.stage.lanes)
         self.all = emitter.index(self.stage.outer * self.stage.lanes)
-        self.first = f.imul(block_number(f), self.strategy.sequences)
-        self.tiles = self._make_tiles(emitter, shared)
         buffers = stage.kernel.buffers
-        source, target = self.strategy.source, self.strategy.target
+        source, target = strategy.source, strategy.target
         self.source = _memory(self.m, buffers[source], emitter.buffers[source])
         self.target = _memory(self.m, buffers[target], emitter.buffers[target])
+
+    def base(self, strides: Strides, number: IndexValue) -> IndexValue:
+        """Return the first element of a sequence in memory."""
+        f = self.f
+        outer, lane = f.idiv(number, self.lanes), f.irem(number, self.lanes)
+        return f.iadd(f.imul(outer, strides.outer), f.imul(lane, strides.lane))
+
+    def load(self, sequence: IndexValue, index: Value) -> Complex:
+        """Return an element of a sequence as the stage's load says."""
+        f, m, stage = self.f, self.m, self.stage
+        base, step = self.base(stage.source, sequence), stage.source.element
+
+        def at(number: IndexValue) -> IndexValue:
+            return f.iadd(base, f.imul(number, step))
+
+        is_first = f.icmp("eq", index, f.const(lt.I64, 0))
+        if stage.load == "real":
+            place = f.gep(self.source.base, at(index), m.type)
+            return Complex(f.load(m.type, place), f.zero(m.type))
+        if stage.load == "complex":
+            value = self.source.load(at(index))
+            return _swapped(value) if self.is_inverse else value
+        if stage.load == "packed":
+            value, mirrored = (
+                self._real_if(is_first, self.source.load(at(number)))
+                for number in (index, f.isub(stage.length, index))
+            )
+            root = m.conj(self.roots.root(2 * stage.length, index))
+            return _swapped(packed(m, value, mirrored, root))
+        beyond = f.as_condition(f.igt(index, stage.length // 2))
+        near = f.iselect(beyond, f.isub(stage.length, index), index)
+        value = self.source.load(at(near))
+        mirrored = Complex(value.re, f.select(beyond, f.neg(value.im), value.im))
+        return _swapped(self._real_if(is_first, mirrored))
+
+    def _real_if(self, condition: Value, value: Complex) -> Complex:
+        """Return a number, or its real part: the ends of a real signal's spectrum are real."""
+        f = self.f
+        return Complex(value.re, f.select(condition, f.zero(self.m.type), value.im))
+
+    @property
+    def results(self) -> int:
+        """Elements that are stored of a sequence."""
+        counts = {"unpacked": self.stage.length + 1, "half": self.stage.length // 2 + 1}
+        return counts.get(self.stage.store, self.stage.length)
+
+    def write(self, sequence: IndexValue, index: Value, final: Final) -> None:
+        """Store a result as the stage's store says; `final` gives the transform's elements."""
+        f, m, stage = self.f, self.m, self.stage
+        value = self._result(sequence, index, final)
+        value = value if stage.scale == 1.0 else m.scaled(value, f.const(m.type, stage.scale))
+        value = _swapped(value) if self.is_inverse else value
+        place = f.iadd(self.base(stage.target, sequence), f.imul(index, stage.target.element))
+        if stage.store == "real":
+            f.store(value.re, f.gep(self.target.base, place, m.type))
+        else:
+            self.target.store(place, value)
+
+    def _result(self, sequence: IndexValue, index: Value, final: Final) -> Complex:
+        f, m, stage = self.f, self.m, self.stage
+        if stage.store == "unpacked":
+            here, there = (
+                f.irem(number, stage.length) for number in (index, f.isub(stage.length, index))
+            )
+            root = self.roots.root(2 * stage.length, index)
+            return unpacked(m, final(here), final(there), root)
+        value = final(index)
+        if not stage.twiddle:
+            return value
+        lane = f.irem(sequence, self.lanes)
+        return m.mul(value, self.roots.root(stage.twiddle, f.imul(index, lane)))
+
+    def chirp(self, index: IndexValue) -> Complex:
+        """Return exp(-pi i k^2 / length)."""
+        order = 2 * self.stage.length
+        return self.roots.root(order, self.f.irem(self.f.imul(index, index), order))
+
+
+class SequenceEmitter(_SequenceAccess):
+    """Emits a stage of transforms, the work of one thread."""
+
+    def __init__(
+        self, f: FunctionBuilder, emitter: ThreadValues, shared: SharedMemory, stage: Stage
+    ) -> None:
+        """Emit as `stage` says."""
+        super().__init__(f, emitter, shared, stage)
+        assert isinstance(stage.strategy, SequenceTransforms), "each strategy has its emitter"
+        self.strategy = stage.strategy
+        self.first = f.imul(block_number(f), self.strategy.sequences)
+        self.tiles = self._make_tiles(emitter, shared)
 
     def _make_tiles(self, emitter: ThreadValues, shared: SharedMemory) -> list[_Memory]:
         """Return the tile at hand, and the other one."""
@@ -149,7 +242,7 @@ class SequenceEmitter:
 
     def emit(self) -> None:
         """Emit the whole stage."""
-        length, room = self.stage.length, self.strategy.room
+        length, room = self.stage.length, self.room
         radices = factors(length, RADICES)
         self._bring_in(convolves=radices is None)
         if radices is not None:
@@ -184,15 +277,8 @@ class SequenceEmitter:
     def _exists(self, sequence: Value) -> Value:
         return self.f.as_condition(self.f.ilt(self.f.iadd(self.first, sequence), self.all))
 
-    def _base(self, strides: Strides, sequence: Value) -> IndexValue:
-        """Return the first element of a sequence in memory."""
-        f = self.f
-        number = f.iadd(self.first, sequence)
-        outer, lane = f.idiv(number, self.lanes), f.irem(number, self.lanes)
-        return f.iadd(f.imul(outer, strides.outer), f.imul(lane, strides.lane))
-
     def _place(self, sequence: Value, index: IndexValue) -> IndexValue:
-        return self.f.iadd(self.f.imul(sequence, self.strategy.room), index)
+        return self.f.iadd(self.f.imul(sequence, self.room), index)
 
     def _bring_in(self, *, convolves: bool) -> None:
         """Put all sequences into the first tile; behind those that are convolved zeros."""
@@ -203,94 +289,34 @@ class SequenceEmitter:
             inside = f.as_condition(f.ilt(index, length))
 
             def given() -> list[Value]:
-                value = self._load(self._base(self.stage.source, sequence), index)
-                return list(m.mul(value, self._chirp(index)) if convolves else value)
+                value = self.load(f.iadd(self.first, sequence), index)
+                return list(m.mul(value, self.chirp(index)) if convolves else value)
 
             found = f.if_(f.and_(self._exists(sequence), inside), given, otherwise=zero)
             self.tiles[0].store(self._place(sequence, index), Complex(*found))
 
-        self._each(self.strategy.room, is_columns(self.stage.source), element)
+        self._each(self.room, is_columns(self.stage.source), element)
         barrier(f)
-
-    def _load(self, base: IndexValue, index: Value) -> Complex:
-        """Return an element of a sequence as the stage's load says."""
-        f, m, stage = self.f, self.m, self.stage
-        step = stage.source.element
-
-        def at(number: IndexValue) -> IndexValue:
-            return f.iadd(base, f.imul(number, step))
-
-        is_first = f.icmp("eq", index, f.const(lt.I64, 0))
-        if stage.load == "real":
-            place = f.gep(self.source.base, at(index), m.type)
-            return Complex(f.load(m.type, place), f.zero(m.type))
-        if stage.load == "complex":
-            value = self.source.load(at(index))
-            return _swapped(value) if self.strategy.inverse else value
-        if stage.load == "packed":
-            value, mirrored = (
-                self._real_if(is_first, self.source.load(at(number)))
-                for number in (index, f.isub(stage.length, index))
-            )
-            root = m.conj(self.roots.root(2 * stage.length, index))
-            return _swapped(packed(m, value, mirrored, root))
-        beyond = f.as_condition(f.igt(index, stage.length // 2))
-        near = f.iselect(beyond, f.isub(stage.length, index), index)
-        value = self.source.load(at(near))
-        mirrored = Complex(value.re, f.select(beyond, f.neg(value.im), value.im))
-        return _swapped(self._real_if(is_first, mirrored))
-
-    def _real_if(self, condition: Value, value: Complex) -> Complex:
-        """Return a number, or its real part: the ends of a real signal's spectrum are real."""
-        f = self.f
-        return Complex(value.re, f.select(condition, f.zero(self.m.type), value.im))
 
     def _take_out(self, final: Callable[[Value, IndexValue], Complex]) -> None:
         """Write all sequences; `final` is an element of one."""
-        f, m, stage = self.f, self.m, self.stage
-        counts = {"unpacked": stage.length + 1, "half": stage.length // 2 + 1}
-        factor = f.const(m.type, stage.scale)
+        f = self.f
 
         def element(sequence: Value, index: Value) -> None:
-            def then() -> None:
-                value = self._stored(final, sequence, index)
-                value = value if stage.scale == 1.0 else m.scaled(value, factor)
-                value = _swapped(value) if self.strategy.inverse else value
-                place = f.iadd(
-                    self._base(stage.target, sequence), f.imul(index, stage.target.element)
-                )
-                if stage.store == "real":
-                    f.store(value.re, f.gep(self.target.base, place, m.type))
-                else:
-                    self.target.store(place, value)
-
-            f.if_(self._exists(sequence), then)
-
-        count = counts.get(stage.store, stage.length)
-        self._each(count, is_columns(stage.target), element)
-
-    def _stored(
-        self, final: Callable[[Value, IndexValue], Complex], sequence: Value, index: Value
-    ) -> Complex:
-        f, m, stage = self.f, self.m, self.stage
-        if stage.store == "unpacked":
-            here, there = (
-                f.irem(number, stage.length) for number in (index, f.isub(stage.length, index))
+            number = f.iadd(self.first, sequence)
+            f.if_(
+                self._exists(sequence),
+                lambda: self.write(number, index, lambda at: final(sequence, at)),
             )
-            root = self.roots.root(2 * stage.length, index)
-            return unpacked(m, final(sequence, here), final(sequence, there), root)
-        value = final(sequence, index)
-        if not stage.twiddle:
-            return value
-        lane = f.irem(f.iadd(self.first, sequence), self.lanes)
-        return m.mul(value, self.roots.root(stage.twiddle, f.imul(index, lane)))
+
+        self._each(self.results, is_columns(self.stage.target), element)
 
     def _of_tile(self, sequence: Value, index: IndexValue) -> Complex:
         return self.tiles[0].load(self._place(sequence, index))
 
     def _of_convolution(self, sequence: Value, index: IndexValue) -> Complex:
         m = self.m
-        return m.mul(m.conj(self._of_tile(sequence, index)), self._chirp(index))
+        return m.mul(m.conj(self._of_tile(sequence, index)), self.chirp(index))
 
     # ---- passes
 
@@ -322,15 +348,10 @@ class SequenceEmitter:
         barrier(f)
         self.tiles.reverse()
 
-    def _chirp(self, index: IndexValue) -> Complex:
-        """Return exp(-pi i k^2 / length)."""
-        order = 2 * self.stage.length
-        return self.roots.root(order, self.f.irem(self.f.imul(index, index), order))
-
     def _times_spectrum(self) -> None:
         """Multiply what is convolved by the transform of the chirp."""
         f, m, tile = self.f, self.m, self.tiles[0]
-        length, room = self.stage.length, self.strategy.room
+        length, room = self.stage.length, self.room
         spectrum = self.roots.table(
             f"chirp_spectrum_{length}_{room}", lambda: tables.chirp_spectrum(length, room)
         )
@@ -341,6 +362,73 @@ class SequenceEmitter:
 
         self._each(room, False, element)
         barrier(f)
+
+
+class ChirpConvolutionEmitter(_SequenceAccess):
+    """Emits a step of a convolution between transforms, the work of one thread."""
+
+    def __init__(
+        self, f: FunctionBuilder, emitter: ThreadValues, shared: SharedMemory, stage: Stage
+    ) -> None:
+        """Emit as `stage` says."""
+        super().__init__(f, emitter, shared, stage)
+        assert isinstance(stage.strategy, ChirpConvolution), "each strategy has its emitter"
+        self.step = stage.strategy.step
+
+    def emit(self) -> None:
+        """Emit the whole stage."""
+        f = self.f
+        work: dict[str, tuple[IndexValue, int, Callable[[IndexValue, Value], None]]] = {
+            "begin": (f.iadd(self.all, 1), self.room, self._begin),
+            "multiply": (self.all, self.room, self._multiply),
+            "end": (self.all, self.results, self._end),
+        }
+        sequences, width, element = work[self.step]
+        thread = f.as_value(f.iadd(f.imul(block_number(f), self.threads), self.thread))
+        sequence, index = f.idiv(thread, width), f.as_value(f.irem(thread, width))
+        f.if_(f.ilt(sequence, sequences), lambda: element(sequence, index))
+
+    def _place(self, sequence: IndexValue, index: IndexValue) -> IndexValue:
+        return self.f.iadd(self.f.imul(sequence, self.room), index)
+
+    def _begin(self, sequence: IndexValue, index: Value) -> None:
+        """Write sequences times the chirp, with zeros behind, and after them the chirp itself."""
+        f, m, length = self.f, self.m, self.stage.length
+        zero = [f.zero(m.type)] * 2
+        is_given = f.as_condition(f.ilt(sequence, self.all))
+
+        def given() -> list[Value]:
+            return list(m.mul(self.load(sequence, index), self.chirp(index)))
+
+        def of_sequence() -> list[Value]:
+            return f.if_(f.ilt(index, length), given, otherwise=zero)
+
+        def of_chirp() -> list[Value]:
+            # It goes on at negative places, which are those at the end.
+            near = f.imin(index, f.isub(self.room, index))
+            return f.if_(
+                f.ilt(near, length), lambda: list(m.conj(self.chirp(near))), otherwise=zero
+            )
+
+        value = f.if_(is_given, of_sequence, of_chirp)
+        self.target.store(self._place(sequence, index), Complex(*value))
+
+    def _multiply(self, sequence: IndexValue, index: Value) -> None:
+        """Multiply transforms by that of the chirp; conjugated, for the transform back."""
+        m, place = self.m, self._place(sequence, index)
+        chirp = self.target.load(self._place(self.all, index))
+        product = m.conj(m.mul(self.target.load(place), chirp))
+        self.target.store(place, m.scale(product, 1 / self.room))
+
+    def _end(self, sequence: IndexValue, index: Value) -> None:
+        """Write what was convolved, times the chirp, as results."""
+        m = self.m
+
+        def final(at: IndexValue) -> Complex:
+            value = self.source.load(self._place(sequence, at))
+            return m.mul(m.conj(value), self.chirp(at))
+
+        self.write(sequence, index, final)
 
 
 class SpectrumFoldEmitter:

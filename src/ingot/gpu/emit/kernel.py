@@ -7,22 +7,24 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ingot.gpu.emit.contractions import ContractionEmitter
-from ingot.gpu.emit.fourier import SequenceEmitter, SpectrumFoldEmitter
+from ingot.gpu.emit.fourier import ChirpConvolutionEmitter, SequenceEmitter, SpectrumFoldEmitter
 from ingot.gpu.emit.function import SharedMemory, ThreadValues, open_function
 from ingot.gpu.emit.groups import BlockRowsEmitter, ColumnsEmitter, WarpRowsEmitter
 from ingot.gpu.emit.scans import WarpScanEmitter
 from ingot.gpu.emit.selections import SelectionEmitter
 from ingot.gpu.emit.sorts import MergeRunsEmitter, SortTilesEmitter
 from ingot.gpu.emit.tensor_cores import TensorCoreEmitter
-from ingot.gpu.emit.threads import InOrderEmitter, ThreadEmitter
+from ingot.gpu.emit.threads import InOrderEmitter, SortedUpdatesEmitter, ThreadEmitter
 from ingot.gpu.emit.transposes import TransposeEmitter
 from ingot.gpu.schedule.strategies import (
     BlockRows,
+    ChirpConvolution,
     Columns,
     InOrder,
     MergeRuns,
     Selection,
     SequenceTransforms,
+    SortedUpdates,
     SortTiles,
     SpectrumFold,
     Stage,
@@ -52,6 +54,7 @@ class Emitter(Protocol):
 EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     Threads: ThreadEmitter,
     InOrder: InOrderEmitter,
+    SortedUpdates: SortedUpdatesEmitter,
     WarpScan: WarpScanEmitter,
     WarpRows: WarpRowsEmitter,
     BlockRows: BlockRowsEmitter,
@@ -62,6 +65,7 @@ EMITTERS: Mapping[type[Strategy], type[Emitter]] = {
     MergeRuns: MergeRunsEmitter,
     Selection: SelectionEmitter,
     SequenceTransforms: SequenceEmitter,
+    ChirpConvolution: ChirpConvolutionEmitter,
     SpectrumFold: SpectrumFoldEmitter,
     TensorCores: TensorCoreEmitter,
 }

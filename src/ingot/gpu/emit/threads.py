@@ -11,11 +11,12 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.function import SharedMemory, ThreadValues
 from ingot.gpu.intrinsics import block_number, thread_number
-from ingot.gpu.schedule.strategies import InOrder, Stage, Strategy
+from ingot.gpu.schedule.strategies import InOrder, SortedUpdates, Stage, Strategy
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
 
@@ -87,6 +88,51 @@ class InOrderEmitter(ThreadEmitter):
         strategy = self.gpu_strategy
         assert isinstance(strategy, InOrder), "each strategy has its emitter"
         return [axis for axis in self.kernel.grid if axis not in strategy.apart]
+
+
+class SortedUpdatesEmitter(ThreadEmitter):
+    """Emits sorted updates: the thread at the first one of an element makes all of them."""
+
+    def emit(self) -> None:
+        """Emit the whole kernel."""
+        f = self.f
+        thread = f.as_value(f.iadd(f.imul(block_number(f), self.threads), thread_number(f)))
+        count = f.as_value(self.emitter.index(self.kernel.grid_size))
+        f.if_(f.ilt(thread, count), lambda: self._if_first(thread, count))
+
+    def _if_first(self, thread: Value, count: Value) -> None:
+        f, strategy = self.f, self.gpu_strategy
+        assert isinstance(strategy, SortedUpdates), "each strategy has its emitter"
+        one = f.const(lt.I64, 1)
+        element = self._number(strategy.elements, thread)
+
+        def is_same(place: Value) -> list[Value]:
+            return [f.icmp("eq", self._number(strategy.elements, place), element)]
+
+        is_second = f.icmp("ne", thread, f.const(lt.I64, 0))
+        (follows,) = f.if_(
+            is_second, lambda: is_same(f.sub(thread, one)), otherwise=[f.const(lt.I1, False)]
+        )
+
+        def update(carried: list[Value]) -> list[Value]:
+            (place, _) = carried
+            self.unit(self._number(strategy.points, place), self.passes)
+            following = f.add(place, one)
+            (more,) = f.if_(
+                f.icmp("slt", following, count),
+                lambda: is_same(following),
+                otherwise=[f.const(lt.I1, False)],
+            )
+            return [following, more]
+
+        is_first = f.xor(follows, f.const(lt.I1, True))
+        f.while_([thread, is_first], lambda carried: carried[1], update)
+
+    def _number(self, buffer: int, place: Value) -> Value:
+        """Return a number of a buffer, as i64."""
+        f, memory = self.f, memory_type(self.kernel.buffers[buffer].dtype)
+        found = f.load(memory, f.gep(self.emitter.buffers[buffer], place, memory))
+        return f.sext(found, lt.I64)
 
 
 def _one_lane(kernel: LoopKernel, block: int) -> LoopSchedule:

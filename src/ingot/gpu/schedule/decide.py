@@ -18,6 +18,7 @@ from ingot.gpu.schedule.in_order import match_in_order
 from ingot.gpu.schedule.scans import match_scan
 from ingot.gpu.schedule.selections import match_selection
 from ingot.gpu.schedule.sorts import match_sort
+from ingot.gpu.schedule.splits import split_fold
 from ingot.gpu.schedule.strategies import (
     BlockRows,
     Columns,
@@ -36,7 +37,7 @@ from ingot.gpu.schedule.strategies import (
 from ingot.gpu.schedule.tensor_cores import match_tensor_cores
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
-from ingot.kernel.ir import Kernel
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
@@ -62,10 +63,21 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
 
 def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
     """Return how a kernel runs on a machine."""
+    found = _found(kernel, machine)
+    halves = split_fold(kernel, found) if isinstance(kernel, LoopKernel) else None
+    if halves is not None:
+        parts, whole = (_found(each, machine) for each in (halves.parts, halves.whole))
+        stages = (*parts.stages, *whole.stages)
+        found = replace(found, stages=stages, scratch=halves.scratch)
+    return replace(found, sizes=kernel.symbols)
+
+
+def _found(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
+    """Return the schedule of the first strategy that takes a kernel."""
     refused: list[tuple[str, str]] = []
     for name, match in STRATEGIES:
         found = match(kernel, machine)
         if not isinstance(found, str):
-            return replace(found, sizes=kernel.symbols, refused=tuple(refused))
+            return replace(found, refused=tuple(refused))
         refused.append((name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))

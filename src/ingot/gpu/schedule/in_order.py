@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates in order (scatter): which of them cannot meet, so that they may run in parallel.
 
-Either the innermost grid axes are rows of elements that lie apart whatever the indices are, or each
-thread owns the elements whose number leaves its remainder: it visits all updates in order and makes
-those of its own elements. The second is a rewrite of the kernel: an axis of owners and a mask.
+Either the innermost grid axes are rows of elements that lie apart whatever the indices are. Or
+updates are sorted by their element, and each thread makes those of one element. Where there are so
+few updates that sorting is not worth it, each thread owns the elements whose number leaves its
+remainder: it visits all updates in order and makes those of its own elements. That is a rewrite of
+the kernel: an axis of owners and a mask.
 
 Invariant: the updates of one element are made by one thread, in the order of the grid.
 """
@@ -11,14 +13,23 @@ Invariant: the updates of one element are made by one thread, in the order of th
 from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
-from ingot.gpu.schedule.strategies import GpuSchedule, InOrder, one_stage
+from ingot.gpu.schedule.sorts import TILE, sort_stages
+from ingot.gpu.schedule.strategies import (
+    GpuSchedule,
+    InOrder,
+    SortedUpdates,
+    Stage,
+    Threads,
+    one_stage,
+)
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S32, S64, DType
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare
+from ingot.kernel.elemental.points import compare, converted
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, Kernel, LoopKernel, Store
+from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store
 from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
@@ -26,6 +37,12 @@ OWNERS = 1024
 """Threads that share the elements of a scatter: each reads all indices, so no more than these."""
 
 OWNER = "@owner"
+
+LEAST_SORTED = 2 * TILE
+"""Fewer updates are read by all owners sooner than they are sorted."""
+
+SMALL = 1 << 31
+"""Numbers below this are sorted as s32."""
 
 LEAST_APART = 32
 """Rows of fewer elements are no work for a warp."""
@@ -39,10 +56,50 @@ def match_in_order(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
     count = dim.product(axis.extent for axis in apart)
     is_narrow = isinstance(count, int) and count < LEAST_APART
     if is_narrow and has_one_element_per_point(kernel):
+        if not isinstance(kernel.grid_size, int) or kernel.grid_size >= LEAST_SORTED:
+            return _sorted(kernel, machine)
         kernel = owned(kernel)
         apart, count = (kernel.grid[-1],), OWNERS
     blocks = ceil_div(count, machine.threads)
     return one_stage(kernel, InOrder(apart), blocks, machine.threads)
+
+
+def _sorted(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule:
+    """Return the stages that sort updates by their element, and make those of each in order."""
+    count, points = len(kernel.buffers), kernel.grid_size
+    store = _stores(kernel)[0]
+    key = _whole(kernel.buffers[store.buffer].size)
+    number = _whole(points)
+    pair = (Buffer(key, points, is_output=False), Buffer(number, points, is_output=False))
+    own = (*pair, *pair)
+    sides = tuple(ex.argument(side, key) for side in (0, 1))
+    order = compare("LT", *sides)
+    sort = SortKernel(1, points, 1, order, (*kernel.buffers, *own), (count, count + 1))
+    stages, more = sort_stages(sort, (count + 2, count + 3), machine)
+    scratch = (*own, *more)
+    buffers = (*kernel.buffers, *scratch)
+    place: int | Dim = 0
+    for axis in kernel.grid:
+        place = place * axis.extent + Dim.symbol(axis.name)
+    # Where an update is masked its element says nothing, and the mask is looked at again.
+    stores = (
+        Store(count, place, converted(ex.index(store.index, store.values), key)),
+        Store(count + 1, place, converted(ex.index(place), number)),
+    )
+    threads, blocks = machine.threads, ceil_div(points, machine.threads)
+    keys = LoopKernel(kernel.grid, (Pass((), (), stores),), buffers)
+    updates = SortedUpdates(count + 2, count + 3)
+    placed = tuple(
+        replace(stage, kernel=replace(stage.kernel, buffers=buffers)) for stage in stages
+    )
+    first = Stage(keys, Threads(), blocks, threads)
+    last = Stage(replace(kernel, buffers=buffers), updates, blocks, threads)
+    return GpuSchedule((first, *placed, last), scratch)
+
+
+def _whole(size: int | Dim) -> DType:
+    """Return the type of numbers below a size."""
+    return S32 if isinstance(size, int) and size <= SMALL else S64
 
 
 def axes_apart(kernel: LoopKernel) -> tuple[Axis, ...]:

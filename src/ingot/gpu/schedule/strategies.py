@@ -7,7 +7,7 @@ A strategy is decided by its `match` function (`decide`) and spelled out by its 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr
@@ -35,6 +35,21 @@ class InOrder:
     name: ClassVar[str] = "in order"
 
     apart: tuple[Axis, ...]
+
+
+@record
+class SortedUpdates:
+    """A thread for each element that is updated, which makes its updates in the order of the grid.
+
+    Attributes:
+        elements: buffer of the elements that grid points update, in ascending order.
+        points: buffer of the points' numbers in the grid, those of one element in order.
+    """
+
+    name: ClassVar[str] = "sorted updates"
+
+    elements: int
+    points: int
 
 
 @record
@@ -246,6 +261,32 @@ class SequenceTransforms:
 
 
 @record
+class ChirpConvolution:
+    """A thread for each element: a step of transforms that are convolutions with a chirp.
+
+    Between the steps are transforms of a length with small factors. The chirp's own transform is
+    made with those of the sequences, behind them.
+
+    Attributes:
+        step: sequences times the chirp, and the chirp; the products of transforms; the results.
+        stage: what is transformed.
+        inverse: whether real and imaginary parts change places on the way in and out.
+        source: buffer that the step reads.
+        target: buffer that it writes.
+        room: elements of a sequence that is convolved.
+    """
+
+    name: ClassVar[str] = "convolution with a chirp"
+
+    step: Literal["begin", "multiply", "end"]
+    stage: fft.Stage
+    inverse: bool
+    source: int
+    target: int
+    room: int
+
+
+@record
 class SpectrumFold:
     """A thread for each element: real transforms are taken out of half-length ones, or packed.
 
@@ -265,6 +306,7 @@ class SpectrumFold:
 Strategy = (
     Threads
     | InOrder
+    | SortedUpdates
     | WarpScan
     | WarpRows
     | BlockRows
@@ -275,6 +317,7 @@ Strategy = (
     | MergeRuns
     | Selection
     | SequenceTransforms
+    | ChirpConvolution
     | SpectrumFold
     | TensorCores
 )
@@ -294,7 +337,8 @@ class Stage:
 
     Attributes:
         kernel: as it is emitted; a strategy may have rewritten it. Its buffers are those of the
-            kernel that is scheduled, then the schedule's scratch.
+            kernel that is scheduled, then the schedule's scratch. The extent of a pass may vary
+            with the grid, which no kernel has before it is scheduled.
         strategy: what the threads of a block do.
         blocks: blocks of the grid.
         threads: threads of a block.
