@@ -65,7 +65,7 @@ def test_text_says_how_kernels_are_launched() -> None:
     module = _optimized(MLP)
     heads = [line for line in text_of(module, "ptx").splitlines() if " threads" in line]
     assert [head.partition(": ")[2] for head in heads] == [
-        "tiled contraction, 1 x 256 threads, 8192 bytes of shared memory",
+        "tiled contraction, 1 x 256 threads, 17408 bytes of shared memory",
         "columns, 2 x 256 threads, 1024 bytes of shared memory",
     ]
     assert text_of(module, "gpu_llvm").count("define ptx_kernel") == 2

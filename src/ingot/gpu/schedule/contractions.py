@@ -56,14 +56,14 @@ def match_contraction(kernel: Schedulable, machine: GpuMachine) -> GpuSchedule |
     if not isinstance(kernel, ContractionKernel):
         return "it is no contraction"
     assert machine.threads == SIDE * SIDE, "the threads of a block are those of a tile"
-    along = [is_along(kernel.lhs, inner_axis(kernel, is_lhs=True).name)]
-    along += [is_along(kernel.rhs, kernel.k.name)]
+    lhs = is_along(kernel.lhs, inner_axis(kernel, is_lhs=True).name)
+    rhs = is_along(kernel.rhs, kernel.k.name)
     exprs = tuple(expr for store in kernel.stores for expr in store.exprs)
     is_large = largest_tile(kernel) == LARGE_TILE and weight(exprs) <= LIGHT_EPILOGUE
     if kernel.accumulate is F32 and is_large:
-        return tiled(kernel, TiledContraction(*along, LARGE_TILE, LARGE_DEPTH), machine)
+        return tiled(kernel, TiledContraction(lhs, rhs, LARGE_TILE, LARGE_DEPTH), machine)
     depth = DEPTH if kernel.accumulate.bits <= 64 else LARGE_DEPTH
-    return tiled(kernel, TiledContraction(*along, TILE, depth), machine)
+    return tiled(kernel, TiledContraction(lhs, rhs, TILE, depth), machine)
 
 
 def inner_axis(kernel: ContractionKernel, *, is_lhs: bool) -> Axis:
