@@ -100,6 +100,22 @@ def test_a_copy_that_is_not_waited_for_is_noticed() -> None:
     assert not np.allclose(found[-1], wanted[0], rtol=1e-3)
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_barrier_that_is_missing_is_noticed(number: int) -> None:
+    given = program(product(("bf16", "f32"), 64, 128, 64))
+    inputs = arguments(given, {}, 20)
+    wanted = wanted_of(given, inputs)
+    compiled = compile_kernel(given.kernel)
+    parts = compiled.llvm_ir.split("  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n")
+    assert len(parts) == 3  # before the loop, and in it
+    parts[number : number + 2] = [parts[number] + parts[number + 1]]
+    broken = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n".join(parts)
+    emulation = Emulation(compiled, broken)
+    found = [emulation.run(memory_of(given, inputs, wanted), {}, seed)[-1] for seed in range(4)]
+    is_right = [np.allclose(one, wanted[0], rtol=1e-3, atol=1e-3) for one in found]
+    assert not all(is_right)
+
+
 def test_what_is_fused_before_and_after() -> None:
     body = """a = bf16[3,40,21] parameter(0)
       b = bf16[3,50,21] parameter(1)
