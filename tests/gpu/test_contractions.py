@@ -40,8 +40,10 @@ def test_heavy_epilogues_have_small_tiles() -> None:
 
 
 @pytest.mark.parametrize(("m", "k", "n", "strategy"), [
-    (1, 200, 40, "columns"), (8, 1100, 33, "columns"),
-    (37, 200, 1, "a warp per row"), (37, 1500, 3, "a block per row"), (1, 200, 1, "a warp per row"),
+    (1, 200, 40, "columns"), (8, 1031, 33, "columns"),
+    (37, 200, 1, "a warp per row"), (37, 1031, 3, "a block per row"), (1, 200, 1, "a warp per row"),
+    (3, 1536, 40, "columns, then a thread per point"),
+    (37, 1536, 2, "a warp per row, then a thread per point"),
 ])  # fmt: skip
 @pytest.mark.parametrize("element", ["f32", "bf16", "s32"])
 def test_few_rows(m: int, k: int, n: int, strategy: str, element: str) -> None:

@@ -100,6 +100,22 @@ def test_a_copy_that_is_not_waited_for_is_noticed() -> None:
     assert not np.allclose(found[-1], wanted[0], rtol=1e-3)
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_barrier_that_is_missing_is_noticed(number: int) -> None:
+    given = program(product(("bf16", "f32"), 64, 128, 64))
+    inputs = arguments(given, {}, 20)
+    wanted = wanted_of(given, inputs)
+    compiled = compile_kernel(given.kernel)
+    parts = compiled.llvm_ir.split("  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n")
+    assert len(parts) == 3  # before the loop, and in it
+    parts[number : number + 2] = [parts[number] + parts[number + 1]]
+    broken = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n".join(parts)
+    emulation = Emulation(compiled, broken)
+    found = [emulation.run(memory_of(given, inputs, wanted), {}, seed)[-1] for seed in range(4)]
+    is_right = [np.allclose(one, wanted[0], rtol=1e-3, atol=1e-3) for one in found]
+    assert not all(is_right)
+
+
 def test_what_is_fused_before_and_after() -> None:
     body = """a = bf16[3,40,21] parameter(0)
       b = bf16[3,50,21] parameter(1)
@@ -124,25 +140,49 @@ def test_operands_that_were_made_wider() -> None:
     check(body, CORES, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("channels", [3, 8, 16])
-def test_convolution(channels: int) -> None:
-    body = f"""x = bf16[2,9,9,{channels}] parameter(0)
-      k = bf16[3,3,{channels},24] parameter(1)
-      ROOT r = f32[2,9,9,24] convolution(x, k), window={{size=3x3 pad=1_1x1_1}},
-        dim_labels=b01f_01io->b01f"""
-    check(body, CORES, tolerance=1e-3)
-    has_chunks = "cp.async.cg" in compile_kernel(program(body).kernel).ptx
-    assert has_chunks, "the filter is loaded as it is"
+CONVOLUTION = """x = bf16[2,9,10,{channels}] parameter(0)
+  k = bf16[3,3,{channels},24] parameter(1)
+  ROOT r = f32[2,9,10,24] convolution(x, k), window={{size=3x3 pad=1_1x{pad}}},
+    dim_labels=b01f_01io->b01f"""
 
 
-def test_gradient_of_a_filter() -> None:
-    body = """x = bf16[9,9,12,16] parameter(0)
-      g = bf16[9,9,16,24] parameter(1)
-      ROOT r = f32[3,3,12,24] convolution(x, g), window={size=9x9 pad=1_1x1_1},
-        dim_labels=01bf_01io->01bf"""
-    given = program(body)
-    assert isinstance(given.kernel, ContractionKernel)
+@pytest.mark.parametrize(("channels", "copies"), [(3, 1), (4, 2), (8, 4), (16, 4)])
+def test_convolution(channels: int, copies: int) -> None:
+    body = CONVOLUTION.format(channels=channels, pad="1_1")
+    check(body, CORES, tolerance=1e-3, seeds=(0, 1))
+    # Patches of whole chunks are copied, zeros come in place of what lies around the image.
+    assert compile_kernel(program(body).kernel).ptx.count("cp.async.cg") == copies
+
+
+INPUT_GRADIENT = """g = bf16[2,5,5,24] parameter(0)
+  k = bf16[3,3,24,16] parameter(1)
+  ROOT r = f32[2,10,10,16] convolution(g, k), window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2},
+    dim_labels=b01f_01io->b01f"""
+
+FILTER_GRADIENT = """x = bf16[9,9,{channels},16] parameter(0)
+  g = bf16[9,9,16,24] parameter(1)
+  ROOT r = f32[3,3,{channels},24] convolution(x, g), window={{size=9x9 pad=1_1x1_1}},
+    dim_labels=01bf_01io->01bf"""
+
+
+def test_gradient_of_an_input() -> None:
+    check(INPUT_GRADIENT, CORES, tolerance=1e-3)
+    assert compile_kernel(program(INPUT_GRADIENT).kernel).ptx.count("cp.async.cg") == 4
+
+
+@pytest.mark.parametrize("channels", [12, 16])
+def test_gradient_of_a_filter(channels: int) -> None:
+    body = FILTER_GRADIENT.format(channels=channels)
+    assert isinstance(program(body).kernel, ContractionKernel)
     check(body, f"{CORES}, then a thread per point", tolerance=1e-3)
+
+
+def test_grouped_convolution() -> None:
+    body = """x = bf16[2,7,7,16] parameter(0)
+      k = bf16[3,3,8,32] parameter(1)
+      ROOT r = f32[2,7,7,32] convolution(x, k), window={size=3x3 pad=1_1x1_1},
+        dim_labels=b01f_01io->b01f, feature_group_count=2"""
+    check(body, CORES, tolerance=1e-3)
 
 
 @pytest.mark.parametrize(("element", "result", "tolerance"), TYPES)

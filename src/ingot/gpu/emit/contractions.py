@@ -253,14 +253,15 @@ class ContractionEmitter:
 
     def store(self, sums: Sequence[Value]) -> None:
         """Store the results of this thread."""
-        f = self.f
         for (i, j), total in zip(product(range(self.each), range(self.each)), sums, strict=True):
-            places = [
-                f.iadd(f.imul(first, self.group), at // self.group * self.group * SIDE)
-                for first, at in ((self.row, i), (self.column, j))
-            ]
-            row = f.iadd(places[0], i % self.group)
-            self.store_sum(row, f.iadd(places[1], j % self.group), total)
+            row = self._place(self.row, i)
+            self.store_sum(row, self._place(self.column, j), total)
+
+    def _place(self, first: Value, number: int) -> IndexValue:
+        """Return where in the tile this thread's row, or column, `number` lies."""
+        f, group = self.f, self.group
+        start = number // group * group * SIDE + number % group
+        return f.iadd(f.imul(first, group), start)
 
     def store_sum(self, row: IndexValue, column: IndexValue, total: Value) -> None:
         """Store a result, at a place in the tile, if it is inside of the grid."""

@@ -372,8 +372,7 @@ class TensorCoreEmitter(ContractionEmitter):
         row, pair = f.idiv(self.lane, 4), f.imul(f.irem(self.lane, 4), 2)
         columns = self.sides[1]
         at_once = WARP // columns
-        # All warps have read their operands.
-        barrier(f)
+        # All warps have read their operands: each step along k ends at a barrier.
         for block, start in enumerate(range(0, self.sides[0], form.rows)):
             for number, total in enumerate(sums[block * each : (block + 1) * each]):
                 tile, which = divmod(number, self._sums_each)

@@ -17,7 +17,7 @@ from ingot.gpu.schedule.sums import is_along
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32, F64, S8, S32, DType
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel
 from ingot.support.records import replace
@@ -90,12 +90,35 @@ def _has_chunks(operand: Expr, dense: Axis) -> bool:
         return False
     access = operand.payload
     count = CHUNK_BYTES * 8 // operand.dtype.bits
-    mask = operand.args[: 1 if access.masked else 0]
-    if len(operand.args) > len(mask) or any(dense.name in each.axes for each in mask):
+    masks = operand.args[: 1 if access.masked else 0]
+    if len(operand.args) > len(masks):
         return False
-    start: int | Dim = dim.substitute(access.index, {dense.name: 0})
-    return (
-        coefficient(access.index, dense.name) == 1
-        and dim.known_multiple_of(dense.extent, count)
-        and dim.known_multiple_of(start, count)
+    if not all(_is_same_in_chunks(mask, dense.name, count) for mask in masks):
+        return False
+    return dim.known_multiple_of(dense.extent, count) and _steps_by_one(
+        access.index, dense.name, count
     )
+
+
+def _steps_by_one(index: int | Dim, axis: str, count: int) -> bool:
+    """Whether an index is the position on an axis plus a multiple of `count`."""
+    rest = dim.substitute(index, {axis: 0})
+    return coefficient(index, axis) == 1 and dim.known_multiple_of(rest, count)
+
+
+def _is_same_in_chunks(mask: Expr, axis: str, count: int) -> bool:
+    """Whether a mask has one value for all of `count` positions on an axis, from a multiple on."""
+    for node in walk((mask,)):
+        if axis not in node.axes or node.op in ("and", "or", "not", "index"):
+            continue
+        if node.op != "compare" or node.payload.direction not in ("GE", "LT"):
+            return False
+        left, right = node.args
+        if left.op != "index" or right.op != "index" or left.args or right.args:
+            return False
+        limit: int | Dim = right.payload
+        if axis in right.axes or not dim.known_multiple_of(limit, count):
+            return False
+        if not _steps_by_one(left.payload, axis, count):
+            return False
+    return True
