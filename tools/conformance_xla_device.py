@@ -144,7 +144,7 @@ def _execute(
         found = iter(tensors)
         taken = [item if item.dtype in _INTERNAL else next(found) for item in inputs]
         results = op_def_library.apply_op(text, **_keywords(definition, taken, values))
-        made = results if isinstance(results, (list, tuple)) else [results]
+        made = nest.flatten(results)  # An output may be a list of its own.
         return [item for item in made if not isinstance(item, ops.Operation)]
 
     counts.depth = 0

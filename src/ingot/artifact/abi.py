@@ -145,6 +145,7 @@ class ProgramInfo:
         limits: message per size that `S_sizes` may find too large.
         largest: the result or temporary that takes most memory, for messages; empty if none.
         run_errors: message per failure that `S_run` can return.
+        run_statuses: absl's name per failure, empty for an invalid argument; or none at all.
     """
 
     symbol: str
@@ -156,6 +157,7 @@ class ProgramInfo:
     run_errors: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     largest: str = ""
+    run_statuses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Derive or check `num_sizes`."""
@@ -164,6 +166,10 @@ class ProgramInfo:
             object.__setattr__(self, "num_sizes", expected)
         elif self.num_sizes != expected:
             raise ValueError(f"num_sizes is {self.num_sizes}, but the outputs need {expected}")
+
+    def run_status(self, code: int) -> str:
+        """Return absl's name for what `S_run` returned; empty for an invalid argument."""
+        return self.run_statuses[code - 1] if code <= len(self.run_statuses) else ""
 
     @property
     def sizes_layout(self) -> SizesLayout:
@@ -195,6 +201,7 @@ def program_info_to_json(info: ProgramInfo) -> dict[str, object]:
         "run_errors": list(info.run_errors),
         "limits": list(info.limits),
         "largest": info.largest,
+        "run_statuses": list(info.run_statuses),
     }
 
 
@@ -214,4 +221,5 @@ def program_info_from_json(data: dict[str, object]) -> ProgramInfo:
         run_errors=tuple(cast("list[str]", data["run_errors"])),
         limits=tuple(cast("list[str]", data["limits"])),
         largest=cast("str", data["largest"]),
+        run_statuses=tuple(cast("list[str]", data.get("run_statuses", []))),
     )

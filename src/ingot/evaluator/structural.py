@@ -14,7 +14,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
 from ingot.semantics import custom_calls
-from ingot.semantics.assertions import assertion_text, is_assertion
+from ingot.semantics.assertions import assertion_status, assertion_text, is_assertion
 from ingot.semantics.call_layouts import Order, logical_dims, noted_orders, physical_dims
 from ingot.semantics.call_meanings import meaning_of
 from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
@@ -120,7 +120,9 @@ def custom_call(
     """Assertions, annotations that change no value, XLA's own, and registered targets."""
     if is_assertion(op):
         if not operands[0]:
-            raise ExecutionError(assertion_text(op), code="INGOT0505")
+            error = ExecutionError(assertion_text(op), code="INGOT0505")
+            error.status = assertion_status(op)
+            raise error
         return ()
     if custom_calls.is_annotation(op):
         found: Array = operands[0]

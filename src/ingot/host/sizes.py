@@ -24,7 +24,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.passes.buffers.buffer_table import BufferAssignment
-from ingot.semantics.assertions import assertion_text, assertions
+from ingot.semantics.assertions import assertion_status, assertion_text, assertions
 from ingot.semantics.custom_calls import foreign_calls
 from ingot.semantics.run_errors import with_origin
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
@@ -212,6 +212,8 @@ def program_info(
         ParamInfo(shape.dtype.name, _dims(shape), name) for name, shape in parameter_leaves(module)
     )
     leaves = module.result_shape.leaves()
+    checks = assertions(module)
+    statuses = tuple(map(assertion_status, checks))
     takeovers = _takeovers(module)
     outputs = tuple(
         OutputInfo(shape.dtype.name, _dims(shape), takeovers.get(path)) for path, shape in leaves
@@ -223,11 +225,12 @@ def program_info(
         len(plan.bindings),
         constraints=plan.messages,
         run_errors=(
-            *map(assertion_text, assertions(module)),
+            *map(assertion_text, checks),
             *map(_call_failure, foreign_calls(module)),
             *(margin.message for region in plan.regions.values() for margin in region),
         ),
         largest=_largest(assignment),
+        run_statuses=statuses if any(statuses) else (),
     )
 
 

@@ -57,7 +57,9 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[AnyArray]) -> 
     message = _message(info.run_errors, status - 1, "run error")
     failure = take_error()
     if failure is None:
-        return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
+        error = ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
+        error.status = info.run_status(status)
+        return error
     error = ExecutionError(
         f"'{info.symbol}': {message}: {failure.message}", code="INGOT0505", notes=notes
     )

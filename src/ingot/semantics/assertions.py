@@ -5,7 +5,8 @@
             custom_call_has_side_effect=true, backend_config="x must be positive"
 
 Front ends emit it, backends turn it into an early return with a run error, and the evaluator raises
-`ExecutionError`. The text is the instruction's `backend_config`, as JSON writes a string.
+`ExecutionError`. The text is the instruction's `backend_config`, as JSON writes a string. Where the
+failure has a class of its own, absl's name of it is beside the text: `["OUT_OF_RANGE", "text"]`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,17 @@ TARGET = "ingot.assert"
 _TEXT = "backend_config"
 
 
-def emit_assertion(builder: Builder, flag: Instruction, message: str) -> Instruction:
-    """Add an assertion that `flag`, a `pred[]`, is true."""
+def emit_assertion(
+    builder: Builder, flag: Instruction, message: str, status: str = ""
+) -> Instruction:
+    """Add an assertion that `flag`, a `pred[]`, is true.
+
+    Args:
+        builder: where it is added.
+        flag: what must be true.
+        message: what is said when it is false.
+        status: absl's name for that failure, such as `OUT_OF_RANGE`; empty for an invalid argument.
+    """
     made = builder.emit(
         "custom-call",
         flag,
@@ -31,7 +41,7 @@ def emit_assertion(builder: Builder, flag: Instruction, message: str) -> Instruc
         custom_call_target=TARGET,
         custom_call_has_side_effect=True,
     )
-    made.extra[_TEXT] = json.dumps(message)
+    made.extra[_TEXT] = json.dumps([status, message] if status else message)
     return made
 
 
@@ -61,5 +71,18 @@ def assertions(module: Module) -> list[Instruction]:
 
 def assertion_text(assertion: Instruction) -> str:
     """Return what to say when an assertion fails, with the op and line that it comes from."""
-    message = json.loads(assertion.extra.get(_TEXT, '"an assertion failed"'))
-    return with_origin(message, assertion)
+    return with_origin(_said(assertion)[1], assertion)
+
+
+def assertion_status(assertion: Instruction) -> str:
+    """Return absl's name for the failure of an assertion; empty for an invalid argument."""
+    return _said(assertion)[0]
+
+
+def _said(assertion: Instruction) -> tuple[str, str]:
+    """Return the status and the text of an assertion."""
+    said = json.loads(assertion.extra.get(_TEXT, '"an assertion failed"'))
+    if isinstance(said, str):
+        return "", said
+    status, text = said
+    return status, text

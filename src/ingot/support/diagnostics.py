@@ -159,7 +159,8 @@ class ExecutionError(IngotError):
     """A compiled program was called with arguments that it does not accept, or failed running.
 
     Attributes:
-        status: absl's name for the failure (`INVALID_ARGUMENT`), where a foreign call gave one.
+        status: absl's name for the failure (`INVALID_ARGUMENT`), where a foreign call or an
+            assertion gave one.
     """
 
     default_code = "INGOT0500"

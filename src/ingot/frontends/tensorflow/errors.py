@@ -75,12 +75,16 @@ def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> I
     notes = (", ".join(given[:_MOST_INPUTS]) + more,) if given else ()
     if code <= FIRST_CONSTRAINT:
         return sizes_error(info, code, notes)
-    return ExecutionError(info.run_errors[code - 1], code="INGOT0505", notes=notes)
+    error = ExecutionError(info.run_errors[code - 1], code="INGOT0505", notes=notes)
+    error.status = info.run_status(code)
+    return error
 
 
 def _code(error: IngotError) -> int:
     if isinstance(error, ResourceError):
         return capi.RESOURCE_EXHAUSTED
+    if isinstance(error, ExecutionError) and error.status:
+        return int(getattr(errors, error.status))
     return capi.INTERNAL if isinstance(error, InternalError) else capi.INVALID_ARGUMENT
 
 

@@ -197,6 +197,24 @@ def kept_with_graph(original: Any) -> Any:
     return __call__
 
 
+def with_open_sizes(original: Any) -> Any:
+    """Return the `_create_fakeparams` that makes no open size 0.
+
+    A FakeParam stands in a branch for what another branch remembers for its gradient. With a size
+    that is not its own, TensorFlow's shape inference is wrong from there on.
+    """
+    del original
+
+    def _create_fakeparams(func_graph: Any, template_tensors: Any) -> list[Any]:
+        with func_graph.as_default():
+            return [
+                tensorflow.raw_ops.FakeParam(dtype=item.dtype, shape=item.shape)
+                for item in template_tensors
+            ]
+
+    return _create_fakeparams
+
+
 def _is_compiled(graph: Any) -> bool:
     """Whether a graph is of a function that is compiled, or that a compiled one calls."""
     is_function = isinstance(graph, func_graph.FuncGraph)

@@ -31,6 +31,7 @@ from ingot.frontends.tensorflow.gradients import (
     register_gradients,
     with_known_values,
     with_list_types,
+    with_open_sizes,
 )
 from ingot.frontends.tensorflow.launch_op import register
 from ingot.frontends.tensorflow.modules import (
@@ -135,6 +136,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(func_graph, "FuncGraph._capture_helper", with_known_values)
     replace(cond_v2, "_CondGradFuncGraph._capture_helper", with_known_values)
     replace(while_v2, "_WhileBodyGradFuncGraph._capture_helper", with_known_values)
+    replace(cond_v2, "_create_fakeparams", with_open_sizes)
     replace(gen_list_ops, "tensor_list_length", known_length)
     replace(gen_list_ops, "tensor_list_element_shape", known_element_shape)
     replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)

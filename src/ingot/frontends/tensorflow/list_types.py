@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lists of a function hold that enter or leave it: lists of lists, and of what.
+"""What the lists of a function hold that enter or leave it: lists, and of what.
 
-TensorFlow says of a list of lists that its elements are variants, and no more. What those hold
-follows from what is done with them, here or in a function that is called.
+TensorFlow says of a list of lists that its elements are variants, and no more; of a list that only
+some branch of a conditional makes it says nothing. What those hold follows from what is done with
+them, here or in a function that is called.
 
 Invariant: lists that may be the same one at run time are of one class.
 """
@@ -75,6 +76,10 @@ class ListTypes:
         """Return the element type of the lists in a list; None if it is no list of lists."""
         inner = self.elements.get(self._root((function.name, ref)))
         return None if inner is None else self.dtypes.get(self._root(inner))
+
+    def of_numbers(self, function: CapturedFunction, ref: TensorRef) -> str | None:
+        """Return the type of the numbers in a list; None if what it holds is not known."""
+        return self.dtypes.get(self._root((function.name, ref)))
 
     def _root(self, key: _Key) -> _Key:
         while key in self.parents:

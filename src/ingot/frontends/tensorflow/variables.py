@@ -235,33 +235,45 @@ def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
 
 
 def _with_list_types(function: CapturedFunction) -> CapturedFunction:
-    """Return the function with what its lists of lists hold."""
-    strange = (item.handle for item in function.inputs)
+    """Return the function with what TensorFlow does not say of its lists: what they hold."""
+    given = ((item.type, item.handle) for item in function.inputs)
+    made = zip(function.output_types, function.output_handles, strict=True)
     if not any(
-        handle is not None and handle.dtype == "variant"
-        for handle in (*strange, *function.output_handles)
+        kind.dtype == "variant" and (handle is None or handle.dtype == "variant")
+        for kind, handle in (*given, *made)
     ):
         return function
     types = ListTypes.of(function)
     inner = [types.of_elements(function, ref) for ref in function.outputs]
-    handles = zip(inner, function.output_handles, strict=True)
     return replace(
         function,
         inputs=tuple(_with_elements(item, types, function) for item in function.inputs),
         output_handles=tuple(
-            handle if kind is None else TensorType(kind, None) for kind, handle in handles
+            _held_type(types, function, ref, handle)
+            for ref, handle in zip(function.outputs, function.output_handles, strict=True)
         ),
         lists_of_lists=frozenset(n for n, kind in enumerate(inner) if kind is not None),
     )
 
 
+def _held_type(
+    types: ListTypes, function: CapturedFunction, ref: TensorRef, handle: TensorType | None
+) -> TensorType | None:
+    """Return the type of the numbers in a list, or in its lists; `handle` if it says as much."""
+    kind = types.of_elements(function, ref)
+    if kind is None and handle is None:
+        kind = types.of_numbers(function, ref)
+    return handle if kind is None else TensorType(kind, None)
+
+
 def _with_elements(
     item: CapturedInput, types: ListTypes, function: CapturedFunction
 ) -> CapturedInput:
-    inner = types.of_elements(function, TensorRef(item.name))
-    if inner is None or item.type.dtype != "variant":
+    if item.type.dtype != "variant":
         return item
-    return replace(item, handle=TensorType(inner, None), of_lists=True)
+    ref = TensorRef(item.name)
+    of_lists = types.of_elements(function, ref) is not None
+    return replace(item, handle=_held_type(types, function, ref, item.handle), of_lists=of_lists)
 
 
 def _with_handle(item: CapturedInput, dtype: str | None) -> CapturedInput:

@@ -122,6 +122,59 @@ def test_a_bad_value(name):
             tf.function(function, jit_compile=jit, autograph=False)(given)
 
 
+BOXES = np.array([[0, 0, 1, 1]], np.float32)
+CROPS = {
+    "crops": lambda owner: tf.image.crop_and_resize(tf.ones([2, 5, 5, 3]), BOXES, owner, [2, 3]),
+    "gradient of the image": lambda owner: raw.CropAndResizeGradImage(
+        grads=tf.ones([1, 2, 3, 1]),
+        boxes=BOXES,
+        box_ind=owner,
+        image_size=[2, 5, 5, 1],
+        T=tf.float32,
+    ),
+    "gradient of the boxes": lambda owner: raw.CropAndResizeGradBoxes(
+        grads=tf.ones([1, 2, 3, 1]), image=tf.ones([2, 5, 5, 1]), boxes=BOXES, box_ind=owner
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CROPS)
+def test_a_box_of_no_image_is_out_of_range(name):
+    for jit in (None, True):
+        with pytest.raises(tf.errors.OutOfRangeError, match=r"outside \[0, batch_size\)"):
+            tf.function(CROPS[name], jit_compile=jit, autograph=False)(tf.constant([2]))
+
+
+INDEXED = {
+    "index": lambda i: tf.range(6)[i],
+    "indices": lambda i: tf.ones([3, 6, 2])[0, i, :1],
+    "variable": lambda i: tf.tensor_scatter_nd_update(tf.zeros([6]), [[1]], [2.0])[i],
+    "update": lambda i: raw.TensorStridedSliceUpdate(
+        input=tf.zeros([6, 2]),
+        begin=[i],
+        end=[i + 1],
+        strides=[1],
+        value=[1.0, 2.0],
+        shrink_axis_mask=1,
+    ),
+    "loop": lambda i: tf.while_loop(
+        lambda n, _: n < 2, lambda n, s: (n + 1, s + tf.range(6)[i + n]), [0, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_from_data_is_in_its_dimension(name):
+    def each(jit):
+        function = tf.function(INDEXED[name], jit_compile=jit, autograph=False)
+        for index in (6, -7):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+                function(tf.constant(index))
+        return [function(tf.constant(index)) for index in (0, 4, -1, -6)]
+
+    assert_same(run(each, True), run(each, None))
+
+
 WINDOWS = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
 IMAGE = [1, 4, 4, 1]
 STEPS = {"strides": [1, 1, 1, 1], "padding": "VALID"}

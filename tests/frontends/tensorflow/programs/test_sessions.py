@@ -97,3 +97,71 @@ def test_host_ops_in_branches_and_loops_of_a_compiled_function():
         tf.import_graph_def(exported, name="")
         with tf.compat.v1.Session() as session:
             np.testing.assert_array_equal(session.run("y:0", {"x:0": [3, 1, 2]}), [2, 4, 6])
+
+
+def powers(x, count=3):
+    return tf.while_loop(lambda i, _: i < count, lambda i, a: (i + 1, a * x + tf.sin(a)), [0, x])[1]
+
+
+def loop_in_a_branch(x):
+    return tf.cond(tf.reduce_sum(x) > 2, lambda: powers(x), lambda: powers(x, 2) * 2)
+
+
+def loop_in_one_branch(x):
+    return tf.switch_case(
+        tf.cast(tf.reduce_sum(x), tf.int32), [lambda: x * x, lambda: tf.exp(x), lambda: powers(x)]
+    )
+
+
+def branch(x):
+    return tf.cond(tf.reduce_sum(x) > 2, lambda: x * x * 3, lambda: tf.exp(x))
+
+
+def branch_in_a_loop(x):
+    def body(i, a):
+        halved = tf.cond(tf.reduce_sum(a) > 9, lambda: a * 0.5 * x, lambda: a * a)
+        return i + 1, halved
+
+    return tf.while_loop(lambda i, _: i < 4, body, [0, x])[1]
+
+
+BRANCHES = [loop_in_a_branch, loop_in_one_branch, branch, branch_in_a_loop]
+POINTS = [np.array(point, np.float32) for point in ([0.5, 1.1, 0.9], [0.2, 0.5, 0.4])]
+
+
+@pytest.mark.parametrize("size", [3, None])
+@pytest.mark.parametrize("program", BRANCHES)
+def test_a_session_differentiates_branches_and_loops(compiled, program, size):
+    """What a branch remembers for its gradient leaves the function, and the others give none."""
+
+    def gradients(jit_compile):
+        with tf.Graph().as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [size])
+            y = tf.function(program, jit_compile=jit_compile)(x)
+            first = tf.gradients(y, x)[0]
+            wanted = [y, first, *filter(lambda item: item is not None, tf.gradients(first, x))]
+            with tf.compat.v1.Session() as session:
+                return [value for point in POINTS for value in session.run(wanted, {x: point})]
+
+    found = gradients(True)
+    assert len(compiled) >= 2
+    for got, want in zip(found, gradients(None), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4)
+
+
+@pytest.mark.parametrize("size", [3, None])
+@pytest.mark.parametrize("program", BRANCHES)
+def test_a_tape_outside_differentiates_branches_and_loops(compiled, program, size):
+    def gradients(jit_compile):
+        signature = [tf.TensorSpec([size])]
+        function = tf.function(program, jit_compile=jit_compile, input_signature=signature)
+        for point in map(tf.constant, POINTS):
+            with tf.GradientTape() as tape:
+                tape.watch(point)
+                y = function(point)
+            yield tape.gradient(y, point).numpy()
+
+    found = list(gradients(True))
+    assert len(compiled) >= 2
+    for got, want in zip(found, gradients(None), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
+from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef, TensorRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.computed_sizes import (
     have_same_ranks,
@@ -237,6 +237,7 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     op.b.program.stop_if_learned()
     written = _written(op, traced)
     _make_lists_alike(traced)
+    _shape_unread(op, traced, callees)
     templates = [
         _common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)
     ]
@@ -299,6 +300,42 @@ def _make_lists_alike(traced: list[_Branch]) -> None:
             form = common_form(lists)
             for branch, found in zip(traced, lists, strict=True):
                 branch.outputs[number] = fitted(branch.frame.builder, found, form)
+
+
+def _shape_unread(op: Op, traced: list[_Branch], callees: list[CapturedFunction]) -> None:
+    """Give what nobody reads of a branch the shape that the same output has in another branch.
+
+    A gradient takes what each branch remembers for it; TensorFlow writes a FakeParam in the
+    others, whose sizes may be open.
+    """
+    unread = [_unread_outputs(callee) for callee in callees]
+    for number in set[int]().union(*unread):
+        readers = [
+            t.outputs[number] for t, u in zip(traced, unread, strict=True) if number not in u
+        ]
+        read = next((value for value in readers if isinstance(value, Instruction)), None)
+        if read is None or not symbols_of(read.shape.dims).issubset(op.frame.sizes):
+            continue
+        for branch, numbers in zip(traced, unread, strict=True):
+            if number in numbers:
+                branch.outputs[number] = branch.frame.builder.zeros(read.shape)
+
+
+def _unread_outputs(branch: CapturedFunction) -> set[int]:
+    """Return the outputs of a branch that stand for values of other branches."""
+    fakes = {node.name for node in branch.nodes if node.op == "FakeParam"}
+    return {number for number, ref in enumerate(_sources(branch)) if ref.node in fakes}
+
+
+def _sources(body: CapturedFunction) -> list[TensorRef]:
+    """Return what each output of a body is, before it goes through Identity."""
+    made = {node.name: node for node in body.nodes}
+    found: list[TensorRef] = []
+    for output in body.outputs:
+        while output.node in made and made[output.node].op == "Identity":
+            output = made[output.node].inputs[0]
+        found.append(output)
+    return found
 
 
 def _common(op: Op, items: list[Value]) -> Value:
@@ -366,14 +403,8 @@ def _while(op: Op) -> tuple[Value, ...]:
 
 def _unchanged(body: CapturedFunction) -> list[int]:
     """Return the loop variables that the body hands on as they are."""
-    made = {node.name: node for node in body.nodes}
-    found: list[int] = []
-    for number, (item, output) in enumerate(zip(body.inputs, body.outputs, strict=True)):
-        while output.node in made and made[output.node].op == "Identity":
-            output = made[output.node].inputs[0]
-        if output.node == item.name:
-            found.append(number)
-    return found
+    pairs = zip(body.inputs, _sources(body), strict=True)
+    return [number for number, (item, source) in enumerate(pairs) if source.node == item.name]
 
 
 def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value] | None:

@@ -89,7 +89,7 @@ class _Crops:
         limit = b.spread(b.scalar(dims[0], image.shape.dtype), image.shape.dims)
         known = b.and_(b.compared("GE", image, 0), b.compare(image, limit, direction="LT"))
         text = "box_index has values outside [0, batch_size)"
-        emit_assertion(b, b.reduced("and", known, (0,)), text)
+        emit_assertion(b, b.reduced("and", known, (0,)), text, "OUT_OF_RANGE")
         y, x = (
             _Places.of(op, sides, axis, dims[axis + 1], count) for axis, count in enumerate(counts)
         )

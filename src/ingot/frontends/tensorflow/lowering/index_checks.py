@@ -26,7 +26,7 @@ def dims_text(dims: Sizes) -> str:
 
 def are_inside(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
     """Return which indices are in 0..size."""
-    if _is_counted_inside(b, indices, size):
+    if _is_counted_inside(b, indices, 0, size):
         return b.like(True, Shape.array(PRED, indices.shape.dims))
     return b.and_(are_below(b, indices, size), b.compared("GE", indices, 0))
 
@@ -39,8 +39,8 @@ def are_below(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction
     return b.compared("LT", indices, b.scalar(size, indices.shape.dtype))
 
 
-def _is_counted_inside(b: TensorBuilder, index: Instruction, size: Size) -> bool:
-    """Whether a single index is a sum of loop counters that is always in 0..size."""
+def _is_counted_inside(b: TensorBuilder, index: Instruction, least: Size, size: Size) -> bool:
+    """Whether a single index is a sum of loop counters that is always in least..size."""
     if any(size != 1 for size in index.shape.dims):
         return False
     form = dict(difference(index, b.constant(0, index.shape.dtype), b.program.origins))
@@ -53,7 +53,21 @@ def _is_counted_inside(b: TensorBuilder, index: Instruction, size: Size) -> bool
         ends = (counter.first * times, counter.most * times)
         low += ends[times < 0]
         high += ends[times > 0]
-    return dim_math.never_negative(low) and dim_math.never_negative(size - 1 - high)
+    return dim_math.never_negative(low - least) and dim_math.never_negative(size - 1 - high)
+
+
+def assert_index(b: TensorBuilder, index: Instruction, start: Instruction, size: Size) -> None:
+    """Let the program fail unless a single index, perhaps counted from the end, is in a dimension.
+
+    Args:
+        b: where the check is added.
+        index: as the program gives it.
+        start: the same, counted from the front.
+        size: of the dimension.
+    """
+    if not _is_counted_inside(b, index, -size, size):
+        text = f"slice index out of bounds: it is not in [{-size}, {size})"
+        assert_everywhere(b, are_inside(b, start, size), text)
 
 
 def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instruction:

@@ -132,14 +132,14 @@ def _nonzero(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _placeholder(op: Op) -> Value:
-    """FakeParam: a value that is never read, of a known shape; a variant is a list."""
+    """FakeParam: a value that is never read; a variant is a list. An open size is any, here 0."""
     kind = op.attribute("dtype")
     if isinstance(kind, TypeName) and kind.name == "variant":
         return TensorList(None, 0, S32)
     dims = op.attribute("shape").shape
-    if dims is None or None in dims:
-        raise op.error("the shape of an unused branch result is not known")
-    return op.b.zeros(Shape.array(op.result(), tuple(dims)))
+    if dims is None:
+        raise op.error("the rank of an unused branch result is not known")
+    return op.b.zeros(Shape.array(op.result(), tuple(size or 0 for size in dims)))
 
 
 RULES: dict[str, Rule] = {

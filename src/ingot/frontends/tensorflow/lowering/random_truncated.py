@@ -220,7 +220,8 @@ def _numbers(op: Op, state: State, parameters: _Parameters, each: Size, total: S
     ]  # fmt: skip
     *_, failed, made, _, _ = b.loop(start, _goes_on, _draw)
     drawn = b.or_(b.not_(failed), b.not_(valid))
-    emit_assertion(b, drawn, "TruncatedNormal rejection sampler failed to accept a sample.")
+    text = "TruncatedNormal rejection sampler failed to accept a sample."
+    emit_assertion(b, drawn, text, "INTERNAL")
     return made
 
 

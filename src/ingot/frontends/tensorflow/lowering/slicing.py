@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.frontends.building.arrays import index_type
-from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
+from ingot.frontends.tensorflow.lowering.index_checks import assert_index, assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -71,7 +71,11 @@ def _moving_start(op: Op, entry: Entry, size: Size) -> Instruction:
     whole = b.scalar(size, begin.shape.dtype)
     is_negative = b.compared("LT", begin, 0)
     start = b.select(is_negative, b.add(begin, whole), begin)
-    if entry.kind == "slice" and not entry.is_checked:
+    if entry.is_checked:
+        return start
+    if entry.kind == "index":
+        assert_index(b, begin, start, size)
+    else:
         # Elsewhere TensorFlow cuts the slice at an end of the dimension: its size would be another.
         end = b.add(begin, b.scalar(entry.span, begin.shape.dtype))
         is_open = b.select(

@@ -33,8 +33,8 @@ class Entry:
     `kind` is "slice", "index" (the dimension is dropped) or "new" (a dimension of 1 is added);
     None for `begin` or `end` means from the very start or to the very end. An index that is only
     known at run time is an instruction, and so is the begin of a slice whose size is known all the
-    same: `span` is the distance to its end then, and `is_checked` says that some caller made sure
-    that the slice lies inside.
+    same: `span` is the distance to its end then. `is_checked` says that some caller made sure that
+    the slice or the index lies inside.
     """
 
     kind: str
@@ -108,7 +108,8 @@ class _Reader:
             elif masks["new_axis"] >> place & 1:
                 entries.append(Entry("new"))
             elif masks["shrink_axis"] >> place & 1:
-                entries.append(Entry("index", self._bound(self.first, place)))
+                begin = self._bound(self.first, place)
+                entries.append(Entry("index", begin, is_checked=self.result is not None))
             else:
                 begin = None if masks["begin"] >> place & 1 else self._bound(self.first, place)
                 end = None if masks["end"] >> place & 1 else self._bound(self.first + 1, place)
