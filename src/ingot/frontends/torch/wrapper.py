@@ -40,6 +40,7 @@ from ingot.frontends.torch.errors import TorchExecutionError
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.masks import open_masks
 from ingot.frontends.torch.nodes import (
     Node,
     arguments,
@@ -165,6 +166,11 @@ class Wrapper:
                 made = self._output(node, layout, copies)
             addresses.append(f"{made}.data_ptr()")
         addresses.extend([self._size(size) for size in launch.open_sizes])
+        for mask in open_masks(piece.nodes):
+            have, want = self._tuple(mask.mask), self._tuple(mask.sizes)
+            part = self._tuple(mask.sizes[mask.begin : mask.begin + len(mask.mask)])
+            call = f"{self._constant(mask.refuse, 'refuse')}({have}, {want})"
+            self._lines.append(f"if {have} != {part}: {call}")
         run, status = self._constant(launch.run, "run"), f"status{number}"
         self._lines.append(f"{status} = {run}({', '.join(addresses)})")
         self._lines.append(f"if {status}: fail({self._constant(launch, 'launch')}, {status})")

@@ -140,7 +140,7 @@ def _masked_put(
     found = indices[axis]
     assert found is not None
     end = axis + found.shape.rank
-    mask = fitted_mask(op, b.truth(found), dims[axis:end])
+    mask = fitted_mask(op, b.truth(found), dims, axis)
     if axis or (values.shape.rank > len(dims) - end and values.shape.dims[0] != 1):
         if axis or mask.shape.rank + values.shape.rank - 1 > len(dims):
             raise op.error("a mask that does not begin at dimension 0")
