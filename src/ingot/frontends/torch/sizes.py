@@ -21,6 +21,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.symbol import SymT, prefix_str
 
 from ingot.frontends.torch.equal_sizes import replaced
+from ingot.frontends.torch.guarded_sizes import equations, unified
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
@@ -86,7 +87,8 @@ def size_of(value: Any) -> Size:
 def expression_of(value: Any) -> Any:
     """Return the SymPy expression of a `SymInt` as PyTorch's guards simplify it.
 
-    Where a guard says that 6 divides n, `n // 6 * 6` is n.
+    Where a guard says that 6 divides n, `n // 6 * 6` is n; where one says that m is `n // 2`,
+    `n // 2` is m.
     """
     if isinstance(value, _SYMPY.Expr):
         return value
@@ -94,7 +96,7 @@ def expression_of(value: Any) -> Any:
     expression = replaced(value.node.expr, environment)
     if expression.is_Atom:
         return expression
-    expression = environment.simplify(expression)
+    expression = unified(environment.simplify(expression), environment)
     if not expression.has(*_DIVISIONS):
         return expression
     whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
@@ -140,17 +142,29 @@ def is_float_symbol(name: str) -> bool:
 def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the expressions in `SymInt`s that are named sizes of their own.
 
+    A symbol that guards put in the place of an expression is one, too: not every graph that has the
+    expression takes an argument with the symbol.
+
     Returns:
         name -> its definition as Python text (with `math`), and the symbols in that.
     """
     found: dict[str, tuple[str, frozenset[str]]] = {}
+    environments: dict[int, Any] = {}
     for value in values:
+        environments[id(value.node.shape_env)] = value.node.shape_env
         expression = expression_of(value)
         for part in _SYMPY.postorder_traversal(expression):
             if isinstance(part, _SYMPY.Expr) and not part.is_Atom:
-                symbols = frozenset(map(str, part.free_symbols))
-                found[_own_name(part)] = (_PRINTER.doprint(part), symbols)
+                found[_own_name(part)] = _definition(part)
+    for old, new in (each for one in environments.values() for each in equations(one)):
+        symbols = list(new.free_symbols)
+        if len(symbols) == 1 and (new - symbols[0]).is_Integer:
+            found[str(symbols[0])] = _definition(old - (new - symbols[0]))
     return found
+
+
+def _definition(expression: Any) -> tuple[str, frozenset[str]]:
+    return _PRINTER.doprint(expression), frozenset(map(str, expression.free_symbols))
 
 
 def _guarded_number(environment: Any, expression: Any) -> int | None:

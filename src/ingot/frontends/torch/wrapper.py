@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -200,10 +200,15 @@ class Wrapper:
 
     def _is_known(self, sizes: Sequence[Size]) -> bool:
         """Whether the lines so far define all named sizes in `sizes`."""
-        return all(
-            symbol in self._definitions and self._definitions[symbol][1] <= self._defined
-            for symbol in symbols_of(sizes) - self._defined
-        )
+        return all(self._ready(symbol, frozenset()) for symbol in symbols_of(sizes) - self._defined)
+
+    def _ready(self, symbol: str, around: frozenset[str]) -> bool:
+        """Whether a named size is defined or can be; not by `around`, which wait for it."""
+        if symbol in self._defined:
+            return True
+        if symbol in around or symbol not in self._definitions:
+            return False
+        return all(self._ready(part, around | {symbol}) for part in self._definitions[symbol][1])
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -320,12 +325,17 @@ class Wrapper:
         """Return a size as Python text; write the lines that define expressions in it."""
         if isinstance(size, int):
             return str(size)
-        for symbol in sorted(symbols_of((size,)) - self._defined):
-            if symbol in self._definitions:
-                text, _ = self._definitions[symbol]
+        self._define(symbols_of((size,)))
+        return str(size)
+
+    def _define(self, symbols: Iterable[str]) -> None:
+        """Write the lines that define named sizes which are expressions."""
+        for symbol in sorted(symbols):
+            if symbol not in self._defined and self._ready(symbol, frozenset()):
+                text, parts = self._definitions[symbol]
+                self._define(parts)
                 self._lines.append(f"{symbol} = {text}")
                 self._defined.add(symbol)
-        return str(size)
 
     def _tuple(self, items: Sequence[Size]) -> str:
         texts = [self._size(item) for item in items]

@@ -75,6 +75,22 @@ def fitted_mask(op: Op, mask: Instruction, dims: Sizes, begin: int) -> Instructi
     return mask
 
 
+def fitted_values(op: Op, values: Instruction, dims: Sizes) -> Instruction:
+    """Return values to write to places of the sizes `dims`, to which they must broadcast.
+
+    PyTorch says so when its kernel runs, and has no guard.
+    """
+    b, first = op.b, len(dims) - values.shape.rank
+    for axis, have in enumerate(values.shape.dims):
+        want = dims[first + axis] if first + axis >= 0 else 1
+        if have in (want, 1) or (isinstance(have, int) and isinstance(want, int)):
+            continue
+        flag = b.compare(b.size(have), b.size(want), direction="EQ")
+        emit_assertion(b, flag, f"shape mismatch: {have} values cannot be broadcast to {want}")
+        values = b.sliced(values, axis, 0, want)
+    return values
+
+
 def mask_message(mask: Sizes, axis: int, sizes: Sizes, of: int) -> str:
     """Return PyTorch's words for a mask whose dimension `axis` is not dimension `of` of a tensor.
 

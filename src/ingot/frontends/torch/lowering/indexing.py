@@ -14,7 +14,7 @@ from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices, take, take_elements
 from ingot.frontends.building.scans import scan
-from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, wrapped
+from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, fitted_values, wrapped
 from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
@@ -116,7 +116,7 @@ def _index_put(check: bool) -> Rule:
         opcode = "update"
         if accumulate:
             opcode = "or" if x.shape.dtype is PRED else "add"
-        updates = b.spread(values, dims)
+        updates = b.spread(fitted_values(op, values, dims), dims)
         made = scatter_slices(b, opcode, merged, places.numbers, updates, axis)
         return places.taken_apart(b, made, x.shape.dims)
 
