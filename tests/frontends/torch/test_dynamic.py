@@ -254,6 +254,17 @@ def test_the_size_of_a_window_is_the_size_that_a_guard_says(name):
         assert_runs_same(program, compiled, x, y)
 
 
+def test_a_size_is_the_number_that_a_guard_says():
+    def program(x, y):
+        return (x + 1).reshape([24]) * y, y * float(y.shape[0]), y.shape[0] / 3
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(assume_static_by_default=False):
+        compiled = torch.compile(program, backend="ingot", fullgraph=True)
+        for rows in (3, 4):
+            assert_runs_same(program, compiled, torch.randn(rows, 24 // rows), torch.randn(24))
+
+
 def test_a_size_that_a_guard_names_is_computed_where_no_argument_has_it():
     def program(x, y):
         torch._check(x.shape[0] == y.shape[0] // 2)

@@ -11,6 +11,7 @@ Example:
     x: f32[s77], y: f32[s17], x + y[: len(y) // 2]
     Eq(s77, s17 // 2)                        s17 // 2 is s77 everywhere
     Eq(s48, (s53 - 3) // 2 + 1)              (s53 - 3) // 2 is s48 - 1
+    Eq(s27 * s53, 12), Eq(s27 * s53, s17)    s17 is 12
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
         part, factor = max(rounded, key=lambda pair: len(str(pair[0])))
         return [(part, part - difference * factor)]
     for simple, other in (sides, sides[::-1]):
-        if simple.is_Atom and not other.is_Atom:
+        if simple.is_Atom and not other.is_Number and simple != other:
             return [(other, simple)]
     return []
 

@@ -95,7 +95,7 @@ def expression_of(value: Any) -> Any:
     environment = value.node.shape_env
     expression = replaced(value.node.expr, environment)
     if expression.is_Atom:
-        return expression
+        return unified(expression, environment)
     expression = unified(environment.simplify(expression), environment)
     if not expression.has(*_DIVISIONS):
         return expression

@@ -410,17 +410,28 @@ def _has_sizes(value: object) -> bool:
 
 
 def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
-    """Note where each named size comes from: an argument, or a dimension of one."""
+    """Note where each named size comes from: an argument, or a dimension of one.
+
+    A name that a guard replaces by another is one, too: PyTorch's numbers are made of it.
+    """
     if isinstance(value, torch.SymInt):
         # Where it is a number it names nothing.
-        size = size_of(value)
-        if not isinstance(size, int) and size.is_symbol:
-            symbols[str(size)] = name
+        symbols.update(dict.fromkeys(_names_of(value), name))
     elif isinstance(value, torch.Tensor):
         for axis, part in enumerate(value.shape):
-            size = size_of(part)
-            if not isinstance(size, int) and size.is_symbol:
-                symbols.setdefault(str(size), f"{name}.size({axis})")
+            for symbol in _names_of(part):
+                symbols.setdefault(symbol, f"{name}.size({axis})")
+
+
+def _names_of(size: Any) -> list[str]:
+    """Return the names that a size of PyTorch is: its own, and the one by which Ingot knows it."""
+    if not isinstance(size, torch.SymInt):
+        return []
+    traced, known = cast("Any", size).node.expr, size_of(size)
+    found = [str(traced)] if traced.is_Symbol else []
+    if not isinstance(known, int) and known.is_symbol:
+        found.append(str(known))
+    return found
 
 
 def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[Node]]:
