@@ -301,3 +301,27 @@ def test_the_gradient_of_a_bias_has_the_size_that_the_graph_gives():
     compiled = torch.compile(program, backend="ingot", fullgraph=True, dynamic=True)
     given = torch.randn(2, 5, 7), torch.randn(2, 3, 7), torch.randn(5, 3, 1)
     assert_runs_same(program, compiled, *given)
+
+
+def test_a_remainder_of_a_negative_number_is_pythons():
+    def rolled(x, shift):
+        return torch.roll(torch.roll(x, shift - 1, 0), shift + 1, 1)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(rolled, backend="ingot", fullgraph=True, dynamic=True)
+    for size, shift in ((4, 5), (5, 3), (3, 12), (6, -9)):
+        x = torch.arange(float(size * size)).reshape(size, size)
+        assert_runs_same(rolled, compiled, x, shift)
+
+
+def test_numbers_in_the_place_of_tensors():
+    def program(x, y):
+        x.copy_(1)
+        return torch.mul(y, 2 - 3j) * x, torch.ops.aten.copy(x, 2.5)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="ingot", fullgraph=True)
+    y = torch.linspace(-1, 1, 6).to(torch.complex64).requires_grad_()
+    made = [each(torch.zeros(6), y) for each in (compiled, program)]
+    torch.testing.assert_close(*made)
+    torch.testing.assert_close(*(torch.autograd.grad(a.abs().sum(), y)[0] for a, _ in made))

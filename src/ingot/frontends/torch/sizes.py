@@ -188,11 +188,19 @@ def _own_name(expression: Any) -> str:
 
 
 def _may_be_negative(value: Any, expression: Any) -> bool:
-    """Whether some symbol of an expression may be below 0, which named sizes of HLO never are."""
+    """Whether a symbol of an expression may be below 0, or what a remainder is taken of.
+
+    Named sizes of HLO never are. What is divided may be, of `(n - 3) // 2 + 1`: where it is, the
+    size is none.
+    """
     if isinstance(value, _SYMPY.Expr):
         return False
-    ranges = value.node.shape_env.var_to_range
-    return any(symbol in ranges and ranges[symbol].lower < 0 for symbol in expression.free_symbols)
+    environment = value.node.shape_env
+    ranges = environment.var_to_range
+    if any(symbol in ranges and ranges[symbol].lower < 0 for symbol in expression.free_symbols):
+        return True
+    taken = [part.args[0] for part in expression.atoms(torch_functions.PythonMod)]
+    return any(environment.bound_sympy(part).lower < 0 for part in taken)
 
 
 def _made(part: Any, made: dict[Any, Size]) -> Size:
