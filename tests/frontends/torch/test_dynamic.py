@@ -265,6 +265,17 @@ def test_a_size_is_the_number_that_a_guard_says():
             assert_runs_same(program, compiled, torch.randn(rows, 24 // rows), torch.randn(24))
 
 
+def test_a_guard_with_a_quotient_that_is_whole():
+    def program(x, y):
+        square = x.reshape(x.shape[0] * x.shape[0], -1).reshape(x.shape[0], -1, x.shape[0])
+        return x[..., 0].expand(x.shape[0], y.shape[0]) + (y + square)[:, 0]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="ingot", fullgraph=True, dynamic=True)
+    for size in (3, 4):
+        assert_runs_same(program, compiled, torch.randn(size, size, size), torch.randn(size, 1))
+
+
 def test_a_size_that_a_guard_names_is_computed_where_no_argument_has_it():
     def program(x, y):
         torch._check(x.shape[0] == y.shape[0] // 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of arguments that PyTorch's guards make equal: `unified(expression, environment)`.
+"""Sizes as PyTorch's guards simplify them: `simplified(expression, environment)`.
 
 `f32[m] + f32[n // 2]` makes PyTorch compile for `m == n // 2`. It replaces a name by what it is
 equal to where that is a sum; a rounded quotient stays beside the name, as a guard. Ingot compares
@@ -17,14 +17,17 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+from torch.utils._sympy import functions as torch_functions
 
 from ingot.frontends.torch.equal_sizes import is_decided_by_data
 
 _SYMPY: Any = _sympy  # it has no types
+_DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
 
 Equations = list[tuple[Any, Any]]
 """SymPy expressions and what each is equal to, which is simpler; those before apply to each."""
@@ -37,7 +40,7 @@ class _Known:
     Attributes:
         guards: how many of its guards were read.
         equations: what they say.
-        made: expressions and what `unified` makes of them.
+        made: expressions and what `simplified` makes of them.
     """
 
     guards: int = 0
@@ -48,17 +51,20 @@ class _Known:
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
 
 
-def unified(expression: Any, environment: Any) -> Any:
+def simplified(expression: Any, environment: Any) -> Any:
     """Return a SymPy expression in which equal sizes have one form.
 
     Args:
-        expression: the expression, as PyTorch simplifies it.
+        expression: the expression.
         environment: PyTorch's table of names (`ShapeEnv`).
     """
-    known = _known(environment)
-    if known.equations and expression not in known.made:
-        known.made[expression] = _replaced(expression, known.equations)
-    return known.made.get(expression, expression)
+    known, plain = _known(environment), _divided(expression, environment)
+    if not known.equations:
+        return plain
+    if plain not in known.made:
+        made = _replaced(plain, known.equations)
+        known.made[plain] = made if made == plain else _divided(made, environment)
+    return known.made[plain]
 
 
 def equations(environment: Any) -> Equations:
@@ -86,7 +92,7 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
     """Return the equation that a guard adds to those before it, if it adds one."""
     if any(map(is_decided_by_data, guard.free_symbols)):
         return []
-    sides = [_replaced(environment.simplify(side), before) for side in guard.args]
+    sides = [_replaced(_divided(side, environment), before) for side in guard.args]
     difference = sides[0] - sides[1]
     terms = [term.as_coeff_Mul() for term in _SYMPY.Add.make_args(difference)]
     rounded = [(part, factor) for factor, part in terms if _is_rounded(part) and factor in (1, -1)]
@@ -97,6 +103,43 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
         if simple.is_Atom and not other.is_Number and simple != other:
             return [(other, simple)]
     return []
+
+
+def _divided(expression: Any, environment: Any) -> Any:
+    """Return an expression without the divisions that a guard says to leave no remainder."""
+    if expression.is_Atom:
+        return expression
+    expression = environment.simplify(expression)
+    if not expression.has(*_DIVISIONS):
+        return expression
+    whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
+    return whole if _is_polynomial(whole) else expression
+
+
+def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
+    """Return an expression with fractions for the divisions that leave no remainder."""
+    made: dict[Any, Any] = {}
+    for part in _SYMPY.postorder_traversal(expression):
+        made[part] = part
+        if part.func in _DIVISIONS:
+            fraction = _fraction(made[part.args[0]], made[part.args[1]])
+            if fraction in exact or _is_polynomial(fraction):
+                made[part] = fraction
+        elif part.func in (_SYMPY.Add, _SYMPY.Mul):
+            made[part] = part.func(*(made[item] for item in part.args))
+    return _SYMPY.expand(made[expression])
+
+
+@lru_cache(maxsize=1024)
+def _fraction(over: Any, under: Any) -> Any:
+    return _SYMPY.cancel(over / under)
+
+
+def _is_polynomial(expression: Any) -> bool:
+    """Whether an expression has integers alone as factors and as exponents, none below 0."""
+    return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
+        power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
+    )
 
 
 def _is_rounded(part: Any) -> bool:

@@ -11,7 +11,7 @@ Invariant: a symbol has the same name on both sides (`s77`); equal expressions g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from hashlib import sha256
 from typing import Any
 
@@ -21,14 +21,13 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.symbol import SymT, prefix_str
 
 from ingot.frontends.torch.equal_sizes import replaced
-from ingot.frontends.torch.guarded_sizes import equations, unified
+from ingot.frontends.torch.guarded_sizes import equations, simplified
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
 _SYMPY: Any = _sympy  # it has no types
 
 _PRINTER: Any = PythonPrinter()
-_DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
 _FLOAT_PREFIXES = tuple(prefix_str[kind] for kind in (SymT.FLOAT, SymT.UNBACKED_FLOAT))
 
 Size = int | Dim
@@ -93,40 +92,7 @@ def expression_of(value: Any) -> Any:
     if isinstance(value, _SYMPY.Expr):
         return value
     environment = value.node.shape_env
-    expression = replaced(value.node.expr, environment)
-    if expression.is_Atom:
-        return unified(expression, environment)
-    expression = unified(environment.simplify(expression), environment)
-    if not expression.has(*_DIVISIONS):
-        return expression
-    whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
-    return whole if _is_polynomial(whole) else expression
-
-
-def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
-    """Return an expression with fractions for the divisions that leave no remainder."""
-    made: dict[Any, Any] = {}
-    for part in _SYMPY.postorder_traversal(expression):
-        made[part] = part
-        if part.func in _DIVISIONS:
-            fraction = _fraction(made[part.args[0]], made[part.args[1]])
-            if fraction in exact or _is_polynomial(fraction):
-                made[part] = fraction
-        elif part.func in (_SYMPY.Add, _SYMPY.Mul):
-            made[part] = part.func(*(made[item] for item in part.args))
-    return _SYMPY.expand(made[expression])
-
-
-@lru_cache(maxsize=1024)
-def _fraction(over: Any, under: Any) -> Any:
-    return _SYMPY.cancel(over / under)
-
-
-def _is_polynomial(expression: Any) -> bool:
-    """Whether an expression has integers alone as factors and as exponents, none below 0."""
-    return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
-        power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
-    )
+    return simplified(replaced(value.node.expr, environment), environment)
 
 
 def sizes_of(values: Sequence[Any]) -> Sizes:
