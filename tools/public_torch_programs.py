@@ -48,7 +48,7 @@ class Program:
         name: what it is called here.
         folder: below the folder of checkouts; it is copied.
         script: the script in it that is run.
-        arguments: of the command line.
+        arguments: of the command line; `BACKEND` in them is the name of the backend.
         edits: texts of the script and what takes their place; each stands there once.
         prepare: writes data into the copied folder.
         absent: modules that only draw or download, replaced by mocks.
@@ -140,6 +140,45 @@ while True:
     optimizer.step()
 """
     (folder / "train_vit.py").write_text(text, encoding="utf-8")
+
+
+def _stories(folder: Path) -> None:
+    """Tokens as llama2.c keeps them: one file to test with, one to train on."""
+    data = folder / "data" / "tok64"
+    data.mkdir(parents=True, exist_ok=True)
+    for number in range(2):
+        tokens = np.random.default_rng(number).integers(0, 64, 8192).astype(np.uint16)
+        tokens.tofile(data / f"{number}.bin")
+
+
+def _image_folders(folder: Path) -> None:
+    """Images of four classes, a folder each, to train on and to validate with."""
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    for part, count in (("train", 16), ("val", 2)):
+        for name in "abcd":
+            images = folder / "images" / part / name
+            images.mkdir(parents=True)
+            for number in range(count):
+                pixels = generator.integers(0, 256, (72, 72, 3)).astype(np.uint8)
+                Image.fromarray(pixels).save(images / f"{number}.png")
+
+
+def _diffusion(folder: Path) -> None:
+    """A loop around the model as the README of denoising-diffusion-pytorch builds it, but small."""
+    text = """\
+import torch
+from denoising_diffusion_pytorch import GaussianDiffusion, Unet
+model = Unet(dim=16, dim_mults=(1, 2), flash_attn=True, dropout=0.1)
+diffusion = GaussianDiffusion(model, image_size=32, timesteps=1000)
+optimizer = torch.optim.Adam(diffusion.parameters(), lr=1e-3)
+while True:
+    optimizer.zero_grad()
+    diffusion(torch.rand(4, 3, 32, 32)).backward()
+    optimizer.step()
+"""
+    (folder / "train_diffusion.py").write_text(text, encoding="utf-8")
 
 
 PROGRAMS = (
@@ -259,6 +298,68 @@ PROGRAMS = (
         (),
         (("optimizer = ", "model = torch.compile(model, backend=BACKEND); optimizer = "),),
         _vision_transformer,
+    ),
+    Program(
+        "makemore: transformer",
+        "makemore",
+        "makemore.py",
+        ("--num-workers=0", "--n-layer=2"),
+        (("    model.to(args.device)\n",
+          "    model.to(args.device); model = torch.compile(model, backend=BACKEND)\n"),),
+        absent=("torch.utils.tensorboard",),
+    ),
+    Program(
+        "makemore: GRU",
+        "makemore",
+        "makemore.py",
+        ("--num-workers=0", "--type=gru"),
+        (("    model.to(args.device)\n",
+          "    model.to(args.device); model = torch.compile(model, backend=BACKEND)\n"),),
+        absent=("torch.utils.tensorboard",),
+    ),
+    Program(
+        "llama2.c",
+        "llama2.c",
+        "train.py",
+        (
+            "--device=cpu", "--dtype=float32", "--eval_iters=1", "--vocab_source=custom",
+            "--vocab_size=64", "--dim=64", "--n_layers=2", "--n_heads=4", "--n_kv_heads=2",
+            "--max_seq_len=32", "--batch_size=4", "--gradient_accumulation_steps=2",
+            "--dropout=0.1",
+        ),
+        (("model = torch.compile(model)", "model = torch.compile(model, backend=BACKEND)"),),
+        _stories,
+        ("sentencepiece", "requests"),
+    ),
+    Program(
+        "pytorch-image-models: MobileViT",
+        "pytorch-image-models",
+        "train.py",
+        (
+            "--data-dir=images", "--model=mobilevitv2_050", "--num-classes=4", "--workers=1",
+            "--no-prefetcher", "--batch-size=4", "--drop=0.1", "--mixup=0.2", "--device=cpu",
+            "--input-size", "3", "64", "64", "--torchcompile=BACKEND",
+        ),
+        (),
+        _image_folders,
+    ),
+    Program(
+        "denoising-diffusion-pytorch",
+        "denoising-diffusion-pytorch",
+        "train_diffusion.py",
+        (),
+        (("optimizer = ",
+          "diffusion = torch.compile(diffusion, backend=BACKEND); optimizer = "),),
+        _diffusion,
+    ),
+    Program(
+        "imagenet: ResNet-18",
+        "examples/imagenet",
+        "main.py",
+        ("--dummy", "--batch-size=4", "--workers=0", "--arch=resnet18", "--lr=0.001"),
+        (("    criterion = nn.CrossEntropyLoss().to(device)",
+          "    model = torch.compile(model, backend=BACKEND)\n"
+          "    criterion = nn.CrossEntropyLoss().to(device)"),),
     ),
 )  # fmt: skip
 
@@ -396,7 +497,8 @@ def run_apart(program: Program, checkouts: Path, backend: str, steps: int) -> Re
             environment["TORCHDYNAMO_DISABLE"] = "1"
         command = [sys.executable, str(Path(__file__).resolve())]
         command += ["--backend", backend, "--steps", str(steps), "--child"]
-        command += map(json.dumps, (program.script, program.arguments, program.absent))
+        given = [text.replace("BACKEND", backend) for text in program.arguments]
+        command += map(json.dumps, (program.script, given, program.absent))
         ran = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )

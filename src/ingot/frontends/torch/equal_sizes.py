@@ -31,7 +31,7 @@ def replaced(expression: Any, environment: Any) -> Any:
         expression: the expression, as PyTorch has replaced its names.
         environment: PyTorch's table of names (`ShapeEnv`).
     """
-    if not any(map(_is_decided_by_data, expression.free_symbols)):
+    if not any(map(is_decided_by_data, expression.free_symbols)):
         return expression
     return expression.xreplace(_equal_sizes(environment))
 
@@ -61,10 +61,10 @@ def _solved(left: Any, right: Any) -> tuple[Any, Any] | None:
 
     One side has to be a name: `u0 + u1 == 9` says nothing that a size needs.
     """
-    if not any(side.is_Symbol and _is_decided_by_data(side) for side in (left, right)):
+    if not any(side.is_Symbol and is_decided_by_data(side) for side in (left, right)):
         return None
     rest: Any = _SYMPY.expand(left - right)
-    names: list[Any] = [name for name in rest.free_symbols if _is_decided_by_data(name)]
+    names: list[Any] = [name for name in rest.free_symbols if is_decided_by_data(name)]
     if not names:
         return None
     last = max(names, key=_number)
@@ -75,7 +75,8 @@ def _solved(left: Any, right: Any) -> tuple[Any, Any] | None:
     return last, -rest / factor
 
 
-def _is_decided_by_data(name: Any) -> bool:
+def is_decided_by_data(name: Any) -> bool:
+    """Whether a name is a size that only data says."""
     return bool(symbol_is_type(name, SymT.UNBACKED_INT))
 
 

@@ -16,14 +16,19 @@ Example:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ingot.frontends.torch.errors import TorchIndexError
 from ingot.frontends.torch.internal_ops import InternalOp
+from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.lowering.index_checks import mask_message
 from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.sizes import Sizes, sizes_of
 
 _ATEN: Any = torch.ops.aten
 
@@ -71,6 +76,55 @@ def _is_open(node: Node, mask: Node) -> bool:
     value = mask.meta["val"]
     has_sizes = all(isinstance(size, int) and size > 0 for size in value.shape)
     return len(bound) == 1 and has_sizes and value.dim() > 0 and isinstance(value, FakeTensor)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMask:
+    """A mask that writes, and whose sizes are known to be the tensor's in a call only.
+
+    Attributes:
+        node: the op.
+        mask: the sizes of the mask.
+        sizes: those of the tensor.
+        begin: the dimension of the tensor at which those of the mask begin.
+    """
+
+    node: Node
+    mask: Sizes
+    sizes: Sizes
+    begin: int
+
+    def refuse(self, mask: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        """Raise the error for a call in which the sizes differ.
+
+        Raises:
+            TorchIndexError: INGOT0505, always.
+        """
+        pairs = enumerate(zip(mask, sizes[self.begin :], strict=False))
+        axis = next(number for number, (have, want) in pairs if have != want)
+        raise TorchIndexError(
+            mask_message(mask, axis, sizes, self.begin + axis),
+            code="INGOT0505",
+            op_type=str(self.node.target),
+            op_name=self.node.name,
+            location=metadata_of(self.node).location,
+        )
+
+
+def open_masks(nodes: Iterable[Node]) -> list[OpenMask]:
+    """Return the masks of `index_put` that only a call shows to fit."""
+    found: list[OpenMask] = []
+    for node in nodes:
+        if node.target is not _ATEN.index_put.default:
+            continue
+        sizes = sizes_of(node.args[0].meta["val"].shape)
+        for begin, index in enumerate(node.args[1]):
+            if index is None or index.meta["val"].dtype not in (torch.bool, torch.uint8):
+                continue
+            mask = sizes_of(index.meta["val"].shape)
+            if mask != sizes[begin : begin + len(mask)]:
+                found.append(OpenMask(node, mask, sizes, begin))
+    return found
 
 
 class _Expansion:

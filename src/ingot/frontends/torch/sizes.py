@@ -11,7 +11,7 @@ Invariant: a symbol has the same name on both sides (`s77`); equal expressions g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from hashlib import sha256
 from typing import Any
 
@@ -21,13 +21,13 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.symbol import SymT, prefix_str
 
 from ingot.frontends.torch.equal_sizes import replaced
+from ingot.frontends.torch.guarded_sizes import equations, simplified
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
 _SYMPY: Any = _sympy  # it has no types
 
 _PRINTER: Any = PythonPrinter()
-_DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
 _FLOAT_PREFIXES = tuple(prefix_str[kind] for kind in (SymT.FLOAT, SymT.UNBACKED_FLOAT))
 
 Size = int | Dim
@@ -86,45 +86,13 @@ def size_of(value: Any) -> Size:
 def expression_of(value: Any) -> Any:
     """Return the SymPy expression of a `SymInt` as PyTorch's guards simplify it.
 
-    Where a guard says that 6 divides n, `n // 6 * 6` is n.
+    Where a guard says that 6 divides n, `n // 6 * 6` is n; where one says that m is `n // 2`,
+    `n // 2` is m.
     """
     if isinstance(value, _SYMPY.Expr):
         return value
     environment = value.node.shape_env
-    expression = replaced(value.node.expr, environment)
-    if expression.is_Atom:
-        return expression
-    expression = environment.simplify(expression)
-    if not expression.has(*_DIVISIONS):
-        return expression
-    whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
-    return whole if _is_polynomial(whole) else expression
-
-
-def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
-    """Return an expression with fractions for the divisions that leave no remainder."""
-    made: dict[Any, Any] = {}
-    for part in _SYMPY.postorder_traversal(expression):
-        made[part] = part
-        if part.func in _DIVISIONS:
-            fraction = _fraction(made[part.args[0]], made[part.args[1]])
-            if fraction in exact or _is_polynomial(fraction):
-                made[part] = fraction
-        elif part.func in (_SYMPY.Add, _SYMPY.Mul):
-            made[part] = part.func(*(made[item] for item in part.args))
-    return _SYMPY.expand(made[expression])
-
-
-@lru_cache(maxsize=1024)
-def _fraction(over: Any, under: Any) -> Any:
-    return _SYMPY.cancel(over / under)
-
-
-def _is_polynomial(expression: Any) -> bool:
-    """Whether an expression has integers alone as factors and as exponents, none below 0."""
-    return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
-        power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
-    )
+    return simplified(replaced(value.node.expr, environment), environment)
 
 
 def sizes_of(values: Sequence[Any]) -> Sizes:
@@ -140,17 +108,29 @@ def is_float_symbol(name: str) -> bool:
 def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the expressions in `SymInt`s that are named sizes of their own.
 
+    A symbol that guards put in the place of an expression is one, too: not every graph that has the
+    expression takes an argument with the symbol.
+
     Returns:
         name -> its definition as Python text (with `math`), and the symbols in that.
     """
     found: dict[str, tuple[str, frozenset[str]]] = {}
+    environments: dict[int, Any] = {}
     for value in values:
+        environments[id(value.node.shape_env)] = value.node.shape_env
         expression = expression_of(value)
         for part in _SYMPY.postorder_traversal(expression):
             if isinstance(part, _SYMPY.Expr) and not part.is_Atom:
-                symbols = frozenset(map(str, part.free_symbols))
-                found[_own_name(part)] = (_PRINTER.doprint(part), symbols)
+                found[_own_name(part)] = _definition(part)
+    for old, new in (each for one in environments.values() for each in equations(one)):
+        symbols = list(new.free_symbols)
+        if len(symbols) == 1 and (new - symbols[0]).is_Integer:
+            found[str(symbols[0])] = _definition(old - (new - symbols[0]))
     return found
+
+
+def _definition(expression: Any) -> tuple[str, frozenset[str]]:
+    return _PRINTER.doprint(expression), frozenset(map(str, expression.free_symbols))
 
 
 def _guarded_number(environment: Any, expression: Any) -> int | None:
@@ -174,11 +154,19 @@ def _own_name(expression: Any) -> str:
 
 
 def _may_be_negative(value: Any, expression: Any) -> bool:
-    """Whether some symbol of an expression may be below 0, which named sizes of HLO never are."""
+    """Whether a symbol of an expression may be below 0, or what a remainder is taken of.
+
+    Named sizes of HLO never are. What is divided may be, of `(n - 3) // 2 + 1`: where it is, the
+    size is none.
+    """
     if isinstance(value, _SYMPY.Expr):
         return False
-    ranges = value.node.shape_env.var_to_range
-    return any(symbol in ranges and ranges[symbol].lower < 0 for symbol in expression.free_symbols)
+    environment = value.node.shape_env
+    ranges = environment.var_to_range
+    if any(symbol in ranges and ranges[symbol].lower < 0 for symbol in expression.free_symbols):
+        return True
+    taken = [part.args[0] for part in expression.atoms(torch_functions.PythonMod)]
+    return any(environment.bound_sympy(part).lower < 0 for part in taken)
 
 
 def _made(part: Any, made: dict[Any, Size]) -> Size:

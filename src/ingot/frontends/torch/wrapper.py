@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -40,6 +40,7 @@ from ingot.frontends.torch.errors import TorchExecutionError
 from ingot.frontends.torch.launch import Launch
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.masks import open_masks
 from ingot.frontends.torch.nodes import (
     Node,
     arguments,
@@ -165,6 +166,11 @@ class Wrapper:
                 made = self._output(node, layout, copies)
             addresses.append(f"{made}.data_ptr()")
         addresses.extend([self._size(size) for size in launch.open_sizes])
+        for mask in open_masks(piece.nodes):
+            have, want = self._tuple(mask.mask), self._tuple(mask.sizes)
+            part = self._tuple(mask.sizes[mask.begin : mask.begin + len(mask.mask)])
+            call = f"{self._constant(mask.refuse, 'refuse')}({have}, {want})"
+            self._lines.append(f"if {have} != {part}: {call}")
         run, status = self._constant(launch.run, "run"), f"status{number}"
         self._lines.append(f"{status} = {run}({', '.join(addresses)})")
         self._lines.append(f"if {status}: fail({self._constant(launch, 'launch')}, {status})")
@@ -194,10 +200,15 @@ class Wrapper:
 
     def _is_known(self, sizes: Sequence[Size]) -> bool:
         """Whether the lines so far define all named sizes in `sizes`."""
-        return all(
-            symbol in self._definitions and self._definitions[symbol][1] <= self._defined
-            for symbol in symbols_of(sizes) - self._defined
-        )
+        return all(self._ready(symbol, frozenset()) for symbol in symbols_of(sizes) - self._defined)
+
+    def _ready(self, symbol: str, around: frozenset[str]) -> bool:
+        """Whether a named size is defined or can be; not by `around`, which wait for it."""
+        if symbol in self._defined:
+            return True
+        if symbol in around or symbol not in self._definitions:
+            return False
+        return all(self._ready(part, around | {symbol}) for part in self._definitions[symbol][1])
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -314,12 +325,17 @@ class Wrapper:
         """Return a size as Python text; write the lines that define expressions in it."""
         if isinstance(size, int):
             return str(size)
-        for symbol in sorted(symbols_of((size,)) - self._defined):
-            if symbol in self._definitions:
-                text, _ = self._definitions[symbol]
+        self._define(symbols_of((size,)))
+        return str(size)
+
+    def _define(self, symbols: Iterable[str]) -> None:
+        """Write the lines that define named sizes which are expressions."""
+        for symbol in sorted(symbols):
+            if symbol not in self._defined and self._ready(symbol, frozenset()):
+                text, parts = self._definitions[symbol]
+                self._define(parts)
                 self._lines.append(f"{symbol} = {text}")
                 self._defined.add(symbol)
-        return str(size)
 
     def _tuple(self, items: Sequence[Size]) -> str:
         texts = [self._size(item) for item in items]
@@ -394,17 +410,28 @@ def _has_sizes(value: object) -> bool:
 
 
 def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
-    """Note where each named size comes from: an argument, or a dimension of one."""
+    """Note where each named size comes from: an argument, or a dimension of one.
+
+    A name that a guard replaces by another is one, too: PyTorch's numbers are made of it.
+    """
     if isinstance(value, torch.SymInt):
         # Where it is a number it names nothing.
-        size = size_of(value)
-        if not isinstance(size, int) and size.is_symbol:
-            symbols[str(size)] = name
+        symbols.update(dict.fromkeys(_names_of(value), name))
     elif isinstance(value, torch.Tensor):
         for axis, part in enumerate(value.shape):
-            size = size_of(part)
-            if not isinstance(size, int) and size.is_symbol:
-                symbols.setdefault(str(size), f"{name}.size({axis})")
+            for symbol in _names_of(part):
+                symbols.setdefault(symbol, f"{name}.size({axis})")
+
+
+def _names_of(size: Any) -> list[str]:
+    """Return the names that a size of PyTorch is: its own, and the one by which Ingot knows it."""
+    if not isinstance(size, torch.SymInt):
+        return []
+    traced, known = cast("Any", size).node.expr, size_of(size)
+    found = [str(traced)] if traced.is_Symbol else []
+    if not isinstance(known, int) and known.is_symbol:
+        found.append(str(known))
+    return found
 
 
 def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[Node]]:

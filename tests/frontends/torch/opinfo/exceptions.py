@@ -7,13 +7,8 @@ _TIES = (
     "PyTorch promises no order of equal elements, and Ingot takes the first index: the elements at "
     "its indices are eager's."
 )
-_TAKEN_APART = (
-    "TorchDynamo replaces the op by three, each of which rounds to bf16, before any backend sees "
-    "it: `backend='eager'` gives Ingot's result."
-)
 
 ALWAYS: dict[str, str] = {
-    "addcdiv-bfloat16": _TAKEN_APART,
     "argsort-bfloat16": _TIES,
     "argsort-bool": _TIES,
     "kthvalue-int64": _TIES,
@@ -25,20 +20,15 @@ ALWAYS: dict[str, str] = {
     "topk-bfloat16": _TIES,
     "topk-int64": _TIES,
 }
-WITH_GRADIENTS: dict[str, str] = {
-    "ldexp-bfloat16": "Sums of rounded products: eager's are as far from those in f64 as Ingot's.",
-    "matrix_exp-bfloat16": "Eager's gradient is NaN.",
-}
 WITH_SYMBOLIC_SIZES: dict[str, str] = {
     "cov-float32": "TorchDynamo does not trace it with symbolic sizes, whatever the backend.",
 }
 
 
-def exceptions(*, grad: bool = False, dynamic: bool = False) -> dict[str, str]:
+def exceptions(*, dynamic: bool = False) -> dict[str, str]:
     """Return the rows that are excepted, and why.
 
     Args:
-        grad: from comparisons of gradients.
         dynamic: from comparisons with symbolic sizes.
     """
-    return ALWAYS | (WITH_GRADIENTS if grad else {}) | (WITH_SYMBOLIC_SIZES if dynamic else {})
+    return ALWAYS | (WITH_SYMBOLIC_SIZES if dynamic else {})

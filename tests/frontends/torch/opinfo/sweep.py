@@ -37,7 +37,7 @@ def main() -> int:
     warnings.simplefilter("ignore", IngotWarning)
     warnings.simplefilter("ignore", UserWarning)
     torch.set_num_threads(1)
-    listed = exceptions(grad=options.grad, dynamic=options.dynamic)
+    listed = exceptions(dynamic=options.dynamic)
     found = _logged(options.log)
     for name, row in rows().items():
         if name in found or not re.search(options.names, name):

@@ -40,8 +40,8 @@ def _imag(op: Op, x: Instruction) -> Instruction:
 
 
 @RULES.rule("_conj", "_conj_copy", "_conj_physical", "conj_physical")
-def _conj(op: Op, x: Instruction) -> Instruction:
-    return conjugate(op.b, x)
+def _conj(op: Op, x: Operand) -> Instruction:
+    return conjugate(op.b, op.operand(x, op.dtype))
 
 
 @RULES.rule("_neg_view", "_neg_view_copy")

@@ -115,7 +115,7 @@ def _convolution_backward(
 
     Output padding as large as the stride leaves room for more windows than the image has elements.
     """
-    del bias_sizes, output_padding
+    del output_padding
     b = op.b
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)
     found: list[Instruction | None] = [None, None, None]
@@ -135,8 +135,9 @@ def _convolution_backward(
         else:
             found[1] = _filter_gradient(op, plan, image, weight.shape.dims, other)
     if output_mask[2]:
+        assert bias_sizes is not None
         axes = tuple(axis for axis in range(gradient.shape.rank) if axis != 1)
-        found[2] = b.summed(gradient, axes)
+        found[2] = guarded(b, b.summed(gradient, axes), tuple(bias_sizes))
     return tuple(found)
 
 

@@ -48,28 +48,63 @@ def wrapped(
     return b.select(b.compared("LT", wide, 0), b.add(wide, whole), wide)
 
 
-def fitted_mask(op: Op, mask: Instruction, dims: Sizes) -> Instruction:
-    """Return a mask with the sizes `dims` of what it chooses from, which it must have.
+def fitted_mask(op: Op, mask: Instruction, dims: Sizes, begin: int) -> Instruction:
+    """Return a mask with the sizes of what it chooses from, which it must have.
 
     Args:
         op: the op.
         mask: `pred[...]`.
-        dims: the sizes, as many as the mask has.
+        dims: the sizes of the tensor.
+        begin: the dimension of the tensor at which those of the mask begin.
 
     Raises:
         UnsupportedError: INGOT0372, it has other sizes, which PyTorch's kernel refuses.
     """
-    b = op.b
-    for axis, (have, want) in enumerate(zip(mask.shape.dims, dims, strict=True)):
-        if have == want:
+    b, have = op.b, mask.shape.dims
+    if begin + len(have) > len(dims):
+        raise op.error(f"its mask has {len(have)} dimensions from {begin} on, of {len(dims)}")
+    for axis, (size, want) in enumerate(zip(have, dims[begin:], strict=False)):
+        if size == want:
             continue
-        if isinstance(have, int) and isinstance(want, int):
-            raise op.error(f"its mask has {have} elements in dimension {axis}, not {want}")
-        flag = b.compare(b.size(have), b.size(want), direction="EQ")
-        text = f"{OUT_OF_BOUNDS}: a mask has {have} elements in its dimension {axis}, not {want}"
-        emit_assertion(b, flag, text)
+        text = mask_message(have, axis, dims, begin + axis)
+        if isinstance(size, int) and isinstance(want, int):
+            raise op.error(text)
+        flag = b.compare(b.size(size), b.size(want), direction="EQ")
+        emit_assertion(b, flag, f"{OUT_OF_BOUNDS}: {text}")
         mask = b.sliced(mask, axis, 0, want)
     return mask
+
+
+def fitted_values(op: Op, values: Instruction, dims: Sizes) -> Instruction:
+    """Return values to write to places of the sizes `dims`, to which they must broadcast.
+
+    PyTorch says so when its kernel runs, and has no guard.
+    """
+    b, first = op.b, len(dims) - values.shape.rank
+    for axis, have in enumerate(values.shape.dims):
+        want = dims[first + axis] if first + axis >= 0 else 1
+        if have in (want, 1) or (isinstance(have, int) and isinstance(want, int)):
+            continue
+        flag = b.compare(b.size(have), b.size(want), direction="EQ")
+        emit_assertion(b, flag, f"shape mismatch: {have} values cannot be broadcast to {want}")
+        values = b.sliced(values, axis, 0, want)
+    return values
+
+
+def mask_message(mask: Sizes, axis: int, sizes: Sizes, of: int) -> str:
+    """Return PyTorch's words for a mask whose dimension `axis` is not dimension `of` of a tensor.
+
+    Args:
+        mask: the sizes of the mask.
+        axis: its dimension.
+        sizes: those of the tensor.
+        of: its dimension.
+    """
+    one, other = (f"[{', '.join(map(str, dims))}]" for dims in (mask, sizes))
+    return (
+        f"The shape of the mask {one} at index {axis} does not match "
+        f"the shape of the indexed tensor {other} at index {of}"
+    )
 
 
 def _below(b: ArrayBuilder, indices: Instruction, size: Size) -> Instruction:

@@ -14,7 +14,7 @@ from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices, take, take_elements
 from ingot.frontends.building.scans import scan
-from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, wrapped
+from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, fitted_values, wrapped
 from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
@@ -116,7 +116,7 @@ def _index_put(check: bool) -> Rule:
         opcode = "update"
         if accumulate:
             opcode = "or" if x.shape.dtype is PRED else "add"
-        updates = b.spread(values, dims)
+        updates = b.spread(fitted_values(op, values, dims), dims)
         made = scatter_slices(b, opcode, merged, places.numbers, updates, axis)
         return places.taken_apart(b, made, x.shape.dims)
 
@@ -140,7 +140,7 @@ def _masked_put(
     found = indices[axis]
     assert found is not None
     end = axis + found.shape.rank
-    mask = fitted_mask(op, b.truth(found), dims[axis:end])
+    mask = fitted_mask(op, b.truth(found), dims, axis)
     if axis or (values.shape.rank > len(dims) - end and values.shape.dims[0] != 1):
         if axis or mask.shape.rank + values.shape.rank - 1 > len(dims):
             raise op.error("a mask that does not begin at dimension 0")

@@ -11,7 +11,7 @@ from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
-from ingot.frontends.torch.lowering.op import Op, Scalar
+from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
 from ingot.frontends.torch.lowering.searching import count_before
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
@@ -200,9 +200,9 @@ def _unfold(op: Op, x: Instruction, dimension: int, size: int, step: int) -> Ins
 
 
 @RULES.rule("copy")
-def _copy(op: Op, x: Instruction, source: Instruction, non_blocking: bool = False) -> Instruction:
+def _copy(op: Op, x: Instruction, source: Operand, non_blocking: bool = False) -> Instruction:
     del x, non_blocking
-    return op.b.spread(op.b.convert_to(source, op.dtype), op.dims)
+    return op.b.spread(op.operand(source, op.dtype), op.dims)
 
 
 @RULES.rule("lift")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
+from ingot.frontends.torch.lowering.index_checks import fitted_values
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes, size_of
@@ -92,6 +93,7 @@ def _as_strided_scatter(
     start = _start(op, dims, steps, storage_offset, layout)
     count = product(dims)
     places = b.reshape_to(_places(op, dims, steps, start), (count,))
+    source = fitted_values(op, source, dims)
     updates = b.convert_to(b.reshape_to(source, (count,)), x.shape.dtype)
     made = scatter_slices(b, "update", flat, places, updates)
     return layout.tensor_of(b, b.reshape_to(made, layout.array_dims))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes as PyTorch's guards simplify them: `simplified(expression, environment)`.
+
+`f32[m] + f32[n // 2]` makes PyTorch compile for `m == n // 2`. It replaces a name by what it is
+equal to where that is a sum; a rounded quotient stays beside the name, as a guard. Ingot compares
+sizes as they are written, so the quotient becomes the name everywhere.
+
+Invariant: a guard is true in every call, because PyTorch compiles anew where it is not.
+
+Example:
+    x: f32[s77], y: f32[s17], x + y[: len(y) // 2]
+    Eq(s77, s17 // 2)                        s17 // 2 is s77 everywhere
+    Eq(s48, (s53 - 3) // 2 + 1)              (s53 - 3) // 2 is s48 - 1
+    Eq(s27 * s53, 12), Eq(s27 * s53, s17)    s17 is 12
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+from torch.utils._sympy import functions as torch_functions
+
+from ingot.frontends.torch.equal_sizes import is_decided_by_data
+
+_SYMPY: Any = _sympy  # it has no types
+_DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
+
+Equations = list[tuple[Any, Any]]
+"""SymPy expressions and what each is equal to, which is simpler; those before apply to each."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a table of names.
+
+    Attributes:
+        guards: how many of its guards were read.
+        equations: what they say.
+        made: expressions and what `simplified` makes of them.
+    """
+
+    guards: int = 0
+    equations: Equations = field(default_factory=Equations)
+    made: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+
+_KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
+
+
+def simplified(expression: Any, environment: Any) -> Any:
+    """Return a SymPy expression in which equal sizes have one form.
+
+    Args:
+        expression: the expression.
+        environment: PyTorch's table of names (`ShapeEnv`).
+    """
+    known, plain = _known(environment), _divided(expression, environment)
+    if not known.equations:
+        return plain
+    if plain not in known.made:
+        made = _replaced(plain, known.equations)
+        known.made[plain] = made if made == plain else _divided(made, environment)
+    return known.made[plain]
+
+
+def equations(environment: Any) -> Equations:
+    """Return what the guards of a table of names (`ShapeEnv`) say is equal, in their order."""
+    return _known(environment).equations
+
+
+def _known(environment: Any) -> _Known:
+    known = _KNOWN.setdefault(environment, _Known())
+    for guard in environment.guards[known.guards :]:
+        if isinstance(guard.expr, _SYMPY.Equality):
+            known.equations.extend(_equation(guard.expr, environment, known.equations))
+            known.made.clear()
+    known.guards = len(environment.guards)
+    return known
+
+
+def _replaced(expression: Any, known: Equations) -> Any:
+    for old, new in known:
+        expression = expression.xreplace({old: new})
+    return expression
+
+
+def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
+    """Return the equation that a guard adds to those before it, if it adds one."""
+    if any(map(is_decided_by_data, guard.free_symbols)):
+        return []
+    sides = [_replaced(_divided(side, environment), before) for side in guard.args]
+    difference = sides[0] - sides[1]
+    terms = [term.as_coeff_Mul() for term in _SYMPY.Add.make_args(difference)]
+    rounded = [(part, factor) for factor, part in terms if _is_rounded(part) and factor in (1, -1)]
+    if rounded:
+        part, factor = max(rounded, key=lambda pair: len(str(pair[0])))
+        return [(part, part - difference * factor)]
+    for simple, other in (sides, sides[::-1]):
+        if simple.is_Atom and not other.is_Number and simple != other:
+            return [(other, simple)]
+    return []
+
+
+def _divided(expression: Any, environment: Any) -> Any:
+    """Return an expression without the divisions that a guard says to leave no remainder."""
+    if expression.is_Atom:
+        return expression
+    expression = environment.simplify(expression)
+    if not expression.has(*_DIVISIONS):
+        return expression
+    whole = _quotients_as_fractions(expression, {_fraction(*m.args) for m in environment.divisible})
+    return whole if _is_polynomial(whole) else expression
+
+
+def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
+    """Return an expression with fractions for the divisions that leave no remainder."""
+    made: dict[Any, Any] = {}
+    for part in _SYMPY.postorder_traversal(expression):
+        made[part] = part
+        if part.func in _DIVISIONS:
+            fraction = _fraction(made[part.args[0]], made[part.args[1]])
+            if fraction in exact or _is_polynomial(fraction):
+                made[part] = fraction
+        elif part.func in (_SYMPY.Add, _SYMPY.Mul):
+            made[part] = part.func(*(made[item] for item in part.args))
+    return _SYMPY.expand(made[expression])
+
+
+@lru_cache(maxsize=1024)
+def _fraction(over: Any, under: Any) -> Any:
+    return _SYMPY.cancel(over / under)
+
+
+def _is_polynomial(expression: Any) -> bool:
+    """Whether an expression has integers alone as factors and as exponents, none below 0."""
+    return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
+        power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
+    )
+
+
+def _is_rounded(part: Any) -> bool:
+    """Whether an expression is a function of sizes, such as a rounded quotient."""
+    return not (part.is_Atom or part.is_Add or part.is_Mul or part.is_Pow)
