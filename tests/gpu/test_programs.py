@@ -224,13 +224,43 @@ def test_dlpack_shares_memory(fake: FakeDriver) -> None:
     assert x.__cuda_array_interface__["data"] == (x.address, False)
 
 
+def test_arrays_of_odd_addresses_are_copied(fake: FakeDriver) -> None:
+    x = ingot.to_gpu(np.arange(1001, dtype=np.float32))
+
+    class Rest:
+        """All of an array but its first element."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return x.__dlpack_device__()
+
+        def __dlpack__(self, stream: int | None = None) -> Any:
+            rest = ingot.DeviceArray(x.device, x.address + 4, (1000,), x.dtype, x)
+            return rest.__dlpack__(stream=stream)
+
+    found = compiled(TWICE)(Rest())
+    assert fake.calls["cuMemcpyDtoDAsync_v2"] == 1
+    np.testing.assert_array_equal(found, 2 * np.arange(1, 1001))
+
+
+def test_long_sorts_of_pred(fake: FakeDriver) -> None:
+    # An element of scratch is a byte, as everywhere in memory.
+    body = """x = pred[3000] parameter(0)
+      ROOT r = pred[3000] sort(x), dimensions={0}, to_apply=first"""
+    first = """first { a = pred[] parameter(0)
+      b = pred[] parameter(1)
+      ROOT c = pred[] compare(a, b), direction=LT }
+    """
+    x = np.random.default_rng(0).integers(0, 2, 3000).astype(np.bool_)
+    check(body, x, computations=first)
+
+
 def test_a_profile_waits_for_each_kernel(fake: FakeDriver) -> None:
-    executable = compiled(SUM_OF_PRODUCTS)
+    executable = compiled(TWICE)
     x = ingot.to_gpu(np.ones(1000, np.float32))
-    profile = executable.profile(x, x, runs=3)
+    profile = executable.profile(x, runs=3)
     assert [(row.site.kind, row.calls) for row in profile.rows()] == [("kernel", 3)]
     assert fake.calls["cuStreamSynchronize"] == 3
-    executable(x, x)
+    executable(x)
     assert fake.calls["cuStreamSynchronize"] == 3
 
 

@@ -158,5 +158,5 @@ def scratch_layout(scratch: tuple[Buffer, ...]) -> tuple[list[int | Dim], int | 
     end: int | Dim = 0
     for buffer in scratch:
         offsets.append(end)
-        end = end + aligned(dim.floordiv(buffer.size * buffer.dtype.bits + 7, 8))
+        end = end + aligned(buffer.size * buffer.dtype.bytes)
     return offsets, end

@@ -20,6 +20,7 @@ from ingot.client.pjrt.native import Native, place
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
+from ingot.runtime.cuda.arrays import ALIGNMENT
 
 _TILED = 0
 _RELEASE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -177,6 +178,10 @@ class TransferSlots(Slots):
         has_memory = args.struct_size >= args.__class__.memory.offset + 8
         memory = place(args.device, args.memory if has_memory else 0)
         gpu = memory.device.structure.gpu
+        if gpu and args.device_buffer_ptr % ALIGNMENT:
+            raise PjrtError(
+                UNIMPLEMENTED, f"arrays of a GPU begin at multiples of {ALIGNMENT} bytes"
+            )
         if host_strides(args.layout, dims, item) == host_strides(0, dims, item):
             storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
             STORAGE.write(storage, "gpu", gpu)

@@ -18,6 +18,9 @@ from ingot.runtime.cuda.devices import Device
 from ingot.runtime.dlpack import CUDA, TensorRow, device_tensor, export_tensor
 from ingot.support.diagnostics import ExecutionError
 
+ALIGNMENT = 16
+"""Bytes: kernels read several elements at a time, and those of 16 bytes at once."""
+
 _DEFAULT_STREAM = 1
 """What DLPack and the CUDA array interface call the legacy default stream."""
 
@@ -157,7 +160,7 @@ def to_device(device: Device, value: np.ndarray[Any, Any]) -> DeviceArray:
 def from_other(device: Device, value: Any) -> DeviceArray | None:
     """Return an array over another library's memory of the same device; None if it has none there.
 
-    Arrays that are not dense and row-major are refused.
+    Arrays that are not dense and row-major are refused; those of odd addresses are copied.
 
     Raises:
         ExecutionError: INGOT0506, it is of another GPU, or not dense.
@@ -178,4 +181,12 @@ def from_other(device: Device, value: Any) -> DeviceArray | None:
             code="INGOT0506",
             hint="make it so first: tensor.contiguous()",
         )
-    return DeviceArray(device, row.address, row.shape, row.storage, row.owner)
+    found = DeviceArray(device, row.address, row.shape, row.storage, row.owner)
+    return found if row.address % ALIGNMENT == 0 else _copied(found)
+
+
+def _copied(array: DeviceArray) -> DeviceArray:
+    """Return a copy on the same device, aligned as new memory is."""
+    found = new_array(array.device, array.shape, array.dtype)
+    array.device.copy(found.address, array.address, array.nbytes)
+    return found

@@ -195,6 +195,12 @@ class Device:
             self.driver.call("cuMemcpyDtoHAsync_v2", to, address, size, self.stream)
         self.synchronize()
 
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Enqueue a copy from one place of the device to another."""
+        if size:
+            self.enter()
+            self.driver.call("cuMemcpyDtoDAsync_v2", to, source, size, self.stream)
+
     def let_wait(self, other: int) -> None:
         """Let another stream of this device wait for what is enqueued on ours so far."""
         if other == self.stream:
