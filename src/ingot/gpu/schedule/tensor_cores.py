@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which products run on tensor cores, and how their operands come into shared memory.
 
-The products of tensor cores are exact in the type of the sum, which is added up in another order
-than k's: as good as the plain tiles. So f32 has none: they would round operands to tf32.
+The products of tensor cores are exact in the type of the sum. They are added up in another order
+than k's and, of 16-bit floats, as the hardware rounds, which is not always to the nearest. f32 has
+none here: they would round operands to tf32.
 
 An operand that is the plain load of a dense axis, whose rows begin at multiples of 16 bytes, is
 copied in chunks; any other is computed element by element.
