@@ -47,6 +47,9 @@ class GpuMachine:
         return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}")
 
 
+BLOCKS = 128
+"""Blocks that keep a GPU busy: about one for each multiprocessor."""
+
 SHARED_ALIGNMENT = 16
 """Bytes: arrays in shared memory begin at multiples of it."""
 

@@ -8,7 +8,7 @@ the order of k.
 
 from __future__ import annotations
 
-from ingot.gpu.machine import GpuMachine
+from ingot.gpu.machine import BLOCKS, GpuMachine
 from ingot.gpu.schedule.strategies import PART, Stage, Threads
 from ingot.gpu.schedule.sums import sum_of, with_sums
 from ingot.hlo.dim import Dim, product
@@ -20,8 +20,8 @@ from ingot.kernel.ir import Axis, Buffer, ContractionKernel, LoopKernel, Pass, S
 from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import record, replace
 
-BLOCKS, LEAST_PART = 128, 512
-"""Blocks that a GPU wants at least, and positions along k that are worth one."""
+LEAST_PART = 512
+"""Positions along k that are worth a block."""
 
 
 @record

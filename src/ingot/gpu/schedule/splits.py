@@ -2,8 +2,9 @@
 """Long folds of few blocks, cut in two stages: parts of them, then the fold of what parts give.
 
 A rewrite of the kernel to two, each of which has a strategy of its own. Which folds are cut, and
-how long the parts are, depends on sizes alone, and so does the order of sums. A part of a fold that
-finds a place gives the place in the part; to it the second stage adds where the part begins.
+how long the parts are, depends on sizes alone, and so does the order of sums. Folds of more than
+`BLOCKS` blocks are not cut. A part of a fold that finds a place gives the place in the part; to it
+the second stage adds where the part begins.
 
 Invariant: the first stage's folds are those of the kernel, of the elements of a part.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingot.gpu.schedule.strategies import BlockRows, Columns, GpuSchedule, Strategy
+from ingot.gpu.machine import BLOCKS
+from ingot.gpu.schedule.strategies import PART, BlockRows, Columns, GpuSchedule, Strategy
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import NO_ATTRIBUTES
@@ -26,16 +28,8 @@ from ingot.kernel.schedule.work import ceil_div
 from ingot.semantics.identities import identity_of
 from ingot.support.records import record, replace
 
-ENOUGH_BLOCKS = 256
-"""Blocks that are work for all of a GPU."""
-
-FEW_BLOCKS = ENOUGH_BLOCKS // 2
-"""Folds of more blocks are not cut."""
-
 LEAST_PART: Mapping[type[Strategy], int] = {BlockRows: 4096, Columns: 256}
 """Elements of a fold that are work for a block, by its strategy."""
-
-PART = "@part"
 
 
 @record
@@ -58,7 +52,7 @@ def split_fold(kernel: LoopKernel, found: GpuSchedule) -> SplitFold | None:
     stage, *others = found.stages
     least = LEAST_PART.get(type(stage.strategy))
     first, *rest = kernel.passes
-    is_few = isinstance(stage.blocks, int) and 0 < stage.blocks <= FEW_BLOCKS
+    is_few = isinstance(stage.blocks, int) and 0 < stage.blocks <= BLOCKS
     is_one_fold = not (first.stores or kernel.local_buffers or any(item.axes for item in rest))
     if others or least is None or not is_few or not is_one_fold:
         return None
@@ -67,7 +61,7 @@ def split_fold(kernel: LoopKernel, found: GpuSchedule) -> SplitFold | None:
     if not isinstance(inner, int) or inner == 0:
         return None
     assert isinstance(stage.blocks, int), "few blocks are a known number of them"
-    most = -(-ENOUGH_BLOCKS // stage.blocks)
+    most = -(-2 * BLOCKS // stage.blocks)
     length = dim.maximum(ceil_div(axis.extent, most), -(-least // inner))
     if isinstance(axis.extent, int) and isinstance(length, int) and length >= axis.extent:
         return None

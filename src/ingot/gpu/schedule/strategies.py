@@ -102,7 +102,7 @@ class TransposeTiles:
 
 
 PART = "@part"
-"""What the part of k is called that a block adds up, in a stage that has parts."""
+"""The axis of the parts of a long sum, in a stage that has parts."""
 
 
 @record
