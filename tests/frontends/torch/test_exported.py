@@ -187,3 +187,10 @@ def test_layers_are_compiled_as_in_a_graph_of_torch_compile(name):
     opcodes = {instruction.opcode for instruction in ingot.load(program).entry.instructions}
     assert opcode in opcodes
     assert_agrees(program, model, x)
+
+
+def test_a_layer_kept_whole_is_loaded_after_export_knew_it_as_composite():
+    model, x, _ = PROGRAMS["nearest"]
+    program = exported(model, x)
+    program.run_decompositions()
+    assert_agrees(program, model, x)

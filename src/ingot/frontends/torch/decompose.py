@@ -16,6 +16,7 @@ import torch
 from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions
 from torch._decomp import decompositions as torch_decompositions
+from torch._export import utils as _export_utils
 
 from ingot.frontends.torch import foreach, quantization
 from ingot.frontends.torch.lowering import rules
@@ -77,6 +78,20 @@ def resampling_kept_whole() -> Generator[None]:
             op.py_kernels.clear()
             op.py_kernels.update(kernels)
             op._dispatch_cache.clear()
+
+
+@contextmanager
+def composites_collected_anew() -> Generator[None]:
+    """Let `export` collect the ops with composite kernels inside and, after that, outside again.
+
+    It collects them once for a process; those of resampling have none while they are kept whole.
+    """
+    collected = cast("Any", _export_utils)._collect_all_valid_cia_ops_for_aten_namespace
+    collected.cache_clear()
+    try:
+        yield
+    finally:
+        collected.cache_clear()
 
 
 def _like_input(gradient: Any, output_size: Any, input_size: Any, *given: Any) -> Any:

@@ -26,6 +26,7 @@ from torch.utils._sympy import numbers as _numbers
 
 from ingot.frontends.torch.constants import Constants, array_of
 from ingot.frontends.torch.decompose import (
+    composites_collected_anew,
     decompositions,
     resampling_by_sizes,
     resampling_kept_whole,
@@ -83,7 +84,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
             INGOT0374, the program changes its buffers or arguments, has a size as a result, or has
             sizes that do not follow from those of its arguments.
     """
-    with resampling_kept_whole(), recurrent_layers_as_loops():
+    with resampling_kept_whole(), recurrent_layers_as_loops(), composites_collected_anew():
         table = {**decompositions(), **resampling_by_sizes()}
         program: Any = cast("Any", exported).run_decompositions(table)
     graph = program.graph
