@@ -89,6 +89,8 @@ COMPILED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "gather matrices of rows": (lambda i: tf.gather(DEEP, i), tf.constant([[2, 0], [1, 2]])),
     "gather pairs": (lambda i: tf.gather(PAIRS, i), tf.constant([2, 1, 0], tf.int64)),
     "gather from nothing": (lambda i: tf.gather(NONE, i), tf.zeros([0], tf.int32)),
+    "gather one row": (lambda i: tf.gather(ROWS, i), tf.constant(2)),
+    "gather one deep row": (lambda i: tf.gather(DEEP, i), tf.constant(2)),
     "gather nothing": (lambda i: tf.gather(DEEP, i), tf.zeros([0], tf.int32)),
     "row": (lambda r: r[2], ROWS),
     "columns": (lambda r: r[:, 1:], ROWS),

@@ -23,7 +23,7 @@ from ingot.frontends.tensorflow.lowering.op import Op, located
 from ingot.frontends.tensorflow.lowering.program import metadata_of
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError, SizesDifferError
 from ingot.frontends.tensorflow.lowering.values import Size, Value, sizes_in
-from ingot.support.diagnostics import IngotError, UnsupportedError, VerifyError
+from ingot.support.diagnostics import IngotError, InternalError, UnsupportedError, VerifyError
 
 _MISFITS = (AssertionError, IndexError, TypeError, ValueError)
 """What a rule raises of an operand that has not the rank that its op needs."""
@@ -63,7 +63,14 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
         raise
     except UnsupportedError as error:
         raise located(node, error) from error
-    return made if isinstance(made, tuple) else (made,)
+    values = made if isinstance(made, tuple) else (made,)
+    if len(values) > len(node.outputs):
+        raise InternalError(
+            f"{len(values)} values were made for the {len(node.outputs)} outputs of a node",
+            op_type=node.op,
+            op_name=node.name,
+        )
+    return values
 
 
 def _made(op: Op) -> Value | tuple[Value, ...]:

@@ -103,7 +103,9 @@ def _gather(op: Op) -> tuple[Value, ...]:
         splits = b.convert_to(op.tensor(number), S64)
         begins, ends = (take(b, part, found) for part in _ends(op, splits, splits.shape.dims[0]))
         made, _, found = _ranges(op, begins, b.subtract(ends, begins))
-        results.append(made)
+        # A single index takes its row, which is no dimension any more.
+        if dims or number:
+            results.append(made)
     kinds = [op.result(number) for number in range(len(results))]
     converted = [b.convert_to(made, kind) for made, kind in zip(results, kinds, strict=True)]
     return *converted, take(b, op.tensor(rank), found)
