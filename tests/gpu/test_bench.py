@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-gpu` on the fake driver: every kernel runs and has its row; times say nothing here."""
+"""`make bench-gpu` on the fake driver: every kernel has its row; times say nothing here."""
 
 from __future__ import annotations
 
