@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.gpu import shadow
 
 from ingot.gpu.compiler import CompiledKernel, Launch
 from ingot.hlo.dim import evaluate
@@ -46,13 +47,20 @@ class StuckError(Exception):
     """A barrier that some threads of a block never reach."""
 
 
+class RaceError(Exception):
+    """Two threads use the same memory, one of them writes, and no barrier is in between."""
+
+
 class EmulatedModule:
     """The kernels of a module, which run on this CPU."""
 
-    def __init__(self, llvm_ir: str) -> None:
-        """Compile the module for this CPU."""
+    def __init__(self, llvm_ir: str, *, checks_races: bool = False) -> None:
+        """Compile the module for this CPU; with checks, launches look for races."""
+        self._checks_races = checks_races
+        if checks_races:
+            llvm_ir = shadow.instrumented(llvm_ir)
         self.parameters = {name: len(_types(given)) for name, given in _KERNEL.findall(llvm_ir)}
-        self._engine = _compiled(llvm_ir)
+        self._engine = _compiled(llvm_ir, checks_races=checks_races)
         kind = ctypes.CFUNCTYPE(
             ctypes.c_int32,
             ctypes.c_int32,
@@ -80,6 +88,7 @@ class EmulatedModule:
 
         Raises:
             StuckError: a block waits at a barrier for ever.
+            RaceError: the kernel has a race.
         """
         assert len(arguments) == self.parameters[symbol], symbol
         blocks, threads = grid
@@ -87,11 +96,31 @@ class EmulatedModule:
         self._word("simt_fill").value = self._engine.get_function_address(f"simt_poison_{symbol}")
         place = self._engine.get_global_value_address("simt_arguments")
         (ctypes.c_int64 * max(1, len(arguments))).from_address(place)[:] = [*arguments] or [0]
+        if self._checks_races:
+            self._begin_launch()
         for block in choose.permutation(blocks):
             order = choose.permutation(threads).astype(np.int32)
             stacks = _stacks()
             if self._run_block(threads, stacks, STACK_BYTES, order.ctypes.data, int(block)):
                 raise StuckError(f"{symbol}: block {block} waits at a barrier for ever")
+        if self._checks_races:
+            self._require_no_race(symbol)
+
+    def _begin_launch(self) -> None:
+        begin = self._engine.get_function_address("shadow_launch")
+        kinds = [*[ctypes.c_void_p] * 4, ctypes.c_int64]
+        memory = [held.ctypes.data for held in shadow.room()]
+        ctypes.CFUNCTYPE(None, *kinds)(begin)(*memory, next(shadow.numbers))
+
+    def _require_no_race(self, symbol: str) -> None:
+        place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._engine.get_function_address("shadow_state"))
+        found = shadow.State.c_layout.structure.from_address(place())
+        if found.races:
+            threads = [divmod(each - 1, shadow.THREADS) for each in (found.before, found.after)]
+            raise RaceError(
+                f"{symbol}: {found.races} races, the first of (block, thread) {threads[0]} and "
+                f"{threads[1]} at {found.place:#x}"
+            )
 
     def _word(self, name: str) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self._engine.get_global_value_address(name))
@@ -100,10 +129,17 @@ class EmulatedModule:
 class Emulation:
     """A kernel that runs on this CPU."""
 
-    def __init__(self, compiled: CompiledKernel, llvm_ir: str | None = None) -> None:
+    def __init__(
+        self,
+        compiled: CompiledKernel,
+        llvm_ir: str | None = None,
+        *,
+        checks_races: bool = False,
+    ) -> None:
         """Compile `compiled`, or other IR in its place (with a bug), for this CPU."""
         self.kernel = compiled.kernel
-        self._module = EmulatedModule(compiled.llvm_ir if llvm_ir is None else llvm_ir)
+        text = compiled.llvm_ir if llvm_ir is None else llvm_ir
+        self._module = EmulatedModule(text, checks_races=checks_races)
 
     def run(
         self,
@@ -175,14 +211,17 @@ def emulated_ir(text: str) -> str:
     return text.replace("= internal addrspace(3)", "= addrspace(3)")
 
 
-def _compiled(text: str) -> Any:
+def _compiled(text: str, *, checks_races: bool) -> Any:
     host = TargetSpec.host()
     compile_object("", host)  # LLVM is set up by the first compilation.
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.cpu, features=host.features, opt=1, jit=True
     )
     module = llvm.parse_assembly(emulated_ir(text))
-    for part in (RUNTIME.read_text(), TENSOR.read_text(), _around(text)):
+    parts = [RUNTIME.read_text(), TENSOR.read_text(), _around(text, checks_races=checks_races)]
+    if checks_races:
+        parts.append(shadow.functions_text())
+    for part in parts:
         other = llvm.parse_assembly(part)
         other.triple, other.data_layout = host.triple, str(machine.target_data)
         module.triple, module.data_layout = host.triple, str(machine.target_data)
@@ -199,7 +238,7 @@ def _types(parameters: str) -> list[str]:
     return [each.partition(" %")[0] for each in found]
 
 
-def _around(text: str) -> str:
+def _around(text: str, *, checks_races: bool) -> str:
     """Return the calls of the kernels, and what fills their shared memory."""
     kernels = {name: _types(given) for name, given in _KERNEL.findall(text)}
     most = max(map(len, kernels.values()), default=0)
@@ -207,11 +246,14 @@ def _around(text: str) -> str:
     lines = [
         f"@simt_arguments = global [{max(1, most)} x i64] zeroinitializer",
         "declare void @llvm.memset.p3.i64(ptr addrspace(3), i8, i64, i1)",
+        "declare void @shadow_begin()" if checks_races else "",
         *(f"@{name} = external addrspace(3) global [{size} x i8]" for name, size in arrays),
     ]
     for symbol, types in kernels.items():
         lines.append(f"declare void @{symbol}({', '.join(types)})")
         lines.append(f"define void @simt_poison_{symbol}() {{")
+        if checks_races:
+            lines.append("  call void @shadow_begin()")
         lines += [
             f"  call void @llvm.memset.p3.i64(ptr addrspace(3) @{name}, i8 {POISON}, i64 {size}, "
             "i1 0)"
