@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 from tests.gpu.shielded import shielded
-from tests.gpu.simt import BEHIND, EmulatedModule
+from tests.gpu.simt import BEHIND, EmulatedModule, RaceError, StuckError
 
 from ingot.runtime.cuda.devices import MAJOR, MEMORY_POOLS, MINOR, MULTIPROCESSORS
-from ingot.runtime.cuda.driver import PROTOTYPES
+from ingot.runtime.cuda.driver import LAUNCH_FAILED, PROTOTYPES
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, NOT_FOUND = 1, 2, 201, 500
 NAMES = {INVALID_VALUE: b"CUDA_ERROR_INVALID_VALUE", OUT_OF_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY"}
@@ -64,6 +64,8 @@ class FakeDriver:
         devices: how many there are, all with the same memory and one queue.
         version: of the driver.
         seed: says in which order threads and blocks run.
+        checks_races: whether kernels run with shadow memory.
+        problems: of kernels that failed, which the driver calls CUDA_ERROR_LAUNCH_FAILED.
     """
 
     sources: dict[str, str] = field(default_factory=dict)
@@ -74,6 +76,8 @@ class FakeDriver:
     version: int = 12040
     capability: tuple[int, int] = (9, 0)
     seed: int = 0
+    checks_races: bool = False
+    problems: list[Exception] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Have no memory, no code, and an empty stream."""
@@ -106,7 +110,11 @@ class FakeDriver:
             outside = name.startswith(WITHOUT_CONTEXT)
             if not outside and not getattr(self._thread, "context", 0):
                 return INVALID_CONTEXT
-            return made(*args[:count]) or 0
+            try:
+                return made(*args[:count]) or 0
+            except (AssertionError, RaceError, StuckError) as problem:
+                self.problems.append(problem)
+                return LAUNCH_FAILED
 
         return run
 
@@ -289,7 +297,7 @@ class FakeDriver:
         if source is None:
             return INVALID_VALUE
         handle = self._handle()
-        self._libraries[handle] = EmulatedModule(source)
+        self._libraries[handle] = EmulatedModule(source, checks_races=self.checks_races)
         _put(to, handle, ctypes.c_void_p)
         return 0
 

@@ -20,9 +20,9 @@ from ingot.runtime.cuda import devices
 from ingot.runtime.cuda.driver import Driver
 
 
-def install(gpus: int = 1) -> FakeDriver:
+def install(gpus: int = 1, *, checks_races: bool = False) -> FakeDriver:
     """Let programs that are compiled for a GPU run under the emulation, to the process's end."""
-    made = FakeDriver(memory=1 << 33, devices=gpus)
+    made = FakeDriver(memory=1 << 33, devices=gpus, checks_races=checks_races)
     driver: Driver = Driver(made)
     compile_text = ingot.gpu.program.assembly
 

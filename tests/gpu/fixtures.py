@@ -17,7 +17,7 @@ from ingot.runtime.cuda.driver import Driver
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Generator[FakeDriver]:
     """Let programs that are compiled for a GPU run under the emulation."""
-    made = FakeDriver()
+    made = FakeDriver(checks_races=True)
     driver = Driver(made)
     compile_text = ingot.gpu.program.assembly
 
@@ -31,3 +31,4 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Generator[FakeDriver]:
     yield made
     made.run_queue()
     made.check_margins()
+    assert made.problems == []

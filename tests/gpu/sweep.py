@@ -74,7 +74,7 @@ def _found(cases: list[Case], arguments: list[str]) -> Iterator[tuple[str, str]]
             yield from unassembled(cases[first : first + engine.BATCH], machine)
         return
     if "--device" not in arguments:
-        install()
+        install(checks_races=True)
     yield from differences(cases)
 
 
