@@ -44,7 +44,7 @@ def test_a_driver_without_a_function_is_too_old() -> None:
 
 def test_a_driver_that_does_not_start() -> None:
     fake = FakeDriver(failures={"cuInit": 999})
-    with pytest.raises(CudaError, match=r"INGOT0520.*cuInit: CUDA_ERROR_999"):
+    with pytest.raises(CudaError, match=r"INGOT0526.*cuInit: CUDA_ERROR_999"):
         Driver(fake)
 
 

@@ -143,7 +143,7 @@ def test_a_donated_argument_gives_its_memory(fake: FakeDriver) -> None:
     taken = executable(x, donate=[0])
     assert taken.address == address
     np.testing.assert_array_equal(np.asarray(taken), np.full(1000, 2, np.float32))
-    with pytest.raises(ingot.ExecutionError, match=r"INGOT0521.*donated"):
+    with pytest.raises(ingot.ExecutionError, match=r"INGOT0527.*donated"):
         np.asarray(x)
     # Memory that is another argument's too is not given away.
     assert executable(kept, donate=[0]).address == kept.address
@@ -182,7 +182,7 @@ def test_a_limit_of_memory(fake: FakeDriver) -> None:
 def test_a_launch_that_fails_is_named(fake: FakeDriver) -> None:
     executable = compiled(TWICE)
     fake.failures["cuLaunchKernel"] = 701
-    with pytest.raises(CudaError, match=r"INGOT0520.*%\w*fusion.*CUDA_ERROR_701"):
+    with pytest.raises(CudaError, match=r"INGOT0526.*%\w*fusion.*CUDA_ERROR_701"):
         executable(np.ones(1000, np.float32))
     np.testing.assert_array_equal(executable(np.ones(1000, np.float32)), np.full(1000, 2))
 
@@ -194,7 +194,7 @@ def test_a_broken_device_is_started_anew(fake: FakeDriver) -> None:
         x.block_until_ready()
     assert caught.value.is_broken
     ingot.reset_gpu()
-    with pytest.raises(ingot.ExecutionError, match=r"INGOT0521.*lost"):
+    with pytest.raises(ingot.ExecutionError, match=r"INGOT0527.*lost"):
         np.asarray(x)
     np.testing.assert_array_equal(compiled(TWICE)(np.ones(1000, np.float32)), np.full(1000, 2))
 

@@ -199,16 +199,40 @@ class Wrapper:
             self._lines.append(f"{name} = {source}.as_strided({form}, {offset})")
 
     def _is_known(self, sizes: Sequence[Size]) -> bool:
-        """Whether the lines so far define all named sizes in `sizes`."""
-        return all(self._ready(symbol, frozenset()) for symbol in symbols_of(sizes) - self._defined)
+        """Whether the lines so far define all named sizes in `sizes`, or more lines can."""
+        return self._order(symbols_of(sizes)) is not None
 
-    def _ready(self, symbol: str, around: frozenset[str]) -> bool:
-        """Whether a named size is defined or can be; not by `around`, which wait for it."""
-        if symbol in self._defined:
-            return True
-        if symbol in around or symbol not in self._definitions:
-            return False
-        return all(self._ready(part, around | {symbol}) for part in self._definitions[symbol][1])
+    def _order(self, symbols: Iterable[str]) -> list[str] | None:
+        """Return the named sizes that are not defined, in an order in which they can be.
+
+        None if one of them has no definition, or waits for itself.
+        """
+        order: list[str] = []
+        waiting: list[str] = []
+        pending = sorted(symbols, reverse=True)
+        while pending:
+            symbol = pending[-1]
+            if symbol in self._defined or symbol in order:
+                pending.pop()
+            elif symbol not in self._definitions:
+                return None
+            else:
+                parts = [
+                    part
+                    for part in sorted(self._definitions[symbol][1], reverse=True)
+                    if part not in self._defined and part not in order
+                ]
+                if any(part in waiting or part == symbol for part in parts):
+                    return None
+                if parts:
+                    waiting.append(symbol)
+                    pending.extend(parts)
+                    continue
+                order.append(symbol)
+                pending.pop()
+                if waiting and waiting[-1] == symbol:
+                    waiting.pop()
+        return order
 
     def _input(self, node: Node, layout: MemoryLayout) -> str:
         """Return the expression of the tensor that is the array in memory."""
@@ -325,17 +349,15 @@ class Wrapper:
         """Return a size as Python text; write the lines that define expressions in it."""
         if isinstance(size, int):
             return str(size)
-        self._define(symbols_of((size,)))
+        for symbol in sorted(symbols_of((size,))):
+            self._define(symbol)
         return str(size)
 
-    def _define(self, symbols: Iterable[str]) -> None:
-        """Write the lines that define named sizes which are expressions."""
-        for symbol in sorted(symbols):
-            if symbol not in self._defined and self._ready(symbol, frozenset()):
-                text, parts = self._definitions[symbol]
-                self._define(parts)
-                self._lines.append(f"{symbol} = {text}")
-                self._defined.add(symbol)
+    def _define(self, symbol: str) -> None:
+        """Write the lines that define a named size which is an expression, if they can be."""
+        for each in self._order([symbol]) or []:
+            self._lines.append(f"{each} = {self._definitions[each][0]}")
+            self._defined.add(each)
 
     def _tuple(self, items: Sequence[Size]) -> str:
         texts = [self._size(item) for item in items]

@@ -69,7 +69,7 @@ class DeviceArray:
         """Wait until the array is computed; return it.
 
         Raises:
-            CudaError: INGOT0520, something that was enqueued failed.
+            CudaError: INGOT0526, something that was enqueued failed.
         """
         self.require_alive()
         self.device.synchronize()
@@ -85,18 +85,18 @@ class DeviceArray:
         """Refuse an array whose memory is another's, or gone.
 
         Raises:
-            ExecutionError: INGOT0521.
+            ExecutionError: INGOT0527.
         """
         if self._owner is None:
             raise ExecutionError(
                 "the array was donated: a result has its memory now",
-                code="INGOT0521",
+                code="INGOT0527",
                 hint="use the result, or do not donate the array",
             )
         if self.generation != self.device.generation:
             raise ExecutionError(
                 f"the array was lost when {self.device} was reset",
-                code="INGOT0521",
+                code="INGOT0527",
                 hint="compute it again, or load it from where it was saved",
             )
 

@@ -139,7 +139,7 @@ class Device:
         """Wait until all that was enqueued is done.
 
         Raises:
-            CudaError: INGOT0520, something of it failed.
+            CudaError: INGOT0526, something of it failed.
         """
         self.enter()
         self.driver.call("cuStreamSynchronize", self.stream)

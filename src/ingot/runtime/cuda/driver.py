@@ -115,7 +115,7 @@ class Driver:
 
         Raises:
             UnsupportedError: INGOT0324, it is too old.
-            CudaError: INGOT0520, it cannot be initialized.
+            CudaError: INGOT0526, it cannot be initialized.
         """
         self._functions: dict[str, Any] = {}
         for name, types in PROTOTYPES.items():
@@ -148,7 +148,7 @@ class Driver:
         """Call a function.
 
         Raises:
-            CudaError: INGOT0520.
+            CudaError: INGOT0526.
             ResourceError: INGOT0401, the device has no memory.
         """
         found = self.result(name, *args)
@@ -184,7 +184,7 @@ class Driver:
                 hint="use smaller sizes, or free arrays of earlier calls",
             )
         error = CudaError(
-            f"{what}: {name or result} ({text})", code="INGOT0520", notes=notes, hint=_hint(result)
+            f"{what}: {name or result} ({text})", code="INGOT0526", notes=notes, hint=_hint(result)
         )
         error.result, error.name = result, name
         return error
@@ -220,7 +220,7 @@ def driver() -> Driver:
 
     Raises:
         UnsupportedError: INGOT0324, there is none, or it is too old.
-        CudaError: INGOT0520, it cannot be initialized.
+        CudaError: INGOT0526, it cannot be initialized.
     """
     name = CUDA_LIBRARY.value()
     try:

@@ -57,7 +57,7 @@ class CudaProgram:
             site_text: says in messages what a site of the host program is.
 
         Raises:
-            CudaError: INGOT0520, the driver refuses the code.
+            CudaError: INGOT0526, the driver refuses the code.
             ResourceError: INGOT0401, the device has no memory for the constants.
         """
         assert artifact.device is not None, "it was compiled for a GPU"
@@ -97,7 +97,7 @@ class CudaProgram:
             donate: indices of arguments whose memory results may take.
 
         Raises:
-            ExecutionError: an argument does not fit, a check failed; INGOT0520 the device failed.
+            ExecutionError: an argument does not fit, a check failed; INGOT0526 the device failed.
             ResourceError: out of memory.
         """
         require_count(self.info, args)
