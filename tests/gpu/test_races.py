@@ -14,7 +14,7 @@ from ingot.gpu.compiler import compile_kernel
 BARRIER = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
 
 
-def _run(name: str, drop: int | None = None) -> None:
+def _check_races(name: str, drop: int | None = None) -> None:
     """Run a kernel with checks; without its barrier number `drop` if that is given."""
     given = program(KERNELS[name].body)
     inputs = arguments(given, {}, 20)
@@ -31,13 +31,13 @@ def _run(name: str, drop: int | None = None) -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_kernel_has_a_race(name: str) -> None:
-    _run(name)
+    _check_races(name)
 
 
 @pytest.mark.parametrize("name", ["transpose", "softmax of a block", "matmul"])
 def test_a_missing_barrier_is_a_race(name: str) -> None:
     with pytest.raises(RaceError, match="races, the first of"):
-        _run(name, 0)
+        _check_races(name, 0)
 
 
 WRITERS = """
