@@ -17,8 +17,8 @@ def attempt(call):
         try:
             call()
             print("done")
-        except RuntimeError as error:
-            # A short program runs in JAX's call, whose own error comes first.
+        except (RuntimeError, ValueError) as error:
+            # A short program runs in JAX's call, whose own error comes first; int() has another.
             assert "CANCELLED" in str(error)
         time.sleep(3)
     except KeyboardInterrupt:
