@@ -47,6 +47,15 @@ ELEMENTWISE = """x = f32[{rows},37] parameter(0)
   s = f32[{rows},37] add(x, b)
   ROOT r = f32[{rows},37] tanh(s)"""
 
+ARGMAX_SCATTER = """x = f32[9] parameter(0)
+  p = s32[9] parameter(1)
+  i = s32[{count},1] parameter(2)
+  u = f32[{count}] parameter(3)
+  q = s32[{count}] parameter(4)
+  ROOT r = (f32[9], s32[9]) scatter(x, p, i, u, q), update_window_dims={{}},
+    inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1,
+    to_apply=argmax"""
+
 TRANSPOSE = """x = {type}[{rows},{columns}] parameter(0)
   ROOT t = {type}[{columns},{rows}] transpose(x), dimensions={{1,0}}"""
 

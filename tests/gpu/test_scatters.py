@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.gpu.kernels import SCATTER
+from tests.gpu.kernels import ARGMAX_SCATTER, SCATTER
 from tests.gpu.programs import check
 
 SORTED = "a thread per point, then sorted tiles, then merged runs, then sorted updates"
@@ -38,12 +38,4 @@ def test_short_rows(n: int) -> None:
 
 
 def test_two_operands() -> None:
-    body = """x = f32[9] parameter(0)
-      p = s32[9] parameter(1)
-      i = s32[2100,1] parameter(2)
-      u = f32[2100] parameter(3)
-      q = s32[2100] parameter(4)
-      ROOT r = (f32[9], s32[9]) scatter(x, p, i, u, q), update_window_dims={},
-        inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,
-        to_apply=argmax"""
-    check(body, SORTED, below=9)
+    check(ARGMAX_SCATTER.format(count=2100), SORTED, below=9)

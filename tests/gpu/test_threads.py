@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.gpu.kernels import CUMULATIVE_SUM, ELEMENTWISE, GATHER, SCATTER
+from tests.gpu.kernels import ARGMAX_SCATTER, CUMULATIVE_SUM, ELEMENTWISE, GATHER, SCATTER
 from tests.gpu.programs import check
 
 THREADS, IN_ORDER, SCAN = "a thread per point", "in order", "a warp per scan"
@@ -134,15 +134,7 @@ def test_scatter_of_windows_that_overlap() -> None:
 
 
 def test_scatter_of_two_operands() -> None:
-    body = """x = f32[9] parameter(0)
-      p = s32[9] parameter(1)
-      i = s32[40,1] parameter(2)
-      u = f32[40] parameter(3)
-      q = s32[40] parameter(4)
-      ROOT r = (f32[9], s32[9]) scatter(x, p, i, u, q), update_window_dims={},
-        inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,
-        to_apply=argmax"""
-    check(body, IN_ORDER, below=9)
+    check(ARGMAX_SCATTER.format(count=40), IN_ORDER, below=9)
 
 
 def test_dynamic_update_slice() -> None:

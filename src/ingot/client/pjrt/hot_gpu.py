@@ -27,13 +27,19 @@ GPU_ERROR = static_error("gpu_error", INTERNAL, GPU_ERROR_TEXT)
 GPU_FAILED = static_event("gpu_failed", GPU_ERROR)
 
 
+@inlined
+def enter(gpu: Gpu) -> bool:
+    """Make a GPU's context current in this thread; return whether that went well."""
+    return gpu.stream.driver.set_context(gpu.stream.context) == 0
+
+
 @native
 def allocate_on(gpu: Gpu, size: i64) -> Pointer | None:
     """Return memory of a GPU, or null."""
     driver = gpu.stream.driver
     found = Array[Pointer | None].on_stack(1)
     found[0] = None
-    if driver.set_context(gpu.stream.context) != 0:
+    if not enter(gpu):
         return None
     least = i64(1)
     if size > least:
@@ -46,18 +52,14 @@ def allocate_on(gpu: Gpu, size: i64) -> Pointer | None:
 @native
 def free_on(gpu: Gpu, data: Pointer) -> None:
     """Give memory of a GPU back, behind what was enqueued."""
-    driver = gpu.stream.driver
-    if driver.set_context(gpu.stream.context) == 0:
-        driver.free(data, gpu.stream.handle)
+    if enter(gpu):
+        gpu.stream.driver.free(data, gpu.stream.handle)
 
 
 @native
 def wait_for_gpu(gpu: Gpu) -> bool:
     """Wait for all that was enqueued; return whether nothing failed."""
-    driver = gpu.stream.driver
-    if driver.set_context(gpu.stream.context) != 0:
-        return False
-    return driver.synchronize(gpu.stream.handle) == 0
+    return enter(gpu) and gpu.stream.driver.synchronize(gpu.stream.handle) == 0
 
 
 @native
@@ -72,13 +74,13 @@ def move_between(
         return True
     if of is None:
         assert to is not None
-        stream = to.stream
-        if stream.driver.set_context(stream.context) != 0:
+        if not enter(to):
             return False
+        stream = to.stream
         return stream.driver.copy_to_device(target, source, size, stream.handle) == 0
-    stream = of.stream
-    if stream.driver.set_context(stream.context) != 0:
+    if not enter(of):
         return False
+    stream = of.stream
     if to is not None:
         if stream.driver.copy_on_device(target, source, size, stream.handle) != 0:
             return False
