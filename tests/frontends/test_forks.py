@@ -34,9 +34,11 @@ base = tf.ones((512, 512))
 REFUSED = ""
 """
 PROGRAM = """
-import multiprocessing, os, signal, sys, threading
+import faulthandler, multiprocessing, os, signal, sys, threading
 import numpy as np
 import ingot
+faulthandler.dump_traceback_later(240, exit=True)  # Who hangs says where.
+faulthandler.register(signal.SIGALRM, chain=True)
 TEXT = '''HloModule m
 ENTRY e { x = f32[512,512] parameter(0)
   c = f32[] constant(NUMBER)
@@ -71,7 +73,7 @@ def compiled_here():
 def in_child(check):
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(15)
         status = 1
         try:
             status = 0 if check() else 2
@@ -97,10 +99,12 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
 for thread in threads:
     thread.start()
 checks = (numpy_alone, ingot_itself, compiled_before, compiled_here)
-statuses = {check.__name__: [in_child(check) for _ in range(3)] for check in checks}
-with multiprocessing.get_context("fork").Pool(2) as pool:  # Like the workers of a data loader.
-    rows = pool.map_async(read_row, range(20)).get(60)
-goes_on = False
+try:
+    statuses = {check.__name__: [in_child(check) for _ in range(3)] for check in checks}
+    with multiprocessing.get_context("fork").Pool(2) as pool:  # Like the workers of a data loader.
+        rows = pool.map_async(read_row, range(20)).get(40)
+finally:
+    goes_on = False
 for thread in threads:
     thread.join()
 assert statuses == {check.__name__: [0, 0, 0] for check in checks}, statuses
