@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,28 @@ def test_symbolic_sizes(fake: FakeDriver) -> None:
         found = executable(x, y)
         assert isinstance(found, ingot.DeviceArray)
         assert np.asarray(found) == 2 * x.sum()
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "c64"])
+def test_exact_arithmetic_is_the_evaluators_to_the_bit(fake: FakeDriver, element: str) -> None:
+    module = parse_hlo(
+        module_text(f"""x = {element}[1000] parameter(0)
+          y = {element}[1000] parameter(1)
+          z = {element}[1000] parameter(2)
+          p = {element}[1000] multiply(x, y)
+          s = {element}[1000] add(p, z)
+          q = {element}[1000] multiply(s, s)
+          ROOT r = {element}[1000] subtract(q, p)""")
+    )
+    rng = np.random.default_rng(0)
+    types = [item.shape.dtype.numpy for item in module.entry.parameters]
+    args = [rng.standard_normal(1000).astype(dtype) for dtype in types]
+    executable = ingot.compile(module, device="gpu", fp="exact")
+    found = np.asarray(executable(*args))
+    assert found.tobytes() == np.asarray(evaluate(module, args)).tobytes()
+    # What says no rounding mode may be fused by ptxas.
+    arithmetic = re.findall(r"(?:mul|add|sub|fma)\S*f(?:32|64)\b", executable.as_text("ptx"))
+    assert arithmetic and all(".rn" in item and "fma" not in item for item in arithmetic)
 
 
 def test_a_call_waits_for_nothing(fake: FakeDriver) -> None:

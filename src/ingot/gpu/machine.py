@@ -28,6 +28,7 @@ class GpuMachine:
         shared_bytes: shared memory that a block may declare.
         warp: threads that run together.
         threads: threads of a block, in strategies that need no other number.
+        contracts: whether a product and a sum of floats may be one operation, rounded once.
     """
 
     name: str
@@ -35,6 +36,7 @@ class GpuMachine:
     shared_bytes: int = 48 << 10
     warp: int = 32
     threads: int = 256
+    contracts: bool = True
 
     @property
     def capability(self) -> int:
@@ -44,7 +46,7 @@ class GpuMachine:
     @property
     def target(self) -> TargetSpec:
         """What LLVM compiles for."""
-        return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}")
+        return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}", contracts=self.contracts)
 
 
 BLOCKS = 128

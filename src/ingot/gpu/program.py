@@ -14,6 +14,7 @@ from ingot.gpu.kernels import GpuKernelSet
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.pipeline import PIPELINE
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.host.placed import PlacedModule
@@ -27,7 +28,7 @@ from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
 from ingot.semantics.custom_calls import call_sites
-from ingot.support.records import record
+from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 
 
@@ -59,13 +60,14 @@ def compile_module(
 
     Args:
         module: what is compiled.
-        context: options of the passes.
+        context: options of the passes; its floating-point licence is that of the code, too.
         machine: the GPU.
         timer: gets the seconds of each phase.
 
     Raises:
         UnsupportedError: an op or element type that the GPU backend cannot run.
     """
+    machine = replace(machine, contracts=context.fp >= Fp.CONTRACT)
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     kernels = GpuKernelSet(machine, context)

@@ -91,9 +91,11 @@ class TargetSpec:
         return _at_level(level)
 
     @staticmethod
-    def nvptx(capability: str = "sm_90", ptx: str = "+ptx80") -> TargetSpec:
-        """Return an NVIDIA GPU target: compute capability and PTX version."""
-        return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
+    def nvptx(
+        capability: str = "sm_90", ptx: str = "+ptx80", *, contracts: bool = True
+    ) -> TargetSpec:
+        """Return an NVIDIA GPU target: compute capability, PTX version, and `contracts`."""
+        return TargetSpec("nvptx64-nvidia-cuda", capability, ptx, contracts=contracts)
 
     @property
     def lacking(self) -> tuple[str, ...]:
