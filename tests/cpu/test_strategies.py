@@ -105,6 +105,9 @@ def test_who_takes_it(name):
             break
         if type(kernel) in item.kinds:
             before.append(item.name)
+    plan = planned.plan
+    loops = plan.schedule.strategy.name if isinstance(plan, LoopCode) else name
+    assert planned.strategy == loops
     asked = [strategy for strategy, _ in planned.refused]
     assert asked[: len(before)] == before
     assert (len(asked) > len(before)) == isinstance(planned.plan, LoopCode)

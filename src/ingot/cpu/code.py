@@ -81,15 +81,17 @@ class CompiledKernel(_Compiled):
         emitted: how to call it.
         code: the module that it was compiled in, None if all its code is the library's.
         shared: what it needs of the library.
-        refused: strategies that come before its own, and why each does not take it.
+        strategy: the name of the strategy that took it.
+        refused: strategies that come before it, and why each does not take the kernel.
     """
 
     name: str
     kernel: Kernel
     emitted: EmittedKernel
     code: Code | None
-    shared: tuple[LibraryPart, ...] = ()
-    refused: tuple[tuple[str, str], ...] = ()
+    shared: tuple[LibraryPart, ...]
+    strategy: str
+    refused: tuple[tuple[str, str], ...]
 
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""

@@ -25,7 +25,7 @@ from ingot.cpu.library import (
     subroutine_part,
 )
 from ingot.cpu.strategies.plans import CodePlan
-from ingot.cpu.strategies.table import plan_kernel
+from ingot.cpu.strategies.table import Planned, plan_kernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -79,9 +79,7 @@ class KernelSet:
     compiled: dict[str, CompiledKernel] = field(default_factory=fresh(dict[str, CompiledKernel]))
     inlined: dict[str, LoopKernel] = field(default_factory=fresh(dict[str, LoopKernel]))
     loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
-    _refused: dict[str, tuple[Refusal, ...]] = field(
-        default_factory=fresh(dict[str, tuple[Refusal, ...]])
-    )
+    _planned: dict[str, Planned] = field(default_factory=fresh(dict[str, Planned]))
     _jobs: list[Job] = field(default_factory=fresh(list[Job]))
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
@@ -98,12 +96,13 @@ class KernelSet:
             self.compiled[name] = known
             return
         planned = plan_kernel(kernel, self.target)
-        plan, refused = planned.plan, planned.refused
+        plan = planned.plan
         if isinstance(plan, LibraryKernel):
-            made = CompiledKernel(name, kernel, plan.emitted, None, plan.parts, refused)
-            self.compiled[name] = made
+            self.compiled[name] = CompiledKernel(
+                name, kernel, plan.emitted, None, plan.parts, planned.strategy, planned.refused
+            )
         else:
-            self.pending[name], self._refused[name] = plan, refused
+            self.pending[name], self._planned[name] = plan, planned
 
     def _parts(self, needed: Iterable[Template]) -> tuple[LibraryPart, ...]:
         return tuple(library_part(self.target, item) for item in dict.fromkeys(needed))
@@ -126,8 +125,10 @@ class KernelSet:
             for function, made in zip(group, emitted, strict=True):
                 shared = self._parts(made.templates) + imported
                 for name, how in function.called(made):
-                    kernel, refused = self.pending[name].kernel, self._refused[name]
-                    self.compiled[name] = CompiledKernel(name, kernel, how, code, shared, refused)
+                    kernel, planned = self.pending[name].kernel, self._planned[name]
+                    self.compiled[name] = CompiledKernel(
+                        name, kernel, how, code, shared, planned.strategy, planned.refused
+                    )
             in_background = cpus > 1 and group is not groups[-1]
             self._jobs.append(self._job(code, in_background=in_background))
 
@@ -180,7 +181,7 @@ class KernelSet:
     def strategy(self, fusion: Instruction) -> str:
         """Return in words how the kernel of a fusion runs."""
         name = self.names[fusion]
-        return "inside its loop" if name in self.inlined else self.compiled[name].emitted.strategy
+        return "inside its loop" if name in self.inlined else self.compiled[name].strategy
 
     def refused(self, fusion: Instruction) -> tuple[Refusal, ...]:
         """Return the strategies that do not take the kernel of a fusion, and why."""

@@ -130,7 +130,6 @@ class DriverCall:
     """How one product or convolution runs in a driver.
 
     Attributes:
-        strategy: what the driver does, in words.
         code: the driver.
         phases: its functions.
         operands: buffer numbers of lhs and rhs.
@@ -140,7 +139,6 @@ class DriverCall:
         n_block: columns of the rows that an epilogue reads.
     """
 
-    strategy: str
     code: Template
     phases: tuple[Phase, ...]
     operands: tuple[int, int]
@@ -184,5 +182,4 @@ class DriverCall:
             (epilogue, len(self.parts), *blocks),
             scratch_bytes=self.scratch_bytes,
             order=(*self.operands, result),
-            strategy=self.strategy,
         )

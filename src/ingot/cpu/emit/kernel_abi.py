@@ -68,7 +68,6 @@ class EmittedKernel:
         behind: the fusion's buffers whose addresses the last slots hold, behind `symbols`.
         is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
-        strategy: how it runs, in words.
     """
 
     phases: tuple[Phase, ...]
@@ -80,7 +79,6 @@ class EmittedKernel:
     behind: tuple[int, ...] = ()
     is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=fresh(dict[str, Numbers]))
-    strategy: str = ""
 
     @property
     def slots(self) -> int:

@@ -36,7 +36,6 @@ def match_selection(request: Request) -> LibraryKernel:
         len(kernel.buffers),
         schedule.parameters(kernel),
         areas * schedule.area * BYTES,
-        strategy="selection",
     )
     return LibraryKernel(emitted, (code,))
 

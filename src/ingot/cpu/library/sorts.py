@@ -43,7 +43,6 @@ def match_sort(request: Request) -> LibraryKernel | str:
         (*numbers, schedule.part, schedule.parts, area),
         schedule.areas * area * (2 * form.record.num_words),
         order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
-        strategy="sort by key",
     )
     return LibraryKernel(emitted, (code,))
 

@@ -178,7 +178,6 @@ class _Maker:
             (*offsets, *slots),
             scratch,
             tables=self.tables,
-            strategy="Fourier transform",
         )
         return LibraryKernel(emitted, tuple(self.parts.values()))
 

@@ -98,8 +98,15 @@ kernel of their kind. Winograd comes before direct sums: where it pays it is fas
 
 @record
 class Planned:
-    """The plan of a kernel, and why the strategies before its own refused it."""
+    """The plan of a kernel.
 
+    Attributes:
+        strategy: the name of the strategy that took it; of loops, the name of theirs.
+        plan: how it runs.
+        refused: strategies that come before it, and why each does not take the kernel.
+    """
+
+    strategy: str
     plan: Plan
     refused: tuple[Refusal, ...]
 
@@ -111,9 +118,11 @@ def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
     for strategy in _asked_about(type(kernel)):
         found = strategy.match(request)
         if not isinstance(found, str):
+            name = strategy.name
             if isinstance(found, LoopCode):
+                name = found.schedule.strategy.name
                 refused += request.loops.refused
-            return Planned(found, tuple(refused))
+            return Planned(name, found, tuple(refused))
         refused.append((strategy.name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
 

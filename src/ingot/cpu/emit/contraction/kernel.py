@@ -69,7 +69,6 @@ def emit_contraction_kernel(
         count,
         kernel.symbols,
         templates=tuple(unit.blocks.shared.values()),
-        strategy="contraction",
     )
 
 

@@ -50,7 +50,6 @@ def product_call(plan: Product) -> DriverCall:
         if not plan.form.rows
     )
     return DriverCall(
-        "product",
         code,
         (*([packing] if plan.form.ahead else []), Phase(code.name, plan.blocks.chunks)),
         plan.operands,

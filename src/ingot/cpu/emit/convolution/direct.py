@@ -73,7 +73,6 @@ def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> Dr
     code = direct_template(plan.element, plan.panel)
     parts = tuple(DriverPart(part.parameters, _micro_kernels(plan, part)) for part in plan.parts)
     return DriverCall(
-        "direct convolution",
         code,
         (
             *([Phase(f"{code.name}_taps", plan.packing_chunks)] if plan.packing_chunks else []),

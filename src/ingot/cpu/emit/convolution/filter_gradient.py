@@ -63,7 +63,6 @@ def filter_gradient_call(
         for rows in plan.heights
     )
     return DriverCall(
-        "filter gradient",
         code,
         (Phase(f"{code.name}_units", plan.chunks),),
         (given.image, given.taps),

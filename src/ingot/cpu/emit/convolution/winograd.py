@@ -71,7 +71,6 @@ def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -
     code = winograd_template(plan.element, plan.lanes)
     micro = (template_of(micro_kernel(plan.element, plan.lanes, plan.value("rows"))),)
     return DriverCall(
-        "Winograd convolution",
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
         (given.image, given.taps),

@@ -57,7 +57,6 @@ def call_of(copies: BoxCopies, buffers: int) -> EmittedKernel:
         order=(0,),
         behind=tuple(range(buffers)),
         tables={name: table},
-        strategy="box copies",
     )
 
 

@@ -69,7 +69,6 @@ def emit_loop_kernel(
         kernel.symbols,
         templates=tuple(map(template_of, body.shared)),
         is_quick=is_quick or schedule.is_chain,
-        strategy=schedule.strategy.name,
     )
 
 

@@ -44,14 +44,10 @@ def emit_split_kernel(
     parts = Phase(f"{symbol}_part", split.count)
     if fold is not None:
         phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
-        return EmittedKernel(
-            phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick, strategy=split.name
-        )
+        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick)
     cut.emit_rest(symbol)
     phases = (parts, Phase(symbol, 1))
-    return EmittedKernel(
-        phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick, strategy=split.name
-    )
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
 
 
 def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Template | None:

@@ -46,9 +46,7 @@ def emit_sort_kernel(
     if schedule.part_chunks != 0:
         emit_parts_of_rows(module, symbol, start, count)
     scratch_bytes = schedule.areas * sum_of(start.areas) * 2
-    return EmittedKernel(
-        phases_of(symbol, schedule), count, kernel.symbols, scratch_bytes, strategy="sort"
-    )
+    return EmittedKernel(phases_of(symbol, schedule), count, kernel.symbols, scratch_bytes)
 
 
 def sum_of(sizes: list[int | Dim]) -> int | Dim:
