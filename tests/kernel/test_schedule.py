@@ -14,8 +14,9 @@ from ingot.hlo.dim import Dim, evaluate
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.schedule.decide import Vectors, schedule_loops
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces, SplitReduction
+from ingot.kernel.schedule.decide import schedule_loops
+from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, Pieces, SplitReduction
 
 AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)
 
@@ -103,10 +104,10 @@ def test_sizes_are_symbols_to_the_end() -> None:
 
 def test_only_streams_that_compute_little_wait_for_memory() -> None:
     million = 1 << 20
-    assert _scheduled(whole_sum(17 * million))[1].streams
-    assert not _scheduled(whole_sum(million))[1].streams
-    assert not _scheduled(flat(17 * million))[1].streams, "tanh is work"
-    assert not _scheduled(whole_sum("?n"))[1].streams
+    assert _scheduled(whole_sum(17 * million))[1].effort is Effort.MEMORY_BOUND
+    assert _scheduled(whole_sum(million))[1].effort is Effort.FULL
+    assert _scheduled(flat(17 * million))[1].effort is Effort.FULL, "tanh is work"
+    assert _scheduled(whole_sum("?n"))[1].effort is Effort.FULL
 
 
 def _chain(steps: int, masks: int = 0, element: str = "f32") -> str:
@@ -143,7 +144,7 @@ def _calls(steps: int) -> str:
     ],
 )
 def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):
-    assert _scheduled(fused(text), vectors)[1].is_chain is is_chain
+    assert (_scheduled(fused(text), vectors)[1].effort is Effort.CHAIN) is is_chain
 
 
 def test_functions_of_parts_of_complex_numbers_fill_registers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.target import TargetSpec
 
 

@@ -16,7 +16,7 @@ from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object

@@ -7,7 +7,7 @@ from tests.cpu.contraction.test_contraction import product
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.schedule import PACK_BYTES, TILE_BYTES, schedule_contraction
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(128, 16)
 EXTENTS = [1, 10, 64, 129, 1000, 4096, 50257]

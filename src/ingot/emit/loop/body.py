@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from ingot.emit.loop.copies import copy_runs, is_copied
+from ingot.emit.loop.copies import copy_runs
 from ingot.emit.loop.folds import Folding
 from ingot.emit.loop.places import Block, PlacesAhead
 from ingot.emit.loop.scan import scan_lanes
@@ -24,7 +24,7 @@ from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.expr import make, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.gathers import Gather, gathers
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -51,11 +51,6 @@ class Strip:
     aligned: int = 1
 
 
-LARGE_BODY = 100
-"""Expressions of a kernel above which LLVM's time for a second, masked body is worth more than the
-few cycles that masks cost in each block."""
-
-
 class LoopEmitter(UnitEmitter):
     """Emits units and passes of one kernel into one function."""
 
@@ -65,9 +60,7 @@ class LoopEmitter(UnitEmitter):
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
         self.shared: tuple[SquareTranspose, ...] = ()
-        exprs = tuple(walk(kernel.exprs))
-        emitter.angles = angles_of(exprs)
-        self.is_large = len(exprs) > LARGE_BODY
+        emitter.angles = angles_of(tuple(walk(kernel.exprs)))
 
     def passes(self) -> None:
         """Emit all passes of the current grid point (or block of points)."""
@@ -78,7 +71,7 @@ class LoopEmitter(UnitEmitter):
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
         lanes = self.schedule.lanes[0]
         low, high = self._block_bounds(axis)
-        if isinstance(axis.extent, int) and is_copied(self.kernel.passes, axis.name, axis.extent):
+        if self.schedule.strategy == InLanes(copies=True):
             copy_runs(self.emitter, self.kernel.passes, axis.name, (low, high))
             return
         changing = frozenset((axis.name,))
@@ -123,7 +116,8 @@ class LoopEmitter(UnitEmitter):
             mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
             return self._at(name, position, Lanes(name, lanes, mask, aligned), values, body)
 
-        if self.is_large and lanes.bit_count() == 1 < lanes and not (only_whole or carried):
+        masks_all = self.schedule.masks_all_blocks and lanes.bit_count() == 1 < lanes
+        if masks_all and not (only_whole or carried):
             return f.loop(low, high, lanes, carried, masked)
         whole = high if only_whole else self._rounded(low, high, lanes)
 

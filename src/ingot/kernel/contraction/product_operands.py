@@ -33,7 +33,7 @@ from ingot.hlo.dtype import (
 from ingot.kernel.contraction.schedule import oriented, stride
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.ir import Axis, ContractionKernel
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.support.records import record
 
 CELLS: Mapping[DType, DType] = {

@@ -21,7 +21,7 @@ from ingot.kernel.contraction.register_block import register_block
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 from ingot.support.records import record, replace
 

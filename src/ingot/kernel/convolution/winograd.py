@@ -31,7 +31,7 @@ from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.decide import Vectors
+from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES
 
 PLANES = 16

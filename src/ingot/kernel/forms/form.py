@@ -30,6 +30,7 @@ from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.loop_schedule import (
+    Effort,
     GatheredRows,
     InLanes,
     JoinedRows,
@@ -113,7 +114,7 @@ def form_of(
 def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     axes = [axis.name[1:] for axis in schedule.blocked_axes]
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
-    words += ["waits"] * schedule.streams
+    words += [schedule.effort.value] * (schedule.effort is not Effort.FULL)
     words += ["written"] * schedule.unrolls_passes
     words += [f"large{number}" for number in sorted(schedule.large_buffers)]
     words += _words(schedule.strategy)
@@ -134,7 +135,9 @@ def _words(strategy: Strategy) -> list[str]:
             return ["overlaps"] * overlaps
         case JoinedRows():
             return ["rows"]
-        case InLanes() | Pieces() | GatheredRows():
+        case InLanes(copies=copies):
+            return ["copies"] * copies
+        case Pieces() | GatheredRows():
             return []
 
 

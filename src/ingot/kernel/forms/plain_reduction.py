@@ -20,7 +20,7 @@ from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, SquareTiles
 from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16
@@ -62,7 +62,7 @@ def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | st
         return f"fewer than {MIN_ELEMENTS} elements, or how many is symbolic"
     if isinstance(own.strategy, SquareTiles):
         return IN_TILES
-    own = replace(own, streams=False)
+    own = replace(own, effort=Effort.FULL)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
         return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
     if own.vector_axis is not None and _is_window(kernel.passes[0]):

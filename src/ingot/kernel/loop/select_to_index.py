@@ -19,8 +19,8 @@ from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.decide import grid_vector_axis
 from ingot.kernel.schedule.pieces import Range, RangeSimplifier
+from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 

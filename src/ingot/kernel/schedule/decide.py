@@ -1,42 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules of loop kernels: vector axis, lanes, units of parallel work, and the strategy.
+"""Schedules of loop kernels: the strategies in the order in which they are asked.
+
+Rows that are special whatever axis lanes run along come first, then what has lanes along the axes
+of passes or along an axis of the grid. Each strategy takes the kernel or says why not, and
+`decide_loops` keeps that. The last one takes every kernel.
 
 A *unit* is what one thread does without interruption: one grid point, or one block of a vector grid
 axis at one point of the others. Units are dealt out in chunks of `grain`. All sizes depend on the
 kernel and its extents alone, never on the number of threads, so results do not either.
-
-The strategies are asked in the order in which they stand here: rows that are special whatever axis
-lanes run along, then the axis (`vector_axis`), then what fits lanes along a grid axis or along the
-passes' own axes. Each says why it does not take a kernel, and `decide_loops` keeps that.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.expr import walk
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.copies import is_copied, pieces_are_copied
 from ingot.kernel.schedule.gathers import (
     bits_of_gathers,
-    bits_of_places,
     block_of_rows,
     gathers,
-    lanes_loaded,
     lanes_of_short_row,
 )
-from ingot.kernel.schedule.lane_counts import (
-    Vectors,
-    is_chain,
-    lanes_of_row,
-    most_lanes,
-    pass_lanes,
-    results_of_register,
-    widest_in_memory,
-)
+from ingot.kernel.schedule.lane_counts import Vectors, is_chain, lanes_of_row, results_of_register
 from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
+    Effort,
     GatheredRows,
     InLanes,
     JoinedRows,
@@ -49,24 +40,23 @@ from ingot.kernel.schedule.loop_schedule import (
     TransposedRows,
 )
 from ingot.kernel.schedule.pieces import cut_axes
+from ingot.kernel.schedule.request import LoopRequest
 from ingot.kernel.schedule.row_folds import rows_together
-from ingot.kernel.schedule.serial import bits_of_updates, lanes_may_meet, staged_lanes, staged_rows
-from ingot.kernel.schedule.shares import IN_ORDER, block_of
+from ingot.kernel.schedule.serial import bits_of_updates
 from ingot.kernel.schedule.splits import split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
-from ingot.kernel.schedule.vector_axis import grid_vector_axis, is_column_reduction
-from ingot.kernel.schedule.work import (
-    block_points,
-    ceil_div,
-    chunks_of,
-    computes_little,
-    share,
-    streams,
-    unit_work,
-)
+from ingot.kernel.schedule.work import ceil_div, chunks_of, computes_little
+from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
+
+LARGE_BODY = 100
+"""Expressions of a kernel above which LLVM's time for a second, masked body is worth more than the
+few cycles that masks cost in each block."""
+
+ALONG_GRID = "lanes run along an axis of its grid"
+ALONG_PASSES = "lanes run along the axes of its passes"
 
 Refusal = tuple[str, str]
 """The name of a strategy, and why it does not take a kernel."""
@@ -82,49 +72,44 @@ class Decision:
 
 def decide_loops(kernel: LoopKernel, vectors: Vectors) -> Decision:
     """Return the schedule of a kernel for a target's vectors, with its reasons."""
+    request = LoopRequest(kernel, vectors)
     refused: list[Refusal] = []
-    schedule = _decide(kernel, vectors, refused)
-    return Decision(schedule, tuple(refused))
+    for strategy, match in LOOP_STRATEGIES.items():
+        found = match(request)
+        if isinstance(found, LoopSchedule):
+            return Decision(_with_code(found, kernel), tuple(refused))
+        refused.append((strategy.name, found))
+    raise InternalError("no strategy takes the loops", notes=tuple(map(": ".join, refused)))
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
-    return _decide(kernel, vectors, [])
+    return decide_loops(kernel, vectors).schedule
 
 
-def _decide(kernel: LoopKernel, vectors: Vectors, refused: list[Refusal]) -> LoopSchedule:
-    """Return the schedule; strategies that are asked in vain are added to `refused`."""
-    transposed = transposed_rows(kernel, vectors)
-    if not isinstance(transposed, str):
-        return _transposed(kernel, transposed)
-    refused.append((TransposedRows.name, transposed))
-    has_registers = vectors.bits >= LANE_BITS * 4
-    rows = block_of_rows(kernel) if has_registers else "the target's registers are too short"
-    if not isinstance(rows, str):
-        return _gathered(kernel, rows)
-    refused.append((GatheredRows.name, rows))
-    axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
-    if axis is None:
-        return _along_passes(kernel, vectors, refused)
-    return _along_grid(kernel, axis, vectors, refused)
+def _with_code(schedule: LoopSchedule, kernel: LoopKernel) -> LoopSchedule:
+    is_large = len(tuple(walk(kernel.exprs))) > LARGE_BODY
+    return replace(schedule, masks_all_blocks=True) if is_large else schedule
 
 
-def _transposed(kernel: LoopKernel, strategy: TransposedRows) -> LoopSchedule:
+def _match_transposed(request: LoopRequest) -> LoopSchedule | str:
+    kernel = request.kernel
+    strategy = transposed_rows(kernel, request.vectors)
+    if isinstance(strategy, str):
+        return strategy
     axis, lanes = kernel.grid[-1], strategy.lanes
-    block = lanes * UNIT_BLOCKS
-    units, points = _units_of(kernel.grid, (axis,), block)
-    return LoopSchedule(
-        axis,
-        (lanes,) * len(kernel.passes),
-        block,
-        units,
-        *chunks_of(kernel, units, points),
-        strategy,
-    )
+    dealt = request.dealt((axis,), lanes * UNIT_BLOCKS)
+    return LoopSchedule(axis, (lanes,) * len(kernel.passes), *dealt, strategy)
 
 
-def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
-    """Return the schedule of a kernel that gathers short rows, a block of them at a time."""
+def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
+    """Schedule a kernel that gathers short rows, a block of them at a time."""
+    kernel = request.kernel
+    if request.vectors.bits < LANE_BITS * 4:
+        return "the target's registers are too short"
+    block = block_of_rows(kernel)
+    if isinstance(block, str):
+        return block
     *outer, rows, axis = kernel.grid
     assert isinstance(axis.extent, int), "short rows have known lengths"
     units = dim.product([ceil_div(rows.extent, block), *(item.extent for item in outer)])
@@ -139,150 +124,134 @@ def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
     )
 
 
-def _along_passes(kernel: LoopKernel, vectors: Vectors, refused: list[Refusal]) -> LoopSchedule:
-    """Return the schedule of a kernel whose passes have lanes along their own axes, if any."""
-    waits = streams(kernel, None)
-    if waits:
-        vectors = replace(vectors, most=1)
-    lanes = tuple(pass_lanes(kernel, item, vectors) for item in kernel.passes)
-    gather_bits = bits_of_places(kernel, None, lanes)
-    lanes = tuple(lanes_loaded(gather_bits, count) for count in lanes)
-    together = results_of_register(kernel, vectors)
+def _match_joined(request: LoopRequest) -> LoopSchedule | str:
+    if request.axis is not None:
+        return ALONG_GRID
+    kernel, lanes = request.kernel, request.pass_lanes.lanes
+    together = results_of_register(kernel, request.used_vectors)
     rows = rows_together(kernel, lanes[0], together)
-    strategy: Strategy
     if isinstance(rows, str):
-        refused.append((JoinedRows.name, rows))
-        block = 1
-        units, points = _units_of(kernel.grid, (), block)
-        strategy = _split_or_lanes(split_of(kernel, units, points, 0), refused)
-    else:
-        strategy, block = JoinedRows(rows), together
-        lanes = (lanes_of_row(kernel.passes[0].axes[-1], lanes[0], together), *lanes[1:])
-        units, points = _units_of(kernel.grid, (rows,), block)
+        return rows
+    first = lanes_of_row(kernel.passes[0].axes[-1], lanes[0], together)
     return LoopSchedule(
         None,
-        lanes,
-        block,
-        units,
-        *chunks_of(kernel, units, points),
-        strategy,
+        (first, *lanes[1:]),
+        *request.dealt((rows,), together),
+        JoinedRows(rows),
         large_buffers=large_buffers(kernel),
-        gather_bits=gather_bits,
-        streams=waits,
+        gather_bits=request.pass_lanes.gather_bits,
+        effort=request.effort,
     )
 
 
-def _split_or_lanes(
-    split: SplitReduction | str, refused: list[Refusal]
-) -> SplitReduction | InLanes:
-    if isinstance(split, str):
-        refused.append((SplitReduction.name, split))
-        return InLanes()
-    return split
-
-
-def _along_grid(
-    kernel: LoopKernel, axis: Axis, vectors: Vectors, refused: list[Refusal]
-) -> LoopSchedule:
-    """Return the schedule of a kernel whose lanes run along an axis of its grid."""
-    waits = streams(kernel, axis)
-    if waits:
-        vectors = replace(vectors, most=1)
-    lanes = most_lanes(kernel, vectors, axis.extent, is_column_reduction(kernel))
-    lanes = lanes_of_rows(kernel, axis, lanes, vectors.lanes(widest_in_memory(kernel), 1))
-    staged, row = staged_rows(kernel, axis, lanes), None
-    why = "it makes no updates that may meet"
-    if staged:
-        row, axis = axis, kernel.grid[-2]
-    elif lanes_may_meet(kernel, axis):
-        staged, lanes = staged_lanes(kernel, lanes), 1
-        why = "its updates are few, read results or are more than one store"
-    gather_bits = bits_of_places(kernel, axis, (lanes,) * len(kernel.passes))
-    lanes = lanes_loaded(gather_bits, lanes)
-    if staged:
-        return _staged(kernel, axis, lanes, _updates(kernel, staged, row), waits=waits)
-    refused.append((StagedUpdates.name, why))
-    tiles = tiles_of(kernel, axis, vectors.bits) if lanes > 1 else "it has one lane"
-    if not isinstance(tiles, str):
-        return _tiled(kernel, axis, tiles)
-    refused.append((SquareTiles.name, tiles))
-    block = _block(kernel, axis, lanes)
-    units, points = _units_of(kernel.grid, (axis,), block)
-    in_turn = 0 if gather_bits else streamed_rows(kernel, axis, lanes)
-    in_vectors = lanes > 1 and lanes.bit_count() == 1
-    cuts = cut_axes(kernel, axis) if in_vectors else ()
-    strategy: Strategy = Pieces(cuts)
-    if not cuts:
-        refused.append((Pieces.name, "no cuts would take its masks away"))
-        strategy = _split_or_lanes(split_of(kernel, units, points, in_turn), refused)
-    return LoopSchedule(
-        axis,
-        (lanes,) * len(kernel.passes),
-        block,
-        units,
-        *chunks_of(kernel, units, points),
-        strategy,
-        large_buffers=large_buffers(kernel),
-        gather_bits=gather_bits,
-        streams=waits,
-        is_chain=in_vectors and not cuts and is_chain(kernel, vectors),
-    )
-
-
-def _updates(kernel: LoopKernel, count: int, row: Axis | None) -> StagedUpdates:
+def _match_staged(request: LoopRequest) -> LoopSchedule | str:
+    """Schedule updates along an axis that are made one after the other."""
+    if request.axis is None:
+        return ALONG_PASSES
+    kernel, found = request.kernel, request.grid_lanes
+    if not found.staged:
+        return found.not_staged
+    axis, row = found.axis, found.row
     recomputes = row is not None or computes_little(kernel)
-    return StagedUpdates(count, row, recomputes, bits_of_updates(kernel))
-
-
-def _staged(
-    kernel: LoopKernel, axis: Axis, lanes: int, strategy: StagedUpdates, *, waits: bool
-) -> LoopSchedule:
-    """Return the schedule of updates along `axis` that are made one after the other."""
-    block = _block(kernel, axis, max(lanes, strategy.count))
-    grid = tuple(item for item in kernel.grid if item is not strategy.row)
-    units, points = _units_of(grid, (axis,), block)
+    block = request.block(axis, max(found.lanes, found.staged))
     return LoopSchedule(
         axis,
-        (lanes,) * len(kernel.passes),
-        block,
-        units,
-        *chunks_of(kernel, units, points),
-        strategy,
+        (found.lanes,) * len(kernel.passes),
+        *request.dealt((axis,), block, tuple(item for item in kernel.grid if item is not row)),
+        StagedUpdates(found.staged, row, recomputes, bits_of_updates(kernel)),
         large_buffers=large_buffers(kernel),
-        streams=waits,
+        effort=request.effort,
     )
 
 
-def _tiled(kernel: LoopKernel, axis: Axis, strategy: SquareTiles) -> LoopSchedule:
+def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
+    if request.axis is None:
+        return ALONG_PASSES
+    kernel, axis = request.kernel, request.axis
+    if request.grid_lanes.lanes == 1:
+        return "it has one lane"
+    strategy = tiles_of(kernel, axis, request.vectors.bits)
+    if isinstance(strategy, str):
+        return strategy
     side = strategy.side
-    block = SIDE_TILES * side
-    units, points = _units_of(kernel.grid, (axis, strategy.axis), block)
     return LoopSchedule(
         axis,
         (side,) * len(kernel.passes),
-        block,
-        units,
-        *chunks_of(kernel, units, points),
+        *request.dealt((axis, strategy.axis), SIDE_TILES * side),
         strategy,
         large_buffers=large_buffers(kernel),
     )
 
 
-def _block(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
-    """Return how many positions of the vector axis a unit has."""
-    if kernel.serial:
-        return IN_ORDER
-    work = unit_work(kernel)
-    if any(item.axes for item in kernel.passes) or not isinstance(work, int):
-        return lanes
-    return block_of(axis.extent, work, share(kernel), lanes)
+def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
+    if request.axis is None:
+        return ALONG_PASSES
+    cuts = cut_axes(request.kernel, request.axis) if request.has_whole_registers else ()
+    if not cuts:
+        return "no cuts would take its masks away"
+    pieces = Pieces(cuts)
+    copies = pieces_are_copied(request.kernel, request.axis, pieces)
+    return _in_lanes(request, pieces, Effort.MEMORY_BOUND if copies else request.effort)
 
 
-def _units_of(
-    grid: tuple[Axis, ...], blocked: tuple[Axis, ...], block: int
-) -> tuple[int | Dim, int]:
-    """Return the number of units, and the points of one, where some axes are in blocks."""
-    units = dim.product(
-        ceil_div(item.extent, block) if item in blocked else item.extent for item in grid
+def _match_split(request: LoopRequest) -> LoopSchedule | str:
+    axis, in_turn, block, blocked = request.axis, 0, 1, ()
+    if axis is not None:
+        lanes = request.grid_lanes
+        block, blocked = request.block(axis, lanes.lanes), (axis,)
+        in_turn = 0 if lanes.gather_bits else streamed_rows(request.kernel, axis, lanes.lanes)
+    split = split_of(request.kernel, *request.units(blocked, block), in_turn)
+    return split if isinstance(split, str) else _in_lanes(request, split, request.effort)
+
+
+def _match_lanes(request: LoopRequest) -> LoopSchedule:
+    kernel, axis = request.kernel, request.axis
+    if axis is None or not isinstance(axis.extent, int):
+        copies = False
+    else:
+        copies = is_copied(kernel.passes, axis.name, axis.extent)
+    if request.streams or copies:
+        effort = Effort.MEMORY_BOUND
+    elif (
+        axis is not None and request.has_whole_registers and is_chain(kernel, request.used_vectors)
+    ):
+        effort = Effort.CHAIN
+    else:
+        effort = Effort.FULL
+    return _in_lanes(request, InLanes(copies), effort)
+
+
+def _in_lanes(
+    request: LoopRequest, strategy: InLanes | Pieces | SplitReduction, effort: Effort
+) -> LoopSchedule:
+    """Return a schedule whose units have lanes along an axis of the grid, or along their passes."""
+    kernel, axis = request.kernel, request.axis
+    if axis is None:
+        lanes, gather_bits = request.pass_lanes.lanes, request.pass_lanes.gather_bits
+        dealt = request.dealt((), 1)
+    else:
+        along = request.grid_lanes
+        lanes, gather_bits = (along.lanes,) * len(kernel.passes), along.gather_bits
+        dealt = request.dealt((axis,), request.block(axis, along.lanes))
+    return LoopSchedule(
+        axis,
+        lanes,
+        *dealt,
+        strategy,
+        large_buffers=large_buffers(kernel),
+        gather_bits=gather_bits,
+        effort=effort,
     )
-    return units, math.prod(block_points(item, block) for item in blocked)
+
+
+LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | str]] = {
+    TransposedRows: _match_transposed,
+    GatheredRows: _match_gathered,
+    JoinedRows: _match_joined,
+    StagedUpdates: _match_staged,
+    SquareTiles: _match_tiles,
+    Pieces: _match_pieces,
+    SplitReduction: _match_split,
+    InLanes: _match_lanes,
+}
+"""In priority order: each returns the schedule of a kernel, or why it does not take it."""

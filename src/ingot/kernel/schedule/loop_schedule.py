@@ -12,6 +12,7 @@ Invariant: plain data; equal schedules of equal kernels are equal code.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from itertools import product
 from typing import ClassVar
 
@@ -23,9 +24,16 @@ from ingot.support.records import record
 
 @record
 class InLanes:
-    """Lanes run along the vector axis, or along each pass's last axis, as they lie."""
+    """Lanes run along the vector axis, or along each pass's last axis, as they lie.
+
+    Attributes:
+        copies: whether all that is done along the vector axis is to copy long runs
+            (`kernel.schedule.copies`).
+    """
 
     name: ClassVar[str] = "lanes"
+
+    copies: bool = False
 
 
 @record
@@ -154,6 +162,20 @@ Strategy = (
 """What is special about the loops of a kernel."""
 
 
+class Effort(Enum):
+    """How hard LLVM works on the code of a kernel.
+
+    `MEMORY_BOUND` kernels wait for memory or for the C library: LLVM compiles them at level 0,
+    which takes a third of the time, from code that is written for it. A `CHAIN` is many ops on few
+    values: LLVM's quick register allocation is as good there as its slow one, if each value is
+    computed near its use.
+    """
+
+    FULL = "full"
+    MEMORY_BOUND = "memory"
+    CHAIN = "chain"
+
+
 @record
 class LoopSchedule:
     """How a loop kernel runs.
@@ -169,12 +191,13 @@ class LoopSchedule:
         large_buffers: buffers that caches do not hold: lanes gathered from them are better read one
             by one.
         gather_bits: bits of the integers that hold indices of gathers computed ahead
-            (`kernel.schedule.gathers`); 0: none are.
-        streams: whether the kernel does nothing but wait for memory, so that its code need be no
-            better than quickly made.
-        is_chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
-            code as good as its slow way does.
-        unrolls_passes: whether passes have a copy of their point for each position of their axes.
+            (`kernel.schedule.gathers`); 0: none are. Strategies that have lanes of their own
+            (staged updates, square tiles, transposed rows) gather nothing ahead.
+        effort: how hard LLVM works on its code.
+        masks_all_blocks: whether every block of lanes is masked, not only the last one, so that the
+            body is emitted once.
+        unrolls_passes: whether passes have a copy of their point for each position of their axes:
+            library reductions over small windows.
     """
 
     vector_axis: Axis | None
@@ -186,8 +209,8 @@ class LoopSchedule:
     strategy: Strategy = InLanes()
     large_buffers: frozenset[int] = frozenset()
     gather_bits: int = 0
-    streams: bool = False
-    is_chain: bool = False
+    effort: Effort = Effort.FULL
+    masks_all_blocks: bool = False
     unrolls_passes: bool = False
 
     @property

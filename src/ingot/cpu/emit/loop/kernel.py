@@ -19,11 +19,11 @@ from ingot.cpu.emit.loop.tile import TiledLoopEmitter
 from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
 from ingot.cpu.emit.template import template_of
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.copies import only_copies
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
+    Effort,
     GatheredRows,
     InLanes,
     JoinedRows,
@@ -58,7 +58,7 @@ def emit_loop_kernel(
     count = len(kernel.buffers)
     if isinstance(schedule.strategy, SplitReduction):
         return emit_split_kernel(module, symbol, kernel, schedule, fma)
-    is_quick = schedule.streams or only_copies(kernel, schedule)
+    is_quick = schedule.effort is Effort.MEMORY_BOUND
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     body = _emit_body(emitter, chunk, kernel, schedule)
     f.ret()
@@ -68,7 +68,7 @@ def emit_loop_kernel(
         count,
         kernel.symbols,
         templates=tuple(map(template_of, body.shared)),
-        is_quick=is_quick or schedule.is_chain,
+        is_quick=schedule.effort is not Effort.FULL,
     )
 
 
@@ -93,7 +93,7 @@ def _emit_body(
         assert isinstance(buffer.size, int), "local buffers have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     emitter.large_buffers = schedule.large_buffers
-    emitter.keeps_order = schedule.is_chain
+    emitter.keeps_order = schedule.effort is Effort.CHAIN
     body = EMITTERS[type(schedule.strategy)](emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels in pieces: each part of the grid where masks are known has loops of its own.
 
-`kernel.schedule.pieces` says where an axis is cut. A unit asks once in which band of the outer axes
-it lies; there its block of the vector axis is a loop per piece, whose expressions have no masks
-left.
+`kernel.schedule.pieces` says where an axis is cut, `piece_loops` what the loop of each piece is. A
+unit asks once in which band of the outer axes it lies; there its block of the vector axis is a loop
+per piece.
 """
 
 from __future__ import annotations
@@ -11,18 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.emit.loop.body import LoopEmitter, Strip
-from ingot.emit.loop.copies import copy_runs, is_copied
+from ingot.emit.loop.copies import copy_runs
 from ingot.emit.values.indices import IndexValue
-from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Pieces
-from ingot.kernel.schedule.piece_origin import from_beginning
-from ingot.kernel.schedule.pieces import Cut, Range, narrowed
+from ingot.kernel.schedule.piece_loops import PieceLoop, piece_loops
+from ingot.kernel.schedule.pieces import Cut, Range
 from ingot.llvm.values import Value
-
-FEW_LANES = 16
-"""Lanes to begin with where a pattern in them takes a multiple of its length."""
 
 
 class PieceEmitter(LoopEmitter):
@@ -76,40 +71,28 @@ class PieceEmitter(LoopEmitter):
 
     def _pieces(self, vector: Cut, ranges: dict[str, Range], body: Callable[[], None]) -> None:
         """Emit a loop for each piece of the vector axis in the current block."""
-        whole, name = self.kernel, vector.axis.name
-        for (first, last), passes in self._distinct(vector, ranges):
-            here = {**ranges, name: (first, last)}
-            self.kernel = from_beginning(whole, passes, here)
-            length = last + 1 - first
-            lanes = self._lanes(vector.axis, length)
-            start, end = (self._place(bound, first, lanes, length) for bound in self.block)
-            self._piece(vector.axis, (start, end), lanes, length, body)
+        whole = self.kernel
+        for piece in piece_loops(whole, vector, ranges, self.schedule.lanes[0]):
+            self.kernel = piece.kernel
+            self._piece(vector.axis, piece, body)
         self.kernel = whole
 
-    def _place(
-        self, bound: IndexValue, first: int | Dim, lanes: int, length: int | Dim
-    ) -> IndexValue:
+    def _start(self, bound: IndexValue, piece: PieceLoop) -> IndexValue:
         """Return where a bound of the block lies in a piece: at a whole number of blocks of lanes.
 
         One unit ends where the next one begins.
         """
-        f = self.f
-        behind = f.imax(f.isub(bound, self.emitter.index(first)), 0)
+        f, lanes = self.f, piece.lanes
+        behind = f.imax(f.isub(bound, self.emitter.index(piece.first)), 0)
         rounded = f.imul(f.idiv(f.iadd(behind, lanes - 1), lanes), lanes)
-        return f.imin(rounded, self.emitter.index(length))
+        return f.imin(rounded, self.emitter.index(piece.length))
 
-    def _piece(
-        self,
-        axis: Axis,
-        bounds: tuple[IndexValue, IndexValue],
-        lanes: int,
-        length: int | Dim,
-        body: Callable[[], None],
-    ) -> None:
-        """Emit the loop of the current piece, whose positions are counted from its beginning."""
-        passes = self.kernel.passes
-        if is_copied(passes, axis.name, length):
-            copy_runs(self.emitter, passes, axis.name, bounds)
+    def _piece(self, axis: Axis, piece: PieceLoop, body: Callable[[], None]) -> None:
+        """Emit the loop of a piece, whose positions are counted from its beginning."""
+        passes, lanes = piece.kernel.passes, piece.lanes
+        start, end = (self._start(bound, piece) for bound in self.block)
+        if piece.copies:
+            copy_runs(self.emitter, passes, axis.name, (start, end))
             return
         self.emitter.open_scope()
         self._prepare(passes, frozenset((axis.name,)))
@@ -119,25 +102,5 @@ class PieceEmitter(LoopEmitter):
             return []
 
         ahead = self._gathers(passes, (*self.kernel.grid, axis))
-        self.vectorize(Strip(axis.name, *bounds, lanes, aligned=lanes), [], vectors, ahead)
+        self.vectorize(Strip(axis.name, start, end, lanes, aligned=lanes), [], vectors, ahead)
         self.emitter.close_scope()
-
-    def _distinct(
-        self, vector: Cut, ranges: dict[str, Range]
-    ) -> list[tuple[Range, tuple[Pass, ...]]]:
-        """Return the pieces with what they compute, neighbours that do the same as one."""
-        found: list[tuple[Range, tuple[Pass, ...]]] = []
-        for first, last in vector.ranges():
-            here = {**ranges, vector.axis.name: (first, last)}
-            passes = tuple(narrowed(item, here) for item in self.kernel.passes)
-            if found and found[-1][1] == passes:
-                first = found.pop()[0][0]
-            found.append(((first, last), passes))
-        return found
-
-    def _lanes(self, axis: Axis, length: int | Dim) -> int:
-        """Return the lanes of a piece: those of a short one are not left empty."""
-        lanes = self.schedule.lanes[0]
-        while isinstance(length, int) and lanes > 1 and lanes // 2 >= length:
-            lanes //= 2
-        return lanes_of_rows(self.kernel, axis, lanes, min(lanes, FEW_LANES))

@@ -21,7 +21,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, SplitReduction
+from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule, SplitReduction
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import vector
@@ -36,8 +36,7 @@ def emit_split_kernel(
     split, count = schedule.strategy, len(kernel.buffers)
     assert isinstance(split, SplitReduction)
     fold = plain_fold(kernel, schedule, fma)
-    has_little_left = fold is not None or not any(item.axes for item in kernel.passes[1:])
-    is_quick = has_little_left and schedule.streams
+    is_quick = schedule.effort is Effort.MEMORY_BOUND
     cut = _SplitKernel(module, kernel, schedule, split, fma, is_quick)
     cut.emit_parts(f"{symbol}_part")
     scratch_bytes = split.count * schedule.units * cut.layout.bytes
@@ -79,7 +78,7 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templat
         parameters=("parts",),
     )
     name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
-    plain = replace(schedule, strategy=InLanes(), streams=False)
+    plain = replace(schedule, strategy=InLanes(), effort=Effort.FULL, masks_all_blocks=False)
 
     def define(module: ModuleBuilder) -> None:
         cut = _SplitKernel(

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are only copied: the C library moves them as fast as vectors do, without any code.
+
+Concatenations, slices and other moves of long rows are nothing but such copies. Asked by `decide`
+of whole kernels, and by `piece_loops` of each piece; `emit.loop.copies` spells them out.
+
+Invariant: elements are copied as they are in memory, so every bit stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.schedule.loop_schedule import Pieces
+from ingot.kernel.schedule.pieces import Range, narrowed
+
+LONG_BYTES = 1024
+"""Bytes of a run from which on a call is faster than a loop of vectors."""
+
+
+def is_copied(passes: Sequence[Pass], axis: str, length: int | Dim) -> bool:
+    """Whether all that passes do along `axis` is to copy runs of `length` elements.
+
+    Runs of symbolic lengths are taken for long ones.
+    """
+    return all(
+        not item.axes
+        and not item.reductions
+        and all(_is_copy(store, axis, length) for store in item.stores)
+        for item in passes
+    )
+
+
+def pieces_are_copied(kernel: LoopKernel, axis: Axis, pieces: Pieces) -> bool:
+    """Whether all that a kernel does in every piece along `axis`, its vector axis, is to copy."""
+    if not isinstance(axis.extent, int) or any(e.op not in CHOICES for e in walk(kernel.exprs)):
+        return False
+    return all(_piece_is_copied(kernel, axis.name, known) for known in pieces.ranges())
+
+
+def _piece_is_copied(kernel: LoopKernel, axis: str, known: Mapping[str, Range]) -> bool:
+    first, last = known[axis]
+    return is_copied([narrowed(item, known) for item in kernel.passes], axis, last + 1 - first)
+
+
+def _is_copy(store: Store, axis: str, length: int | Dim) -> bool:
+    load = store.value
+    if load.op != "load" or load.args or store.values:
+        return False
+    if store.mask is not None or store.combiner is not None:
+        return False
+    steps = {coefficient(load.payload.index, axis), coefficient(store.index, axis)}
+    is_long = isinstance(length, Dim) or length * load.dtype.bytes >= LONG_BYTES
+    return steps == {1} and is_long

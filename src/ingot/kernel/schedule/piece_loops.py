@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops of a kernel in pieces: what each computes, and in which lanes.
+
+`pieces` says where axes are cut; emitters ask here for the pieces in a band of the other axes.
+Each is a kernel of its own, without the masks that are known there, counted from its beginning
+(`piece_origin`).
+
+Invariant: at position p of the axis a piece computes what the kernel computes at first + p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.schedule.copies import is_copied
+from ingot.kernel.schedule.piece_origin import from_beginning
+from ingot.kernel.schedule.pieces import Cut, Range, narrowed
+from ingot.support.records import record
+
+FEW_LANES = 16
+"""Lanes to begin with where a pattern in them takes a multiple of its length."""
+
+
+@record
+class PieceLoop:
+    """The loop over one piece of the vector axis.
+
+    Attributes:
+        kernel: what is computed, at positions from 0 on.
+        first: position of the kernel's vector axis at which the piece begins.
+        length: its positions.
+        lanes: lanes of a block.
+        copies: whether it only copies long runs (`kernel.schedule.copies`).
+    """
+
+    kernel: LoopKernel
+    first: int | Dim
+    length: int | Dim
+    lanes: int
+    copies: bool
+
+
+def piece_loops(
+    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int
+) -> tuple[PieceLoop, ...]:
+    """Return the loops of a kernel along an axis that is cut, in order.
+
+    Args:
+        kernel: the whole kernel.
+        cut: its vector axis.
+        band: the ranges of the other axes that are cut, by their names.
+        lanes: those of the kernel; a short piece has fewer.
+    """
+    axis = cut.axis
+    found: list[PieceLoop] = []
+    for (first, last), passes in _distinct(kernel, cut, band):
+        own = from_beginning(kernel, passes, {**band, axis.name: (first, last)})
+        length = last + 1 - first
+        copies = is_copied(own.passes, axis.name, length)
+        found.append(PieceLoop(own, first, length, _lanes(own, axis, length, lanes), copies))
+    return tuple(found)
+
+
+def _distinct(
+    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range]
+) -> list[tuple[Range, tuple[Pass, ...]]]:
+    """Return the pieces with what they compute, neighbours that do the same as one."""
+    found: list[tuple[Range, tuple[Pass, ...]]] = []
+    for first, last in cut.ranges():
+        here = {**band, cut.axis.name: (first, last)}
+        passes = tuple(narrowed(item, here) for item in kernel.passes)
+        if found and found[-1][1] == passes:
+            first = found.pop()[0][0]
+        found.append(((first, last), passes))
+    return found
+
+
+def _lanes(kernel: LoopKernel, axis: Axis, length: int | Dim, lanes: int) -> int:
+    """Return the lanes of a piece: those of a short one are not left empty."""
+    while isinstance(length, int) and lanes > 1 and lanes // 2 >= length:
+        lanes //= 2
+    return lanes_of_rows(kernel, axis, lanes, min(lanes, FEW_LANES))

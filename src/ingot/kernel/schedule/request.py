@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop kernel that wants a schedule: what strategies ask of it, each computed once.
+
+Between the questions of this folder and `decide`, which asks the strategies. Invariant: answers
+depend on the kernel, its extents and the target's vectors alone.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.schedule.gathers import bits_of_places, lanes_loaded
+from ingot.kernel.schedule.lane_counts import Vectors, most_lanes, pass_lanes, widest_in_memory
+from ingot.kernel.schedule.loop_schedule import Effort
+from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
+from ingot.kernel.schedule.shares import IN_ORDER, block_of
+from ingot.kernel.schedule.vector_axis import grid_vector_axis, is_column_reduction
+from ingot.kernel.schedule.work import (
+    block_points,
+    ceil_div,
+    chunks_of,
+    share,
+    streams,
+    unit_work,
+)
+from ingot.support.records import record, replace
+
+Dealt = tuple[int | Dim, int | Dim, int | Dim, int | Dim]
+"""Positions of a block, number of units, units per chunk, number of chunks."""
+
+
+@record
+class GridLanes:
+    """Lanes along an axis of the grid.
+
+    Attributes:
+        axis: which one.
+        lanes: how many, of every pass.
+        gather_bits: as in `LoopSchedule`.
+        staged: updates that are computed together before they are made in order; 0: none.
+        row: the axis that the lanes of each staged update run along; None: updates of one element.
+        not_staged: why none are.
+    """
+
+    axis: Axis
+    lanes: int
+    gather_bits: int
+    staged: int = 0
+    row: Axis | None = None
+    not_staged: str = ""
+
+
+@record
+class PassLanes:
+    """Lanes along the innermost axis of each pass, and `gather_bits` as in `LoopSchedule`."""
+
+    lanes: tuple[int, ...]
+    gather_bits: int
+
+
+class LoopRequest:
+    """A loop kernel that wants a schedule.
+
+    Attributes:
+        kernel: what is to run.
+        vectors: what the target's registers hold.
+    """
+
+    def __init__(self, kernel: LoopKernel, vectors: Vectors) -> None:
+        """Ask for a schedule of `kernel`."""
+        self.kernel = kernel
+        self.vectors = vectors
+
+    @cached_property
+    def axis(self) -> Axis | None:
+        """The grid axis that lanes run along, None where each pass has its own."""
+        kernel = self.kernel
+        return None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether the kernel does nothing but wait for memory."""
+        return streams(self.kernel, self.axis)
+
+    @cached_property
+    def grid_lanes(self) -> GridLanes:
+        """The lanes along the axis of the grid."""
+        kernel, axis, vectors = self.kernel, self.axis, self.used_vectors
+        assert axis is not None, "lanes run along an axis of the grid"
+        lanes = most_lanes(kernel, vectors, axis.extent, is_column_reduction(kernel))
+        lanes = lanes_of_rows(kernel, axis, lanes, vectors.lanes(widest_in_memory(kernel), 1))
+        row, why = None, "it makes no updates that may meet"
+        staged = staged_rows(kernel, axis, lanes)
+        if staged:
+            row, axis = axis, kernel.grid[-2]
+        elif lanes_may_meet(kernel, axis):
+            staged, lanes = staged_lanes(kernel, lanes), 1
+            why = "its updates are few, read results or are more than one store"
+        gather_bits = bits_of_places(kernel, axis, (lanes,) * len(kernel.passes))
+        return GridLanes(axis, lanes_loaded(gather_bits, lanes), gather_bits, staged, row, why)
+
+    @property
+    def has_whole_registers(self) -> bool:
+        """Whether the lanes along the grid's axis are a power of two above one."""
+        lanes = self.grid_lanes.lanes
+        return lanes > 1 and lanes.bit_count() == 1
+
+    @cached_property
+    def pass_lanes(self) -> PassLanes:
+        """The lanes along the axes of passes."""
+        kernel = self.kernel
+        lanes = tuple(pass_lanes(kernel, item, self.used_vectors) for item in kernel.passes)
+        gather_bits = bits_of_places(kernel, None, lanes)
+        return PassLanes(tuple(lanes_loaded(gather_bits, each) for each in lanes), gather_bits)
+
+    @cached_property
+    def used_vectors(self) -> Vectors:
+        """Vectors with as many registers for a value as this kernel makes use of."""
+        return replace(self.vectors, most=1) if self.streams else self.vectors
+
+    @property
+    def effort(self) -> Effort:
+        """How hard LLVM works on loops that do nothing but what the kernel says."""
+        return Effort.MEMORY_BOUND if self.streams else Effort.FULL
+
+    def block(self, axis: Axis, lanes: int) -> int:
+        """Return how many positions of the vector axis a unit has."""
+        kernel = self.kernel
+        if kernel.serial:
+            return IN_ORDER
+        work = unit_work(kernel)
+        if any(item.axes for item in kernel.passes) or not isinstance(work, int):
+            return lanes
+        return block_of(axis.extent, work, share(kernel), lanes)
+
+    def units(
+        self, blocked: tuple[Axis, ...], block: int, grid: tuple[Axis, ...] | None = None
+    ) -> tuple[int | Dim, int]:
+        """Return the number of units, and the points of one, where some axes are in blocks.
+
+        `grid`: the axes that units are made of, if not all of the kernel's.
+        """
+        axes = self.kernel.grid if grid is None else grid
+        count = dim.product(
+            ceil_div(item.extent, block) if item in blocked else item.extent for item in axes
+        )
+        return count, math.prod(block_points(item, block) for item in blocked)
+
+    def dealt(
+        self, blocked: tuple[Axis, ...], block: int, grid: tuple[Axis, ...] | None = None
+    ) -> Dealt:
+        """Return block, units, grain and chunks of a schedule; arguments as of `units`."""
+        units, points = self.units(blocked, block, grid)
+        return block, units, *chunks_of(self.kernel, units, points)
