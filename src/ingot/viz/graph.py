@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.support.records import record
 from ingot.viz.layout import curve, layers
 from ingot.viz.report import KernelReport, ProgramReport
@@ -22,8 +22,8 @@ WIDTH, BOX_WIDTH, BOX_HEIGHT, GAP, LAYER_GAP = 1040, 190, 54, 16, 44
 _LETTERS = 24
 _KINDS = (
     ("product", ops_with(Trait.CONTRACTION)),
-    ("reduction", frozenset({"reduce", "reduce-window", "scan", "sort", "topk"})),
-    ("moves", frozenset({"gather", "scatter", "dynamic-slice", "dynamic-update-slice"})),
+    ("reduction", ops_with(FusionClass.REDUCTION, FusionClass.OPAQUE)),
+    ("moves", ops_with(Trait.SUBSET_EXTRACTION, FusionClass.IN_PLACE)),
 )
 
 

@@ -38,8 +38,8 @@ FORMS = Optimization(2)
 """No LLVM passes over forms, as over kernels. The instruction combiner made the places of maxima
 take half as long again."""
 
-COMMON_FOLDS = ("add", "maximum")
-"""Folds of f32 that are loaded with the library."""
+COMMON_FOLDS = {"add": 0.0, "maximum": float("-inf")}
+"""Folds of f32 that are loaded with the library, and where they start."""
 
 _emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=CACHED_PARTS)
 
@@ -74,7 +74,7 @@ def _fold_of_sum(inputs: int, opcode: str) -> Computation:
     """Return a reduction to one number of the sum of some long arrays."""
     build = Builder(opcode)
     arrays = [build.parameter(n, Shape.array(F32, (1 << 24,))) for n in range(inputs)]
-    start = build.constant(0.0 if opcode == "add" else float("-inf"), F32)
+    start = build.constant(COMMON_FOLDS[opcode], F32)
     folder = scalar_computation(opcode, F32)
     total = reduce(build.add, arrays)
     return build.build(build.reduce(total, start, dimensions=(0,), to_apply=folder))
