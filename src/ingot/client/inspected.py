@@ -19,7 +19,8 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.host.kernel_info import KernelInfo, KernelTable, kernel_info
+from ingot.host.kernel_info import KernelInfo, kernel_info
+from ingot.host.program_kernels import ProgramKernels
 from ingot.host.sites import scheduled_fusions
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.contents import assignment_text
@@ -42,25 +43,13 @@ class Compiled(Protocol):
         ...
 
     @property
-    def kernels(self) -> KernelTexts:
+    def kernels(self) -> ProgramKernels:
         """The kernels."""
         ...
 
     @property
     def assignment(self) -> BufferAssignment:
         """Where each value lives."""
-        ...
-
-
-class KernelTexts(KernelTable, Protocol):
-    """The kernels of a program, with their texts."""
-
-    def text(self) -> str:
-        """Return the kernel IR of all kernels."""
-        ...
-
-    def history(self) -> Any:
-        """Yield name, stage and kernel IR of all kernels, as built and after each pass."""
         ...
 
 

@@ -9,8 +9,7 @@ disk by content (`ingot.llvm.cache`). How a kernel runs is decided by strategies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.kernel_abi import EmittedKernel
@@ -26,16 +25,12 @@ from ingot.cpu.library import (
 )
 from ingot.cpu.strategies.plans import CodePlan
 from ingot.cpu.strategies.table import Planned, plan_kernel
-from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.structure import memoize_by_structure
+from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.schedule.decide import Refusal
-from ingot.kernel.text import kernel_text
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import map_objects
@@ -43,7 +38,6 @@ from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
-from ingot.support.records import fresh
 
 MODULE_WEIGHT = 150
 """Compile time in the units of plans' weights: less than this is no work for a module."""
@@ -63,29 +57,36 @@ Job = tuple[Code, Callable[[], bytes]]
 """A module and what waits for its object, or makes it."""
 
 
-@dataclass(slots=True)
-class KernelSet:
+class KernelSet(ProgramKernels):
     """The kernels of one program, by fusion instruction.
 
     Attributes:
         target: what code is made for.
-        context: which kernel passes run, and their record.
+        pending: plans whose code is not compiled yet, by the kernels' names.
+        compiled: kernels with code.
+        inlined: small kernels of loops, which are emitted where they are called.
+        loops: loops that are functions.
     """
 
-    target: TargetSpec
-    context: PassContext = field(default_factory=PassContext)
-    names: dict[Instruction, str] = field(default_factory=fresh(dict[Instruction, str]))
-    pending: dict[str, CodePlan] = field(default_factory=fresh(dict[str, CodePlan]))
-    compiled: dict[str, CompiledKernel] = field(default_factory=fresh(dict[str, CompiledKernel]))
-    inlined: dict[str, LoopKernel] = field(default_factory=fresh(dict[str, LoopKernel]))
-    loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
-    _planned: dict[str, Planned] = field(default_factory=fresh(dict[str, Planned]))
-    _jobs: list[Job] = field(default_factory=fresh(list[Job]))
+    def __init__(self, target: TargetSpec, context: PassContext | None = None) -> None:
+        """Have no kernels."""
+        super().__init__(context or PassContext())
+        self.target = target
+        self.pending: dict[str, CodePlan] = {}
+        self.compiled: dict[str, CompiledKernel] = {}
+        self.inlined: dict[str, LoopKernel] = {}
+        self.loops = CompiledLoops({})
+        self._planned: dict[str, Planned] = {}
+        self._jobs: list[Job] = []
+
+    @property
+    def sources(self) -> Mapping[str, Kernel]:
+        """The kernel IR of each kernel, by name."""
+        return {name: made.kernel for name, made in self.compiled.items()} | self.inlined
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
-        name, kernel = memoize_by_structure(self._lowered, fusion.attributes.calls)
-        self.names[fusion] = name
+        name, kernel = self.lowered(fusion)
         if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel
             return
@@ -208,29 +209,6 @@ class KernelSet:
         """Return the distinct modules of the kernels and the loops: LLVM IR, and what LLVM does."""
         held = (*self.compiled.values(), self.loops)
         return list(dict.fromkeys(module for one in held for module in one.llvm_modules))
-
-    def text(self) -> str:
-        """Return the kernel IR of all kernels."""
-        kernels = {name: kernel.kernel for name, kernel in self.compiled.items()} | self.inlined
-        return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in kernels.items())
-
-    def history(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, stage and kernel IR of all kernels, as built and after each pass.
-
-        The stage is "built", or the pass; passes that changed nothing are left out.
-        """
-        firsts = {name: fusion for fusion, name in reversed(self.names.items())}
-        for name, fusion in firsts.items():
-            for stage, kernel in kernel_history(fusion.attributes.calls, self.context):
-                yield name, stage, kernel_text(kernel)
-
-    def _lowered(self, fused: Computation) -> tuple[str, Kernel]:
-        """Return the kernel of a fused computation and the name that equal kernels share."""
-        try:
-            kernel = lower_fusion(fused, self.context)
-        except UnsupportedError as error:
-            raise with_origin(error, fused) from error
-        return f"k_{fingerprint(kernel)}", kernel
 
 
 def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:

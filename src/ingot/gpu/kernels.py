@@ -7,54 +7,45 @@ order in which the kernels were added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from ingot.gpu.compiler import GpuKernel, emit_kernel, open_module
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.hlo import dim
-from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.structure import memoize_by_structure
+from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, Kernel
-from ingot.kernel.lowering import kernel_history, lower_fusion
-from ingot.kernel.text import kernel_text
-from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
 from ingot.passes.buffers.packing import aligned
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import fresh
 
 
-@dataclass(slots=True)
-class GpuKernelSet:
+class GpuKernelSet(ProgramKernels):
     """The kernels of one program, by fusion instruction.
 
     Attributes:
         machine: what code is made for.
-        context: which kernel passes run, and their record.
-        names: the symbol of each fusion's kernel.
         kernels: how each is launched.
-        sources: its kernel IR.
         handles: number of each launch in the table of handles, by symbol.
     """
 
-    machine: GpuMachine
-    context: PassContext
-    names: dict[Instruction, str] = field(default_factory=fresh(dict[Instruction, str]))
-    kernels: dict[str, GpuKernel] = field(default_factory=fresh(dict[str, GpuKernel]))
-    sources: dict[str, Kernel] = field(default_factory=fresh(dict[str, Kernel]))
-    handles: dict[str, int] = field(default_factory=fresh(dict[str, int]))
-    _module: ModuleBuilder = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, machine: GpuMachine, context: PassContext) -> None:
         """Have no kernels."""
-        self._module = open_module("kernels", self.machine)
+        super().__init__(context)
+        self.machine = machine
+        self.kernels: dict[str, GpuKernel] = {}
+        self.handles: dict[str, int] = {}
+        self._sources: dict[str, Kernel] = {}
+        self._module = open_module("kernels", machine)
+
+    @property
+    def sources(self) -> Mapping[str, Kernel]:
+        """The kernel IR of each kernel, by name."""
+        return self._sources
 
     def add(self, fusion: Instruction) -> None:
         """Lower and emit the kernel of a fusion, if no equal one is there.
@@ -62,16 +53,14 @@ class GpuKernelSet:
         Raises:
             UnsupportedError: as `compiler.compile_kernel`; the message names the user's op.
         """
-        fused = fusion.attributes.calls
+        name, kernel = self.lowered(fusion)
+        if name in self.kernels:
+            return
         try:
-            name, kernel = memoize_by_structure(self._lowered, fused)
-            self.names[fusion] = name
-            if name in self.kernels:
-                return
             made = emit_kernel(self._module, name, kernel, self.machine)
         except UnsupportedError as error:
-            raise with_origin(error, fused) from error
-        self.kernels[name], self.sources[name] = made, kernel
+            raise with_origin(error, fusion.attributes.calls) from error
+        self.kernels[name], self._sources[name] = made, kernel
         for launch in made.launches:
             self.handles.setdefault(launch.symbol, len(self.handles))
 
@@ -100,22 +89,6 @@ class GpuKernelSet:
     def llvm_ir(self) -> str:
         """Return the LLVM IR of all kernels, one module."""
         return self._module.text()
-
-    def text(self) -> str:
-        """Return the kernel IR of all kernels."""
-        rows = self.sources.items()
-        return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in rows)
-
-    def history(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, stage and kernel IR of all kernels, as built and after each pass."""
-        firsts = {name: fusion for fusion, name in reversed(self.names.items())}
-        for name, fusion in firsts.items():
-            for stage, kernel in kernel_history(fusion.attributes.calls, self.context):
-                yield name, stage, kernel_text(kernel)
-
-    def _lowered(self, fused: Computation) -> tuple[str, Kernel]:
-        kernel = lower_fusion(fused, self.context)
-        return f"k_{fingerprint(kernel)}", kernel
 
 
 def kernels_of(module: Module, machine: GpuMachine | None = None) -> GpuKernelSet:

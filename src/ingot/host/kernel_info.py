@@ -6,13 +6,12 @@ Made when somebody asks, from the fusions of the final module and the set of its
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ingot.analysis.cost import Cost, fusion_cost
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.structure import memoize_by_structure
+from ingot.host.program_kernels import ProgramKernels
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
 
@@ -54,28 +53,7 @@ class KernelInfo:
     refused: tuple[tuple[str, str], ...] = ()
 
 
-class KernelTable(Protocol):
-    """The kernels of a program, of any target."""
-
-    @property
-    def names(self) -> dict[Instruction, str]:
-        """The symbol of each fusion's kernel."""
-        ...
-
-    def strategy(self, fusion: Instruction) -> str:
-        """Return in words how the kernel of a fusion runs."""
-        ...
-
-    def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
-        """Return the strategies that do not take the kernel of a fusion, and why."""
-        ...
-
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: "memory", "compute", "latency"; "" if it is unknown."""
-        ...
-
-
-def kernel_info(fusion: Instruction, kernels: KernelTable) -> KernelInfo:
+def kernel_info(fusion: Instruction, kernels: ProgramKernels) -> KernelInfo:
     """Return the row of one kernel call."""
     fused = fusion.attributes.calls
     inside = [i for i in fused.post_order() if i.opcode not in _UNREPORTED]
@@ -98,7 +76,7 @@ def kernel_info(fusion: Instruction, kernels: KernelTable) -> KernelInfo:
     )
 
 
-def _bound(cost: Cost, kernels: KernelTable) -> str:
+def _bound(cost: Cost, kernels: ProgramKernels) -> str:
     """Return what limits a kernel; nothing where its sizes are not known."""
     moved = cost.bytes_read + cost.bytes_written
     flops, transcendentals = cost.flops, cost.transcendentals
