@@ -17,7 +17,7 @@ from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare, select
 from ingot.kernel.ir import Axis, Combiner, Pass, Reduction
-from ingot.kernel.loop.argminmax import place_fold
+from ingot.kernel.loop.argminmax import arg_fold
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
@@ -159,10 +159,10 @@ def test_what_is_recognized() -> None:
     is_nan = compare("NE", a, a)
     either = ex.make("or", PRED, (compare("GE", a, b), is_nan))
     greatest = (select(either, a, b), select(either, i, j))
-    assert place_fold(*_fold(greatest)) is not None
-    assert place_fold(*_fold(greatest, starts=(float("-inf"), 1))) is None
-    assert place_fold(*_fold(greatest, starts=(float("nan"), 0))) is None
+    assert arg_fold(*_fold(greatest)) is not None
+    assert arg_fold(*_fold(greatest, starts=(float("-inf"), 1))) is None
+    assert arg_fold(*_fold(greatest, starts=(float("nan"), 0))) is None
     last = compare("GT", a, b)
-    assert place_fold(*_fold((select(last, a, b), select(last, i, j)))) is None
+    assert arg_fold(*_fold((select(last, a, b), select(last, i, j)))) is None
     without_nan = compare("GE", a, b)
-    assert place_fold(*_fold((select(without_nan, a, b), select(without_nan, i, j)))) is None
+    assert arg_fold(*_fold((select(without_nan, a, b), select(without_nan, i, j)))) is None

@@ -30,7 +30,7 @@ def report(state: State, before: Mapping[str, Mapping[str, int]]) -> tuple[str, 
     lines += [_share(kind, len(state.unreached(kind))) for kind in KINDS]
     for kind in KINDS:
         lines += ["", f"## {kind.capitalize()} that nothing reached", ""]
-        lines += _by_place(state.unreached(kind)) or ["None."]
+        lines += _by_index(state.unreached(kind)) or ["None."]
     return "\n".join(lines) + "\n", len(new)
 
 
@@ -44,7 +44,7 @@ def _share(kind: str, missing: int) -> str:
     return f"| {kind} | {there - missing} | {there} | {100 * (1 - missing / there):.1f} % |"
 
 
-def _by_place(names: list[str]) -> list[str]:
+def _by_index(names: list[str]) -> list[str]:
     """Return a line for each file or class, with what of it is in `names`."""
     places: dict[str, list[str]] = defaultdict(list)
     for name in names:

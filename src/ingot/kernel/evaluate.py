@@ -59,8 +59,8 @@ def evaluate_kernel(
         np.zeros(points * dim.evaluate(b.size, known), b.dtype.numpy) for b in kernel.local_buffers
     ]
     run = _Run(kernel, [*memory, *local], known)
-    for place in np.ndindex(*grid) if kernel.serial else [None] * (points > 0):
-        run.at(place)
+    for point in np.ndindex(*grid) if kernel.serial else [None] * (points > 0):
+        run.at(point)
     return [held for held, b in zip(memory, kernel.buffers, strict=True) if b.is_output]
 
 
@@ -74,13 +74,13 @@ class _Run:
         self.axes: dict[str, Array] = {}
         self.folds: dict[object, Array] = {}
 
-    def at(self, place: tuple[int, ...] | None) -> None:
+    def at(self, point: tuple[int, ...] | None) -> None:
         """Run the passes at one grid point, or (None) at all of them side by side."""
         self.folds = {}
         self.axes = {}
         rank = len(self.kernel.grid)
         for number, axis in enumerate(self.kernel.grid):
-            values = np.arange(self._number(axis.extent)) if place is None else [place[number]]
+            values = np.arange(self._number(axis.extent)) if point is None else [point[number]]
             self.axes[axis.name] = _along(np.asarray(values), number, rank)
         for item in self.kernel.passes:
             self._pass(item)
@@ -134,17 +134,17 @@ class _Run:
         values = self._values(store.values)
         (value,) = self._values((store.value,))
         shape = np.broadcast_shapes(*(held.shape for held in self.axes.values()), (1,) * rank)
-        index = self._place(store.buffer, store.index, values, shape, mask[0] if mask else None)
+        index = self._element(store.buffer, store.index, values, shape, mask[0] if mask else None)
         counts = np.broadcast_to(mask[0] if mask else np.True_, shape).ravel()
-        places, written = index.ravel()[counts], np.broadcast_to(value, shape).ravel()[counts]
+        indices, written = index.ravel()[counts], np.broadcast_to(value, shape).ravel()[counts]
         target = self.memory[store.buffer]
         if store.combiner is None:
-            target[places] = written
+            target[indices] = written
             return
-        for place, new in zip(places, written, strict=True):
-            (target[place],) = _combined(store.combiner, [target[place], new])
+        for index, new in zip(indices, written, strict=True):
+            (target[index],) = _combined(store.combiner, [target[index], new])
 
-    def _place(
+    def _element(
         self,
         buffer: int,
         where: int | Dim,
@@ -198,7 +198,7 @@ class _Run:
         shape = np.broadcast_shapes(*(each.shape for each in (*held, *args)), ())
         rank = max((each.ndim for each in self.axes.values()), default=0)
         shape = (1,) * (rank - len(shape)) + shape
-        index = self._place(access.buffer, access.index, named, shape, mask)
+        index = self._element(access.buffer, access.index, named, shape, mask)
         source = self.memory[access.buffer]
         if not source.size:
             return np.zeros(index.shape, source.dtype)

@@ -189,8 +189,8 @@ def unmasked(item: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def is_position(value: Expr) -> bool:
     """Whether a value is the position on one axis, as any type."""
-    place = value.args[0] if value.op == "convert" else value
-    return place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol
+    index = value.args[0] if value.op == "convert" else value
+    return index.op == "index" and isinstance(index.payload, Dim) and index.payload.is_symbol
 
 
 def reduced(number: int, output: int, dtype: DType, axes: frozenset[str]) -> Expr:

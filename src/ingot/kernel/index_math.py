@@ -200,16 +200,16 @@ def _cuts(left: Sequence[int | Dim], right: Sequence[int | Dim]) -> list[tuple[i
         return []
     products: dict[str, list[int]] = {}
     running: int | Dim = 1
-    for place, size in enumerate(right, 1):
+    for position, size in enumerate(right, 1):
         running = running * size
-        products.setdefault(str(running), []).append(place)
+        products.setdefault(str(running), []).append(position)
     cuts: list[tuple[int, int]] = []
     running = 1
     previous = 0
-    for place, size in enumerate(left, 1):
+    for position, size in enumerate(left, 1):
         running = running * size
-        places = [p for p in products.get(str(running), []) if p > previous]
-        if places:
-            previous = places[0]
-            cuts.append((place, previous))
+        positions = [p for p in products.get(str(running), []) if p > previous]
+        if positions:
+            previous = positions[0]
+            cuts.append((position, previous))
     return cuts

@@ -102,7 +102,7 @@ class Store:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it writes everywhere, at places that axes alone determine."""
+        """Whether it writes everywhere, at indices that axes alone determine."""
         return self.mask is None and self.combiner is None and not self.values
 
 

@@ -13,7 +13,7 @@ from math import gcd
 
 from ingot.emit.loop.copies import copy_runs
 from ingot.emit.loop.folds import Folding
-from ingot.emit.loop.places import Block, PlacesAhead
+from ingot.emit.loop.gather_indices import Block, IndicesAhead
 from ingot.emit.loop.scan import scan_lanes
 from ingot.emit.loop.units import UnitEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
@@ -90,7 +90,7 @@ class LoopEmitter(UnitEmitter):
         self.vectorize(Strip(axis.name, low, high, lanes, whole, aligned), [], vectors, ahead)
 
     def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
-        """Return the gathers along the last of `axes` whose places are computed ahead."""
+        """Return the gathers along the last of `axes` whose indices are computed ahead."""
         if not self.schedule.gather_bits:
             return ()
         return gathers(tuple(e for item in passes for e in item.exprs), axes)
@@ -106,7 +106,7 @@ class LoopEmitter(UnitEmitter):
     ) -> list[Value]:
         """Run `body(carried)` for the blocks of lanes of a strip; return what it carries.
 
-        `ahead`: gathers of the body whose places are computed ahead.
+        `ahead`: gathers of the body whose indices are computed ahead.
         """
         f, name, lanes = self.f, strip.axis, strip.lanes
         low, high, only_whole = strip.low, strip.high, strip.is_whole
@@ -125,8 +125,8 @@ class LoopEmitter(UnitEmitter):
             return self._at(name, position, Lanes(name, lanes, None, aligned), values, block)
 
         if ahead:
-            places = PlacesAhead(self.emitter, ahead, self.schedule.gather_bits, lanes, at)
-            values = places.loop(low, whole, carried, body)
+            indices = IndicesAhead(self.emitter, ahead, self.schedule.gather_bits, lanes, at)
+            values = indices.loop(low, whole, carried, body)
         else:
             values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
         if lanes == 1 or only_whole or f.ieq(whole, high) is True:

@@ -30,14 +30,14 @@ def copy_runs(
     emitter.names[axis] = low
     count = f.isub(high, low)
 
-    def place(buffer: int, where: int | Dim, memory: lt.Type) -> Value:
+    def address(buffer: int, where: int | Dim, memory: lt.Type) -> Value:
         return f.gep(emitter.buffers[buffer], emitter.base_index(where, ()), memory)
 
     for item in passes:
         for store in item.stores:
             load = store.value
             memory = memory_type(load.dtype)
-            to = place(store.buffer, store.index, memory)
-            origin = place(load.payload.buffer, load.payload.index, memory)
+            to = address(store.buffer, store.index, memory)
+            origin = address(load.payload.buffer, load.payload.index, memory)
             size = f.as_value(f.imul(count, memory.bytes))
             f.call(move, [to, origin, size])

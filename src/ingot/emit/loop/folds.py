@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the accumulators of a reduction are held: from the first element to the finished value.
 
-Folds of one op start from its identity and take the initial value last; folds that find a place
-step in order and are joined by place; all others start from their initial values.
+Folds of one op start from its identity and take the initial value last; folds that find an index
+step in order and are joined by index; all others start from their initial values.
 
 Maxima and minima of floats are held as unsigned integers in the order of the floats, NaNs last: an
 element costs a few integer ops, and joining lanes costs one, where the float op must look for NaN
@@ -21,7 +21,7 @@ from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_ty
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
 from ingot.kernel.ir import Combiner, Pass, Reduction
-from ingot.kernel.loop.argminmax import place_fold
+from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -90,10 +90,10 @@ class Folding:
         """Return the accumulators with one more element in each lane."""
         if self.is_ordered:
             return self.merged(old, (self._ordered(inputs[0]),))
-        place = place_fold(self.item, self.reduction)
-        if place is None:
+        index = arg_fold(self.item, self.reduction)
+        if index is None:
             return combine(self.emitter, self.reduction.combiner, (*old, *inputs))
-        return by_register(self.emitter, place.step, (*old, *inputs))
+        return by_register(self.emitter, index.step, (*old, *inputs))
 
     def merged(self, one: tuple[Value, ...], later: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the accumulators of two parts of the elements, those of `later` behind."""
@@ -120,10 +120,10 @@ class Folding:
 
     def met(self, one: tuple[Value, ...], other: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the accumulators of two parts of the elements that stand anywhere."""
-        place = place_fold(self.item, self.reduction)
-        if place is None:
+        index = arg_fold(self.item, self.reduction)
+        if index is None:
             return self.merged(one, other)
-        return combine(self.emitter, place.join, (*one, *other))
+        return combine(self.emitter, index.join, (*one, *other))
 
     def finished(self, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return what accumulators come to, with the initial values."""

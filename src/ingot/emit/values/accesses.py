@@ -173,17 +173,17 @@ class AccessEmitter(IndexEmitter):
         for number, start in enumerate(whole.starts):
             held = None if mask is None else self._of_readers(mask, whole.readers(number))
             if reach is not None:
-                inside = [place in reach for place in range(start, start + whole.length)]
+                inside = [at in reach for at in range(start, start + whole.length)]
                 held = f.const(vector(lt.I1, whole.length), inside)
             parts.append(self._neighbours(pointer, start, wide, held))
         if len(parts) == 1:
-            return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
-        first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
+            return f.shuffle(parts[0], undef(wide), [at for _, at in whole.sources])
+        first = [at + part * whole.length if part < 2 else -1 for part, at in whole.sources]
         picked = f.shuffle(parts[0], parts[1], first)
-        lanes = len(whole.places)
+        lanes = len(whole.sources)
         for number, loaded in enumerate(parts[2:], 2):
-            places = enumerate(whole.places)
-            order = [at + lanes if part == number else lane for lane, (part, at) in places]
+            sources = enumerate(whole.sources)
+            order = [at + lanes if part == number else lane for lane, (part, at) in sources]
             picked = f.shuffle(picked, f.widened(loaded, lanes), order)
         return picked
 

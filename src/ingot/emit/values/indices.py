@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emission of indices: scalars, and vectors along the vector axis.
 
-What a `ValueEmitter` knows of its place: values of axes and sizes by name, the vector axis, and
-what has been emitted, per scope. Positions are i64.
+What a `ValueEmitter` knows of where it stands: values of axes and sizes by name, the vector axis,
+and what has been emitted, per scope. Positions are i64.
 
 Invariant: a value found is one whose scope is still open, so it is always defined where it is used.
 """

@@ -139,7 +139,7 @@ def complex_part(f: FunctionBuilder, value: Value, number: int) -> Value:
 def complex_of(f: FunctionBuilder, real: Value, imaginary: Value) -> Value:
     """Return the complex register values of real and imaginary parts."""
     lanes = real.type.lanes
-    order = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    order = [source for lane in range(lanes) for source in (lane, lanes + lane)]
     if lanes == 1:
         pair = f.undef(vector(real.type, 2))
         parts = f.insert(f.insert(pair, real, 0), imaginary, 1)

@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import (
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, Kernel, LoopKernel, Pass
-from ingot.kernel.loop.argminmax import place_fold
+from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.schedule.work import ceil_div
@@ -154,5 +154,5 @@ def shared_length(kernel: Kernel) -> int | Dim | str:
 def _may_share(item: Pass) -> bool:
     """Whether threads may take the elements of a pass in turn."""
     return not item.is_running and all(
-        starts_from_identity(fold) or place_fold(item, fold) is not None for fold in item.reductions
+        starts_from_identity(fold) or arg_fold(item, fold) is not None for fold in item.reductions
     )

@@ -133,6 +133,6 @@ def _store(
     lowering: ElementalLowering, root: Instruction, frame: tuple[int, ...] | None, buffer: int
 ) -> Store:
     if frame is None:
-        raise InternalError(f"root %{root.name} has no single place in its fusion")
+        raise InternalError(f"root %{root.name} is computed at more than one index of its fusion")
     point = point_of(frame)
     return Store(buffer, linearize(point.index, root.shape.dims), lowering.value(root, point))

@@ -130,7 +130,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
         found = [plan_part(part, block, max_chunks, n_block) for part in parts]
-    used = _place(found, parts, block.columns)
+    used = _lay_out(found, parts, block.columns)
     return Direct(
         tuple(DirectPart(tuple(plan[name] for name in PARAMETERS)) for plan in found),
         element,
@@ -152,8 +152,8 @@ class _Used:
     elements: int = 0
 
 
-def _place(plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: int) -> _Used:
-    """Give each part its chunks and its places in the scratch: packed panels, then chunks."""
+def _lay_out(plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: int) -> _Used:
+    """Give each part its chunks and its parts of the scratch: packed panels, then chunks."""
     used = _Used()
     for plan, part in zip(plans, parts, strict=True):
         plan["first_packing"], plan["panels_at"] = used.packing, used.elements

@@ -43,8 +43,8 @@ PARAMETERS = (
 )
 """Numbers of a part, in the order of its block of env; steps are in elements.
 
-Results of the part are `out_d` places of the whole result apart along dimension d and `out_image`
-from image to image, from place `out_first` on; rows of its taps begin at row `tap_first` of the
+Results of the part are `out_d` elements of the whole result apart along dimension d and `out_image`
+from image to image, from element `out_first` on; rows of its taps begin at row `tap_first` of the
 whole, `tap_d` rows from tap to tap.
 The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
 to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
@@ -83,7 +83,7 @@ class RegisterBlock:
 def plan_part(
     part: Part, block: RegisterBlock, max_chunks: int, n_block: int | None = None
 ) -> dict[str, int]:
-    """Return a part's numbers but for its place among others.
+    """Return a part's numbers but for where it stands among others.
 
     Args:
         part: the part.

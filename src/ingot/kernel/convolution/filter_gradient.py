@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of filters: for each tap, a sum over images and places of image times gradient.
+"""Gradients of filters: for each tap, a sum over images and positions of image times gradient.
 
-The operands are an image [batch, *sizes, channels] and a gradient [batch, *places, features], the
-result is [*taps, channels, features]. A unit is some channels by a panel of features, for all taps.
-It goes through the gradient in *groups* of lines (rows along the last dimension, or whole images
-where those are small): it packs the group's panel of the gradient, which stays in the L1 cache,
-copies its channels of the rows that meet the group, with zeros around, and adds the group's
-products to the sums of every tap. Along a line neighbouring places are a constant step apart in
+The operands are an image [batch, *sizes, channels] and a gradient [batch, *positions, features],
+the result is [*taps, channels, features]. A unit is some channels by a panel of features, for all
+taps. It goes through the gradient in *groups* of lines (rows along the last dimension, or whole
+images where those are small): it packs the group's panel of the gradient, which stays in the L1
+cache, copies its channels of the rows that meet the group, with zeros around, and adds the group's
+products to the sums of every tap. Along a line neighbouring positions are a constant step apart in
 the copy, and from line to line a table of offsets leads, the same for all taps.
 
-Invariant: each sum adds its products in order of images and places.
+Invariant: each sum adds its products in order of images and positions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_WASTE = 1.4
 """Columns of whole panels for each feature at most."""
 
 GROUP, MAX_LINE = 256, 2048
-"""Places of a group, if lines are shorter; the longest line."""
+"""Positions of a group, if lines are shorter; the longest line."""
 
 MAX_LINES = 512
 COPY_BYTES = L2_BYTES // 2
@@ -56,7 +56,7 @@ PARAMETERS = (
 
 The copy has `planes` of `plane_rows` rows of `padded_width` pixels for each of `unit_images`
 images; a pixel's `copied` elements are what a unit has at most, `pixel` from the next ones. Planes
-of the image are `dilation_0` apart from tap to tap and `plane_step` from place to place, rows
+of the image are `dilation_0` apart from tap to tap and `plane_step` from position to position, rows
 `stride_1` from line to line. `tap_d` leads from tap to tap, `line_step` from line to line,
 `row_step` along a line. A group has `unit_lines` lines of `unit_images` images, a unit
 `unit_blocks` blocks of channels; the first `tall_blocks` of all have `low_rows` + 1.

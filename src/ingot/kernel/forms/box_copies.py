@@ -51,7 +51,7 @@ ROUND_BYTES = L2_BYTES // 8
 """Bytes of a round: what it writes stays in the L2 cache until its lines are whole."""
 
 FEW = 16
-"""An outermost axis with fewer places shares a box out badly."""
+"""An outermost axis of fewer positions shares a box out badly."""
 
 FILLED = -1
 """Source of what is filled."""
@@ -63,7 +63,7 @@ class Box(Numbered):
 
     `source` and `result` are numbers of buffers; `pattern` is what a box without a source is filled
     with, 8 bytes. A run of `run` bytes goes from `from` to `to`; along each axis there are `count`
-    of them, `from_d` and `to_d` apart; those of one place stand between the first and the last.
+    of them, `from_d` and `to_d` apart; those of one position stand between the first and the last.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (
@@ -116,7 +116,7 @@ class _Runs:
             yield rest
 
     def box(self) -> Box:
-        """Return its numbers; an axis of many places stands first."""
+        """Return its numbers; an axis of many positions stands first."""
         steps = list(self.steps)
         if steps and steps[0][0] < FEW:
             steps.sort(key=lambda step: -step[0])

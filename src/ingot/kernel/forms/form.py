@@ -118,7 +118,7 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words += ["written"] * schedule.unrolls_passes
     words += [f"large{number}" for number in sorted(schedule.large_buffers)]
     words += _words(schedule.strategy)
-    words += [f"places{schedule.gather_bits}"] * (schedule.gather_bits > 0)
+    words += [f"indices{schedule.gather_bits}"] * (schedule.gather_bits > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
 
 
@@ -128,7 +128,7 @@ def _words(strategy: Strategy) -> list[str]:
         case SplitReduction(rows=rows):
             return [f"split{rows or ''}"]
         case StagedUpdates(count=count, recomputes=recomputes, index_bits=bits):
-            return [f"staged{count}", *["again"] * recomputes, f"places{bits}"]
+            return [f"staged{count}", *["again"] * recomputes, f"indices{bits}"]
         case TransposedRows(width=width):
             return [f"transposed{width}"]
         case SquareTiles(overlaps=overlaps):
@@ -142,13 +142,13 @@ def _words(strategy: Strategy) -> list[str]:
 
 
 def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
-    """Return the integers that a kernel which goes by places has: lengths of where they are in."""
+    """Return the integers that a kernel which goes by indices has: lengths of where they are in."""
     stores = [store for item in kernel.passes for store in item.stores]
     nodes = walk(kernel.exprs)
-    by_places = any(store.values for store in stores) or any(
+    by_indices = any(store.values for store in stores) or any(
         node.op == "load" and node.args for node in nodes
     )
-    if not by_places or any(item.reductions for item in kernel.passes):
+    if not by_indices or any(item.reductions for item in kernel.passes):
         return frozenset()
     return frozenset(
         node

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain gathers and scatters: kernels that do little but go where places in an array say.
+"""Plain gathers and scatters: kernels that do little but go where indices in an array say.
 
 A gather of elements, or a scatter that combines elements or short rows (sums by segment), depends
-in its code on element types and on how places are made of what an array holds; how many there are,
-and lengths that places are held against, are numbers. So the form (`kernel.forms.form`) of such a
+in its code on element types and on how indices are made of what an array holds; how many there are,
+and lengths that indices are held against, are numbers. So the form (`kernel.forms.form`) of such a
 kernel is library code, as that of a plain reduction is (`kernel.forms.plain_reduction`).
 
 Invariant: updates happen in the order of the grid, as in a kernel compiled alone.
@@ -20,7 +20,7 @@ from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
 OF_PLACES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
 })  # fmt: skip
-"""Ops that places go through: they are held within lengths, or counted from the end if negative
+"""Ops that indices go through: they are held within lengths, or counted from the end if negative
 (JAX, NumPy). What lies outside may be left out, or be something else."""
 
 MAX_NODES = 24
@@ -57,7 +57,7 @@ def _combines(store: Store) -> bool:
 
 
 def _gathers(value: Expr) -> bool:
-    """Whether a value is an element of one array at a place that others hold, or a constant."""
+    """Whether a value is an element of one array at an index that others hold, or a constant."""
     loads = [node for node in walk((value,)) if node.op == "load" and node.args]
     ends = value.args[1:] if value.op == "select" else (value,)
     return len(loads) == 1 and all(end is loads[0] or end.op == "constant" for end in ends)

@@ -49,7 +49,7 @@ MAX_CHOICE_NODES = 16
 """Longer ways to choose an element are their programs' own."""
 
 CHOICES = frozenset({"select", "maximum", "minimum"})
-"""What such a way ends with, for the element as for its place."""
+"""What such a way ends with, for the element as for its index."""
 
 
 def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
@@ -101,7 +101,7 @@ def _is_candidate(kernel: LoopKernel) -> bool:
 
 
 def _is_result(store: Store) -> bool:
-    """Whether a store is of what was folded; places may be stored in a wider type."""
+    """Whether a store is of what was folded; indices may be stored in a wider type."""
     value = store.value.args[0] if store.value.op == "convert" else store.value
     return store.is_simple and value.op == "reduced"
 
@@ -124,7 +124,7 @@ def _is_sum(fold: Reduction) -> bool:
 
 
 def _is_choice(fold: Reduction) -> bool:
-    """Whether an element and its place on an axis are chosen, as arg max does."""
+    """Whether an element and its index on an axis are chosen, as arg max does."""
     if len(fold.inputs) != 2 or not is_element(fold.inputs[0]):
         return False
     nodes = list(walk(fold.combiner.results))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds that find the place of the greatest or least element: their steps, and joining lanes.
+"""Folds that find the index of the greatest or least element: their steps, and joining lanes.
 
 `argmax` reaches HLO as a reduction of elements and their positions whose computation compares and
 selects. Along one axis each lane may run such a fold by itself; joining lanes is another matter,
@@ -8,7 +8,7 @@ because what is left is then not always what came first: equal elements, and NaN
 What a computation of comparisons and selections gives depends on how its arguments compare alone.
 So a table over representative elements proves which fold it is (`_gives`).
 
-Invariant: joined lanes name the place that the elements in order would; where equal elements
+Invariant: joined lanes name the index that the elements in order would; where equal elements
 differ in the sign of zero, the value is either's.
 """
 
@@ -28,7 +28,7 @@ from ingot.kernel.elemental.points import compare, select
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.ir import Combiner, Pass, Reduction
 
-PLACE_BITS = 32
+INDEX_BITS = 32
 """Positions of fewer bits may wrap around."""
 
 Array = np.ndarray[Any, Any]
@@ -46,8 +46,8 @@ _MEANING: Mapping[str, Callable[..., Array]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceFold:
-    """A fold that finds a place, by its arguments: an element and its place, then another pair.
+class ArgFold:
+    """A fold that finds an index, by its arguments: an element and its index, then another pair.
 
     Attributes:
         step: the second pair is the next on the axis.
@@ -59,58 +59,58 @@ class PlaceFold:
 
 
 @lru_cache(maxsize=256)
-def place_fold(item: Pass, fold: Reduction) -> PlaceFold | None:
-    """Return how a fold finds the place of an extreme on the pass's one axis, None if it does not.
+def arg_fold(item: Pass, fold: Reduction) -> ArgFold | None:
+    """Return how a fold finds the index of an extreme on the pass's one axis, None if it does not.
 
-    A step is less work than what the program wrote, which also tells which place comes first.
+    A step is less work than what the program wrote, which also tells which index comes first.
     """
     if item.is_running or len(fold.inputs) != 2 or len(item.axes) != 1:
         return None
-    value, place = fold.inputs
-    if not is_position(place) or item.axes[0].name not in place.axes:
+    value, index = fold.inputs
+    if not is_position(index) or item.axes[0].name not in index.axes:
         return None
     is_ordered = not value.dtype.is_complex and value.dtype is not PRED
-    if not is_ordered or not place.dtype.is_integer or place.dtype.bits < PLACE_BITS:
+    if not is_ordered or not index.dtype.is_integer or index.dtype.bits < INDEX_BITS:
         return None
     if not _starts_before(fold):
         return None
     for direction, otherwise in (("GT", "GE"), ("LT", "LE")):
-        join = _by_place(direction, value.dtype, place.dtype)
+        join = _by_index(direction, value.dtype, index.dtype)
         if _gives(fold.combiner, join, value.dtype):
-            return PlaceFold(_in_order(otherwise, value.dtype, place.dtype), join)
+            return ArgFold(_in_order(otherwise, value.dtype, index.dtype), join)
     return None
 
 
 def _starts_before(fold: Reduction) -> bool:
-    """Whether the initial place is before every other, and its value is none that wins over all."""
+    """Whether the initial index is before every other, and its value is none that wins over all."""
     if any(init.op != "constant" for init in fold.inits):
         return False
-    value, place = (init.payload.value for init in fold.inits)
-    return not np.isnan(value) and place <= 0
+    value, index = (init.payload.value for init in fold.inits)
+    return not np.isnan(value) and index <= 0
 
 
-def _by_place(direction: str, element: DType, index: DType) -> Combiner:
-    """Return the choice of the element that compares so, NaN before all, or of the first place."""
-    a, place = ex.argument(0, element), ex.argument(1, index)
-    b, other = ex.argument(2, element), ex.argument(3, index)
-    is_first, same = compare("LT", place, other), compare("EQ", a, b)
+def _by_index(direction: str, element: DType, index_type: DType) -> Combiner:
+    """Return the choice of the element that compares so, NaN before all, or of the first index."""
+    a, index = ex.argument(0, element), ex.argument(1, index_type)
+    b, other = ex.argument(2, element), ex.argument(3, index_type)
+    is_first, same = compare("LT", index, other), compare("EQ", a, b)
     wins = compare(direction, a, b)
     if element.is_float:
         a_is_nan, b_is_nan = compare("NE", a, a), compare("NE", b, b)
         same = _either(same, _both(a_is_nan, b_is_nan))
         wins = _either(wins, _both(a_is_nan, _not(b_is_nan)))
     stays = _either(wins, _both(same, is_first))
-    return Combiner((select(stays, a, b), select(stays, place, other)))
+    return Combiner((select(stays, a, b), select(stays, index, other)))
 
 
-def _in_order(otherwise: str, element: DType, index: DType) -> Combiner:
+def _in_order(otherwise: str, element: DType, index_type: DType) -> Combiner:
     """Return the choice of the second element unless the first one is `otherwise` to it, or NaN."""
-    a, place = ex.argument(0, element), ex.argument(1, index)
-    b, other = ex.argument(2, element), ex.argument(3, index)
+    a, index = ex.argument(0, element), ex.argument(1, index_type)
+    b, other = ex.argument(2, element), ex.argument(3, index_type)
     moves = _not(compare(otherwise, a, b))
     if element.is_float:
         moves = _both(moves, compare("EQ", a, a))
-    return Combiner((select(moves, b, a), select(moves, other, place)))
+    return Combiner((select(moves, b, a), select(moves, other, index)))
 
 
 def _not(value: Expr) -> Expr:
@@ -126,7 +126,7 @@ def _either(left: Expr, right: Expr) -> Expr:
 
 
 def _gives(combiner: Combiner, wanted: Combiner, element: DType) -> bool:
-    """Whether two folds agree on elements of every order whose first place is the lesser."""
+    """Whether two folds agree on elements of every order whose first index is the lesser."""
     if not all(_is_comparison(node) for node in walk(combiner.results)):
         return False
     samples = [0, 1, 2]

@@ -73,7 +73,7 @@ def positions(runs: Sequence[Run], name: str) -> dict[str, int | Dim]:
     behind: int | Dim = 1
     for number, run in reversed(list(enumerate(runs))):
         axis = merged(run)
-        place = dim.floordiv(flat, behind)
-        values[axis.name] = place if number == 0 else dim.mod(place, axis.extent)
+        index = dim.floordiv(flat, behind)
+        values[axis.name] = index if number == 0 else dim.mod(index, axis.extent)
         behind = behind * axis.extent
     return values

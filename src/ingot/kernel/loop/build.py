@@ -173,7 +173,7 @@ class LoopBuilder:
         return Fold(inits, inputs), whole
 
     def add_store(self, buffer: int, root: Instruction, frame: Frame, value: Expr) -> None:
-        """Store `value`, the result of `root`, at its place."""
+        """Store `value`, the result of `root`, at its index."""
         point = point_of(frame)
         where = linearize(point.index, _result_dims(root))
         inner = tuple(axis_name(a) for a in frame if a != ONE and a not in self.grid)
@@ -244,7 +244,9 @@ def build_loop_kernel(fused: Computation) -> LoopKernel:
     main = reduces[0] if reduces else roots_of(fused)[0]
     frame = frames.frames.get(main)
     if frame is None:
-        raise InternalError(f"%{main.name} has no single place in its fusion {fused.name}")
+        raise InternalError(
+            f"%{main.name} is computed at more than one index of its fusion {fused.name}"
+        )
     builder.grid = tuple(sorted(grid_of(frame)))
     extents.update({axis_name(n): extent for n, extent in enumerate(frames.extents)})
     builder.add_reductions()
@@ -258,7 +260,7 @@ def build_loop_kernel(fused: Computation) -> LoopKernel:
 def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
     frame = builder.frames.frames.get(root)
     if frame is None:
-        raise InternalError(f"root %{root.name} has no single place in its fusion")
+        raise InternalError(f"root %{root.name} is computed at more than one index of its fusion")
     if root.shape.is_tuple:
         for value in builder.lowering.reductions[root]:
             builder.add_store(number, root, frame, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places of extremes in s32 while they are sought, where all positions fit.
+"""Indices of extremes in s32 while they are sought, where all positions fit.
 
 `argmax` of programs with wide indices folds elements with s64 positions: twice the registers of
 f32 elements. Lanes fold s32 instead; what is found is converted once. Beside `argminmax`,
@@ -18,7 +18,7 @@ from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import LoopKernel, Pass, Reduction
-from ingot.kernel.loop.argminmax import place_fold
+from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import replace
 
@@ -40,11 +40,11 @@ def narrow_indices(kernel: LoopKernel) -> LoopKernel:
 
 
 def _is_wide(item: Pass, fold: Reduction) -> bool:
-    """Whether a fold finds a place of a wide type that s32 holds."""
+    """Whether a fold finds an index of a wide type that s32 holds."""
     extent = dim.product(axis.extent for axis in item.axes)
     if len(fold.inputs) != 2 or not isinstance(extent, int) or extent > MOST:
         return False
-    if fold.inputs[1].dtype.bits <= S32.bits or place_fold(item, fold) is None:
+    if fold.inputs[1].dtype.bits <= S32.bits or arg_fold(item, fold) is None:
         return False
     return int(fold.inits[1].payload.value) >= -MOST
 
@@ -55,8 +55,8 @@ def _with_narrow(item: Pass, wide: dict[int, DType]) -> Pass:
 
 
 def _narrow(fold: Reduction) -> Reduction:
-    (value, place), (start, first) = fold.inputs, fold.inits
-    position = place.args[0] if place.op == "convert" else place
+    (value, index), (start, first) = fold.inputs, fold.inits
+    position = index.args[0] if index.op == "convert" else index
     return replace(
         fold,
         combiner=_Arguments().combiner(fold.combiner),
@@ -66,7 +66,7 @@ def _narrow(fold: Reduction) -> Reduction:
 
 
 class _Arguments(Rewriter):
-    """Has both places of a combiner in s32; it compares and chooses alone."""
+    """Has both indices of a combiner in s32; it compares and chooses alone."""
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return an argument, or what is compared or chosen, with the type that it has now."""
@@ -79,14 +79,14 @@ class _Arguments(Rewriter):
 
 
 class _Users(Rewriter):
-    """Converts the places that were found to the type that they are wanted in."""
+    """Converts the indices that were found to the type that they are wanted in."""
 
     def __init__(self, wide: dict[int, DType]) -> None:
         super().__init__()
         self.wide = wide
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return an expression that takes found places converted."""
+        """Return an expression that takes found indices converted."""
         if item.op == "reduced" and item.payload[1] == 1 and item.payload[0] in self.wide:
             found = ex.make("reduced", S32, (), item.payload)
             return ex.make("convert", item.dtype, (found,), NO_ATTRIBUTES)

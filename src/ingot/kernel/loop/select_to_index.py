@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices between two places of one buffer: one load, whose place is chosen.
+"""Choices between two indices of one buffer: one load, whose index is chosen.
 
 `roll` is, at each point, a choice between two loads of its operand under opposite masks. Where the
 choice does not depend on the vector axis it is made on the index, once for a row, instead of on
@@ -38,7 +38,7 @@ def select_to_index(kernel: LoopKernel) -> LoopKernel:
 
 
 def _is_choice(_: Expr, yes: Expr, no: Expr) -> bool:
-    """Whether both are masked loads from one buffer, at places that run-time values do not move."""
+    """Whether both are masked loads from one buffer, at indices without run-time values."""
     return all(
         load.op == "load" and load.payload.masked and len(load.args) == 1 for load in (yes, no)
     ) and (yes.payload.buffer == no.payload.buffer)

@@ -58,7 +58,7 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
 def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
     """Whether what rows end to end read lies in a few whole registers.
 
-    What they gather (`kernel.schedule.gathers`) need not, but the places where they do.
+    What they gather (`kernel.schedule.gathers`) need not, but the indices where they do.
     """
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
     plain = [item.payload.index for item in loads if not item.args]
@@ -79,15 +79,15 @@ def _is_near(where: int | Dim, outer: Axis, inner: Axis) -> bool:
 
 
 class _Joiner(AxisSubstitution):
-    """Puts places in rows end to end for places in rows."""
+    """Puts indices in rows end to end for indices in rows."""
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
-        place = Dim.symbol(inner.name)
+        index = Dim.symbol(inner.name)
         assert isinstance(inner.extent, int), "short rows have a known length"
         super().__init__(
             {
-                outer.name: dim.floordiv(place, inner.extent),
-                inner.name: dim.mod(place, inner.extent),
+                outer.name: dim.floordiv(index, inner.extent),
+                inner.name: dim.mod(index, inner.extent),
             },
             {outer.name: inner.name},
         )
@@ -122,7 +122,7 @@ def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> 
 
 
 def _reads_plainly(kernel: LoopKernel) -> bool:
-    """Whether the kernel computes elements one by one, of loads at places that axes determine."""
+    """Whether the kernel computes elements one by one, of loads at indices that axes determine."""
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
     return _computes_elements(kernel) and not any(load.args for load in loads)
 

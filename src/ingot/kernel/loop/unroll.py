@@ -5,7 +5,7 @@ Where rows lie side by side in lanes (`kernel.schedule.decide`), a load of one c
 Passes over the same row would gather it again each; written out they share every load and every
 result: a softmax over ten classes has no loops.
 
-A window that moves along the innermost axis reads each place of it several times, with masks at
+A window that moves along the innermost axis reads each element of it several times, with masks at
 the edges. Written out it is a sum of loads, and the grid is cut where the masks change
 (`kernel.schedule.pieces`). The fold keeps its order.
 """
@@ -30,10 +30,10 @@ MAX_EXPENSIVE = 32
 """Expensive ops at most, written out: the code of each is a few dozen instructions."""
 
 MAX_TAPS = 25
-"""Places of a window at most, written out."""
+"""Elements of a window at most, written out."""
 
 MAX_STEP = 4
-"""Elements at most from one window, and from one place of it, to the next: lanes that are further
+"""Elements at most from one window, and from one element of it, to the next: lanes that are further
 apart would be gathered."""
 
 
@@ -51,11 +51,11 @@ def unroll_windows(kernel: LoopKernel) -> LoopKernel:
 def _moves(item: Pass, name: str) -> bool:
     """Whether a pass reads by small steps along axis `name` and along an axis of its own."""
     near = range(1, MAX_STEP + 1)
-    places = [load.payload.index for load in walk(item.exprs) if load.op == "load"]
+    indices = [load.payload.index for load in walk(item.exprs) if load.op == "load"]
     return any(
-        coefficient(place, name) in near
-        and any(coefficient(place, axis.name) in near for axis in item.axes)
-        for place in places
+        coefficient(index, name) in near
+        and any(coefficient(index, axis.name) in near for axis in item.axes)
+        for index in indices
     )
 
 
@@ -100,8 +100,8 @@ def _written_out(item: Pass, kernel: LoopKernel, finished: ExprSubstitution) -> 
         for point in points:
             inputs = finished.exprs(point.reductions[number].inputs)
             values = applied(reduction.combiner, (*values, *inputs))
-        for place, value in enumerate(values):
-            leaf = make("reduced", value.dtype, (), (reduction.number, place, names))
+        for position, value in enumerate(values):
+            leaf = make("reduced", value.dtype, (), (reduction.number, position, names))
             finished.add(leaf, value)
     return stores
 
@@ -114,6 +114,6 @@ def _points(item: Pass) -> list[Pass]:
         ranges.append(range(axis.extent))
     names = [axis.name for axis in item.axes]
     return [
-        AxisSubstitution(dict(zip(names, place, strict=True))).sweep(item)
-        for place in product(*ranges)
+        AxisSubstitution(dict(zip(names, position, strict=True))).sweep(item)
+        for position in product(*ranges)
     ]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers: loads whose lanes' places are values, and which of them have places computed ahead.
+"""Gathers: loads whose lanes' indices are values, and which of them have indices computed ahead.
 
 Lanes that one instruction gathers are slower than loads one by one, and their misses wait for each
-other. But to get single places out of a vector costs as much as the loads do, by way of registers
-and, just after they were stored, by way of memory. So along long axes a block of places is stored
+other. But to get single indices out of a vector costs as much as the loads do, by way of registers
+and, just after they were stored, by way of memory. So along long axes a block of indices is stored
 first: when loads ask for them they have reached the cache.
 
-`schedule` asks which integers hold the places; `emit.loop.places` computes them.
+`schedule` asks which integers hold the indices; `emit.loop.gather_indices` computes them.
 
-Invariant: a place ahead is one that some point of the loop reads, so nothing new is read.
+Invariant: an index ahead is one that some point of the loop reads, so nothing new is read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ingot.kernel.ir import Axis, Buffer, LoopKernel
 from ingot.support.records import record
 
 PLACES_AHEAD = 256
-"""Places of a block: what was stored 64 ago is there, 256 are as fast as more."""
+"""Indices of a block: what was stored 64 ago is there, 256 are as fast as more."""
 
 LEAST_AHEAD = 64
-"""Shorter axes have no places ahead."""
+"""Shorter axes have no indices ahead."""
 
 MOST_LOADED = 16
 """Lanes that are loaded one by one: more are no faster, only more code."""
@@ -32,12 +32,12 @@ MOST_GATHERS = 8
 """Loads of one loop that have a block each on the stack."""
 
 NARROW_ELEMENTS = 1 << 30
-"""Arrays whose places fit 32 bits, up to an offset that is any place of theirs."""
+"""Arrays whose indices fit 32 bits, up to an offset that is any index of theirs."""
 
 
 @record
 class Gather:
-    """A load whose place varies along an axis by run-time values.
+    """A load whose index varies along an axis by run-time values.
 
     Attributes:
         load: the expression.
@@ -55,7 +55,7 @@ class Gather:
         return self.load.payload
 
     def is_free(self, axis: str) -> bool:
-        """Whether its places do not vary with another axis."""
+        """Whether its indices do not vary with another axis."""
         names = symbols_of((self.near,))
         return axis not in names and not any(axis in value.axes for value in self.values)
 
@@ -68,7 +68,7 @@ class Gather:
 def gathers(exprs: tuple[Expr, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
     """Return the gathers along the last of `axes` that need no others.
 
-    Arguments come first: the place of one may be what another loads.
+    Arguments come first: the index of one may be what another loads.
     """
     along, bound = axes[-1].name, {axis.name for axis in axes}
     found = [item for item in walk(exprs) if _is_gather(item, along) and item.axes <= bound]
@@ -95,8 +95,8 @@ def _terms(where: int | Dim) -> tuple[tuple[tuple[Atom, ...], int], ...]:
     return () if isinstance(where, int) else where.terms
 
 
-def bits_of_places(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
-    """Return the bits of places ahead along the vector axis, or along the passes' own; 0: none.
+def bits_of_gather_indices(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
+    """Return the bits of indices ahead along the vector axis, or along the passes' own; 0: none.
 
     `lanes` are those of each pass.
     """
@@ -118,14 +118,14 @@ def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], l
 
 
 def bits_of_gathers(kernel: LoopKernel, found: tuple[Gather, ...], axes: tuple[Axis, ...]) -> int:
-    """Return the bits of places of gathers along the last of `axes`, 0 if there are none."""
+    """Return the bits of indices of gathers along the last of `axes`, 0 if there are none."""
     buffers = (*kernel.buffers, *kernel.local_buffers)
-    bits = [bits_of_place(item.near, buffers[item.access.buffer], axes) for item in found]
+    bits = [bits_of_index(item.near, buffers[item.access.buffer], axes) for item in found]
     return max(bits, default=0)
 
 
-def bits_of_place(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> int:
-    """Return the bits in which a place in an array is computed.
+def bits_of_index(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> int:
+    """Return the bits in which an index in an array is computed.
 
     Sums and products wrap: they may be larger on the way. What is divided must fit, too.
     """
@@ -145,7 +145,7 @@ def bits_of_place(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> in
 
 
 def block_of_rows(kernel: LoopKernel) -> int | str:
-    """Return how many short rows have their places ahead together, or why none have."""
+    """Return how many short rows have their indices ahead together, or why none have."""
     if kernel.serial or len(kernel.grid) < 2 or any(item.axes for item in kernel.passes):
         return "it gathers no rows"
     *_, rows, inner = kernel.grid
@@ -167,6 +167,6 @@ def lanes_of_short_row(length: int) -> int:
     return min(1 << (length - 1).bit_length(), MOST_LOADED)
 
 
-def lanes_loaded(places: int, lanes: int) -> int:
-    """Return the lanes of a loop that may have `places` ahead."""
-    return min(lanes, MOST_LOADED) if places else lanes
+def lanes_loaded(indices: int, lanes: int) -> int:
+    """Return the lanes of a loop that may have `indices` ahead."""
+    return min(lanes, MOST_LOADED) if indices else lanes

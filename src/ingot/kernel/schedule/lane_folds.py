@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folds may run in lanes along the axis that they fold.
 
-Lanes start from the op's identity and are folded at the end; lanes of a fold that finds a place are
-joined by place (`argminmax`); a running fold takes a vector at once where elements are dense.
+Lanes start from the op's identity and are folded at the end; lanes of a fold that finds an index
+are joined by index (`argminmax`); a running fold takes a vector at once where elements are dense.
 Its sums and products of floats are then in an order of their own, as in any other reduction.
 
 Invariant: the answer depends on the pass alone.
@@ -14,13 +14,13 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel.expr import EXACT, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Pass, Reduction
-from ingot.kernel.loop.argminmax import place_fold
+from ingot.kernel.loop.argminmax import arg_fold
 
 LANE_COMBINERS = ops_with(Trait.ASSOCIATIVE)
 """Combiners with an identity: lanes may start from it and be folded at the end."""
 
 LONG_ROW = 128
-"""In rows of so many elements lanes find the place of an extreme each, before they are joined."""
+"""In rows of so many elements lanes find the index of an extreme each, before they are joined."""
 
 SHORTEST_SCAN = 32
 """Shorter scans go element by element."""
@@ -29,7 +29,7 @@ SHORTEST_SCAN = 32
 def folds_lanes(item: Pass) -> bool:
     """Whether every reduction of the pass may be kept in lanes and folded at the end."""
     return all(
-        starts_from_identity(fold) or _finds_place_in_long_row(item, fold)
+        starts_from_identity(fold) or _finds_index_in_long_row(item, fold)
         for fold in item.reductions
     )
 
@@ -55,7 +55,7 @@ def scans_lanes(item: Pass) -> bool:
     return is_dense and is_long and not rounds
 
 
-def _finds_place_in_long_row(item: Pass, fold: Reduction) -> bool:
-    """Whether a fold finds a place, and joining lanes is little work beside finding it."""
+def _finds_index_in_long_row(item: Pass, fold: Reduction) -> bool:
+    """Whether a fold finds an index, and joining lanes is little work beside finding it."""
     is_short = any(isinstance(a.extent, int) and a.extent < LONG_ROW for a in item.axes)
-    return not is_short and place_fold(item, fold) is not None
+    return not is_short and arg_fold(item, fold) is not None

@@ -136,24 +136,24 @@ class Cover:
     Attributes:
         starts: offset of each vector's first element, ascending; the last two may overlap.
         length: elements of each, a power of two, no more than the lanes.
-        places: of each lane, the vector and the element in it.
+        sources: of each lane, the vector and the element in it.
     """
 
     starts: tuple[int, ...]
     length: int
-    places: tuple[tuple[int, int], ...]
+    sources: tuple[tuple[int, int], ...]
 
     @property
     def shared(self) -> int:
         """How many lanes have the same element, at most."""
-        return max(Counter(self.places).values())
+        return max(Counter(self.sources).values())
 
     def reach(self, on: Sequence[bool]) -> range | None:
         """Return the offsets from the first lane that is on to the last: all may be read.
 
         None where a lane between those is off, whose element is not to be seen.
         """
-        offsets = [self.starts[part] + at for part, at in self.places]
+        offsets = [self.starts[part] + at for part, at in self.sources]
         wanted = [offset for offset, is_on in zip(offsets, on, strict=True) if is_on]
         found = range(min(wanted), max(wanted) + 1) if wanted else range(0)
         off = (offset for offset, is_on in zip(offsets, on, strict=True) if not is_on)
@@ -170,9 +170,9 @@ class Cover:
 @lru_cache(maxsize=1024)
 def _readers(cover: Cover, number: int) -> list[tuple[int, ...]]:
     lanes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for lane, place in enumerate(cover.places):
-        lanes[place].append(lane)
-    found = [lanes.get((number, at), [len(cover.places)]) for at in range(cover.length)]
+    for lane, source in enumerate(cover.sources):
+        lanes[source].append(lane)
+    found = [lanes.get((number, at), [len(cover.sources)]) for at in range(cover.length)]
     rounds = max(map(len, found))
     return [tuple(own[min(turn, len(own) - 1)] for own in found) for turn in range(rounds)]
 

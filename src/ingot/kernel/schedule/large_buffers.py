@@ -16,7 +16,7 @@ LARGE_BYTES = L3_BYTES // 2
 
 
 def large_buffers(kernel: LoopKernel) -> frozenset[int]:
-    """Return the numbers of large buffers that are read at places which are values."""
+    """Return the numbers of large buffers that are read at indices which are values."""
     loads = (node for node in walk(kernel.exprs) if node.op == "load" and node.args)
     read = {load.payload.buffer for load in loads}
     return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_large(each))

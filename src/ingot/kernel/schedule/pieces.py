@@ -60,15 +60,15 @@ Range = tuple[int | Dim, int | Dim]
 
 @record
 class Cut:
-    """An axis in pieces, which begin at 0 and at each of `places`."""
+    """An axis in pieces, which begin at 0 and at each of `positions`."""
 
     axis: Axis
-    places: tuple[int | Dim, ...]
+    positions: tuple[int | Dim, ...]
 
     def ranges(self) -> list[Range]:
         """Return the first and the last position of every piece."""
-        starts = (0, *self.places)
-        ends = (*self.places, self.axis.extent)
+        starts = (0, *self.positions)
+        ends = (*self.positions, self.axis.extent)
         return [(start, end - 1) for start, end in zip(starts, ends, strict=True)]
 
 
@@ -78,31 +78,31 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
         return ()
     nodes = [node for node in walk(kernel.exprs) if node.op == "compare"]
     masks = _masks(kernel.exprs)
-    cuts = [Cut(axis, _places(masks, axis)) for axis in kernel.grid if axis != vector_axis]
-    vector = Cut(vector_axis, _places(nodes, vector_axis))
+    cuts = [Cut(axis, _positions(masks, axis)) for axis in kernel.grid if axis != vector_axis]
+    vector = Cut(vector_axis, _positions(nodes, vector_axis))
     is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
     most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
     count = sum(1 for _ in walk(kernel.exprs))
     if not is_move and count <= MAX_WIDE_NODES:
         cuts = [_around_inside(cut, most_bands) for cut in cuts]
         vector = _around_inside(vector, most_pieces)
-    if len(vector.places) >= most_pieces and not _are_parts(kernel, vector, count):
+    if len(vector.positions) >= most_pieces and not _are_parts(kernel, vector, count):
         return ()
-    size = count * (len(vector.places) + 1)
-    most = MAX_NODES if vector.places else MAX_BAND_NODES
+    size = count * (len(vector.positions) + 1)
+    most = MAX_NODES if vector.positions else MAX_BAND_NODES
     most = MAX_MOVED_NODES if is_move else most
     chosen: list[Cut] = []
     for cut in cuts:
-        if not cut.places:
+        if not cut.positions:
             continue
-        larger = size * (len(cut.places) + 1)
-        if len(cut.places) < most_bands and larger <= most:
+        larger = size * (len(cut.positions) + 1)
+        if len(cut.positions) < most_bands and larger <= most:
             chosen.append(cut)
             size = larger
-        elif not vector.places and _are_parts(kernel, cut, count):
+        elif not vector.positions and _are_parts(kernel, cut, count):
             chosen.append(cut)
             size *= PARTS_GROWTH
-    return (*chosen, vector) if chosen or vector.places else ()
+    return (*chosen, vector) if chosen or vector.positions else ()
 
 
 def _are_parts(kernel: LoopKernel, cut: Cut, count: int) -> bool:
@@ -111,7 +111,7 @@ def _are_parts(kernel: LoopKernel, cut: Cut, count: int) -> bool:
     However many there are, together they are then little more than the kernel's `count` nodes, and
     without cuts every element would choose among all of them.
     """
-    if len(cut.places) >= MAX_MOVED_PIECES:
+    if len(cut.positions) >= MAX_MOVED_PIECES:
         return False
     most, name = min(PARTS_GROWTH * count, MAX_MOVED_NODES), cut.axis.name
     total = 0
@@ -127,11 +127,11 @@ def _are_parts(kernel: LoopKernel, cut: Cut, count: int) -> bool:
 def _around_inside(cut: Cut, most: int) -> Cut:
     """Return a cut of fewer than `most` pieces if the longest is most of the axis.
 
-    So it is with wide windows: their masks change at many places, all of them near the ends.
+    So it is with wide windows: their masks change at many positions, all of them near the ends.
     """
-    known = [place for place in cut.places if isinstance(place, int)]
+    known = [position for position in cut.positions if isinstance(position, int)]
     extent = cut.axis.extent
-    if len(cut.places) < most or len(known) < len(cut.places) or not isinstance(extent, int):
+    if len(cut.positions) < most or len(known) < len(cut.positions) or not isinstance(extent, int):
         return cut
     first, end = max(pairwise((0, *known, extent)), key=lambda ends: ends[1] - ends[0])
     is_most = 2 * (end - 1 - first) > extent
@@ -150,7 +150,7 @@ def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
     return [item for item in seen if item.op == "compare"]
 
 
-def _places(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:
+def _positions(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:
     """Return where comparisons of the axis with numbers and sizes change, in order."""
     found: set[int | Dim] = set()
     for node in comparisons:
@@ -160,24 +160,24 @@ def _places(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:
         return tuple(sorted(p for p in found if isinstance(p, int) and 0 < p < extent))
     inside = [p for p in found if never_negative(p) and never_negative(extent - p)]
     ordered: list[int | Dim] = []
-    for place in sorted(inside, key=str):
-        if place not in (0, extent):
-            _put_in_order(place, ordered)
+    for position in sorted(inside, key=str):
+        if position not in (0, extent):
+            _put_in_order(position, ordered)
     return tuple(ordered)
 
 
-def _put_in_order(place: int | Dim, ordered: list[int | Dim]) -> None:
+def _put_in_order(position: int | Dim, ordered: list[int | Dim]) -> None:
     """Insert a position where it belongs, unless it is not plain where that is."""
     low, high = 0, len(ordered)
     while low < high:
         middle = (low + high) // 2
-        if never_negative(place - ordered[middle]):
+        if never_negative(position - ordered[middle]):
             low = middle + 1
-        elif never_negative(ordered[middle] - place):
+        elif never_negative(ordered[middle] - position):
             high = middle
         else:
             return
-    ordered.insert(low, place)
+    ordered.insert(low, position)
 
 
 def _changes(node: Expr, name: str) -> set[int | Dim]:

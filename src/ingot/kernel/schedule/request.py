@@ -14,7 +14,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.short_rows import lanes_of_rows
-from ingot.kernel.schedule.gathers import bits_of_places, lanes_loaded
+from ingot.kernel.schedule.gathers import bits_of_gather_indices, lanes_loaded
 from ingot.kernel.schedule.lane_counts import Vectors, most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort
 from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
@@ -101,7 +101,7 @@ class LoopRequest:
         elif lanes_may_meet(kernel, axis):
             staged, lanes = staged_lanes(kernel, lanes), 1
             why = "its updates are few, read results or are more than one store"
-        gather_bits = bits_of_places(kernel, axis, (lanes,) * len(kernel.passes))
+        gather_bits = bits_of_gather_indices(kernel, axis, (lanes,) * len(kernel.passes))
         return GridLanes(axis, lanes_loaded(gather_bits, lanes), gather_bits, staged, row, why)
 
     @property
@@ -115,7 +115,7 @@ class LoopRequest:
         """The lanes along the axes of passes."""
         kernel = self.kernel
         lanes = tuple(pass_lanes(kernel, item, self.used_vectors) for item in kernel.passes)
-        gather_bits = bits_of_places(kernel, None, lanes)
+        gather_bits = bits_of_gather_indices(kernel, None, lanes)
         return PassLanes(tuple(lanes_loaded(gather_bits, each) for each in lanes), gather_bits)
 
     @cached_property

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How updates in order run: which of them may be lanes, or have their places computed ahead.
+"""How updates in order run: which of them may be lanes, or have their indices computed ahead.
 
 `schedule` asks here about the kernels of scatters (`update`). Updates of one element must not meet:
-one would be lost. So single elements and short rows are combined one by one, from places that were
+one would be lost. So single elements and short rows are combined one by one, from indices that were
 computed together; the elements of a row are lanes.
 
 Invariant: every element's updates happen in the order of the grid.
@@ -13,13 +13,13 @@ from __future__ import annotations
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
-from ingot.kernel.schedule.gathers import bits_of_place
+from ingot.kernel.schedule.gathers import bits_of_index
 
 LEAST_STAGED, MOST_STAGED = 8, 32
 """Updates that are computed together: so many that vectors gain, few enough for the stack."""
 
 STAGED_ROWS = 32
-"""Rows whose places are computed together."""
+"""Rows whose indices are computed together."""
 
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
@@ -40,7 +40,7 @@ def staged_lanes(kernel: LoopKernel, lanes: int) -> int:
 
 
 def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
-    """Return how many rows along `axis`, a vector each, have their places computed together."""
+    """Return how many rows along `axis`, a vector each, have their indices computed together."""
     store = _only_store(kernel)
     is_vector = isinstance(axis.extent, int) and 1 < axis.extent <= lanes
     if not kernel.serial or store is None or not is_vector or len(kernel.grid) < 2:
@@ -54,10 +54,10 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
 
 
 def bits_of_updates(kernel: LoopKernel) -> int:
-    """Return the bits of the places that staged updates go to."""
+    """Return the bits of the indices that staged updates go to."""
     store = _only_store(kernel)
     assert store is not None, "what is staged is one store"
-    return bits_of_place(store.index, kernel.buffers[store.buffer], kernel.grid)
+    return bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:

@@ -92,7 +92,7 @@ def build_sort_kernel(fused: Computation) -> SortKernel:
     """Return the kernel of a fused computation that is one `sort`."""
     root = fused.root
     given = root.as_(SortAttributes)
-    (place,) = given.dimensions
+    (dimension,) = given.dimensions
     dims = root.operands[0].shape.dims
     arguments = {
         parameter: ex.argument(number, parameter.shape.dtype)
@@ -102,9 +102,9 @@ def build_sort_kernel(fused: Computation) -> SortKernel:
     numbers = [fused.parameters.index(operand) for operand in root.operands]
     buffers = buffers_of(fused)
     return SortKernel(
-        product(dims[:place]),
-        dims[place],
-        product(dims[place + 1 :]),
+        product(dims[:dimension]),
+        dims[dimension],
+        product(dims[dimension + 1 :]),
         comparator,
         buffers,
         tuple(numbers),

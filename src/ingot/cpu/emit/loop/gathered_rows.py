@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.places import load_places, store_places
+from ingot.emit.loop.gather_indices import load_indexed, store_indices
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather, gathers
@@ -75,7 +75,7 @@ class GatheredRowsEmitter(LoopEmitter):
                 here = self.f.gep(room, start, self._place)
 
                 def store(_: list[Value], item: Gather = item, here: Value = here) -> list[Value]:
-                    store_places(self.emitter, item, here, self._place)
+                    store_indices(self.emitter, item, here, self._place)
                     return []
 
                 self._at(lanes.axis, start, lanes, [], store)
@@ -90,7 +90,7 @@ class GatheredRowsEmitter(LoopEmitter):
         def load(_: list[Value]) -> list[Value]:
             for item, room in rooms.items():
                 here = self.f.gep(room, start, self._place)
-                load_places(self.emitter, item, here, self._place, inside)
+                load_indexed(self.emitter, item, here, self._place, inside)
             body()
             return []
 

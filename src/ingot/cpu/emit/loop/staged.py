@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.emit.loop.body import LoopEmitter, Strip, divides
-from ingot.emit.loop.places import places_of
+from ingot.emit.loop.gather_indices import indices_of
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
 from ingot.emit.values.values import combine
@@ -160,7 +160,7 @@ class StagedEmitter(LoopEmitter):
     def _places(self, store: Store) -> tuple[Value, Value | None]:
         """Return where a block's updates go, and the bits of those that count (None: all)."""
         f, emitter, lanes = self.f, self.emitter, self._staged.count
-        where = places_of(emitter, store.index, store.values, self.place, lanes)
+        where = indices_of(emitter, store.index, store.values, self.place, lanes)
         mask = emitter.lanes.mask if emitter.lanes is not None else None
         if store.mask is not None:
             own = emitter.vector_value(store.mask, lanes)

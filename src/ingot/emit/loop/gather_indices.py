@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places of gathers computed ahead, a block of an axis at a time (`kernel.schedule.gathers`).
+"""Indices of gathers computed ahead, a block of an axis at a time (`kernel.schedule.gathers`).
 
-Loops in lanes come here (`body`). A block's places go to the stack, in a loop for each gather;
+Loops in lanes come here (`body`). A block's indices go to the stack, in a loop for each gather;
 then the loop itself runs along the block, and its gathers load their lanes one by one.
 
-Invariant: only whole blocks of lanes come here, so every place is one that is read.
+Invariant: only whole blocks of lanes come here, so every index is one that is read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ At = Callable[[Value, list[Value], Block], list[Value]]
 """Emits a block of lanes at a position."""
 
 
-class PlacesAhead:
-    """Emits a loop in lanes with the places of its gathers ahead."""
+class IndicesAhead:
+    """Emits a loop in lanes with the indices of its gathers ahead."""
 
     def __init__(
         self, emitter: ValueEmitter, found: Sequence[Gather], bits: int, lanes: int, at: At
     ) -> None:
-        """Make room for places of so many bits; `at` opens a block of lanes."""
+        """Make room for indices of so many bits; `at` opens a block of lanes."""
         self.emitter = emitter
         self.type = lt.I32 if bits == lt.I32.bits else lt.I64
         self.lanes = lanes
@@ -68,7 +68,7 @@ class PlacesAhead:
         return f.loop(low, high, PLACES_AHEAD, carried, block)
 
     def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
-        """Store the places of a block of lanes, which may need what other gathers load."""
+        """Store the indices of a block of lanes, which may need what other gathers load."""
         emitter = self.emitter
 
         def store(_: list[Value]) -> list[Value]:
@@ -77,7 +77,7 @@ class PlacesAhead:
                 if other.load in needed:
                     self._bind(other, start, position)
             room = self._room(item, start, position)
-            store_places(emitter, item, room, self.type)
+            store_indices(emitter, item, room, self.type)
             return []
 
         return self.at(position, [], store)
@@ -89,16 +89,16 @@ class PlacesAhead:
     def _bind(self, item: Gather, start: Value, position: Value) -> None:
         """Load a gather's lanes one by one."""
         room = self._room(item, start, position)
-        load_places(self.emitter, item, room, self.type, self.lanes)
+        load_indexed(self.emitter, item, room, self.type, self.lanes)
 
 
-def store_places(emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type) -> None:
-    """Store the places of the emitter's lanes as integers of `type`."""
-    places = places_of(emitter, item.near, item.values, type, _lanes(emitter))
-    emitter.f.store(places, room)
+def store_indices(emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type) -> None:
+    """Store the indices of the emitter's lanes as integers of `type`."""
+    indices = indices_of(emitter, item.near, item.values, type, _lanes(emitter))
+    emitter.f.store(indices, room)
 
 
-def places_of(
+def indices_of(
     emitter: ValueEmitter,
     where: int | Dim,
     values: tuple[Expr, ...],
@@ -124,10 +124,10 @@ def _lanes(emitter: ValueEmitter) -> int:
     return emitter.lanes.count
 
 
-def load_places(
+def load_indexed(
     emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, inside: int
 ) -> None:
-    """Make a load known whose places lie in `room`, of the first `inside` lanes one by one."""
+    """Make a load known whose indices lie in `room`, of the first `inside` lanes one by one."""
     f, load, lanes = emitter.f, item.load, _lanes(emitter)
     memory = memory_type(load.dtype)
     base = f.gep(
@@ -135,9 +135,9 @@ def load_places(
     )
     wide = f.undef(vector(memory, lanes)) if inside == lanes else f.zero(vector(memory, lanes))
     for lane in range(inside):
-        place = f.load(type, f.gep(room, lane, type))
+        index = f.load(type, f.gep(room, lane, type))
         if type is not lt.I64:
-            place = f.sext(place, lt.I64)
-        address = f.gep(base, place, memory, inbounds=False)
+            index = f.sext(index, lt.I64)
+        address = f.gep(base, index, memory, inbounds=False)
         wide = f.insert(wide, f.load(memory, address), lane)
     emitter.bind(load, widen(f, wide, load.dtype, emitter.has_f16c))
