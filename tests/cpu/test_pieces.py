@@ -208,8 +208,8 @@ ENTRY main {
 def test_many_places_near_the_ends_leave_one_piece_inside() -> None:
     axis = Axis("i", 1000)
     many = Cut(axis, (1, 2, 3, 4, 996, 997, 998, 999))
-    assert _around_inside(many, 8).places == (4, 996)
+    assert _around_inside(many, 8).positions == (4, 996)
     assert _around_inside(many, 9) is many
     spread = Cut(axis, tuple(range(100, 1000, 100)))
     assert _around_inside(spread, 8) is spread, "no piece is most of the axis"
-    assert _around_inside(Cut(axis, (1, 2, 3, 4)), 4).places == (4,)
+    assert _around_inside(Cut(axis, (1, 2, 3, 4)), 4).positions == (4,)

@@ -92,7 +92,7 @@ def test_other_folds(opcode, generator):
 
 
 @pytest.mark.parametrize("direction", ["GT", "LT"])
-def test_places_of_extremes_share_the_code(direction, generator):
+def test_indices_of_extremes_share_the_code(direction, generator):
     parts = set()
     for dims, dim in (((700, 300), 1), ((300, 1030), 1)):
         left = f"[{dims[0]}]"

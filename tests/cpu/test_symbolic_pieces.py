@@ -107,4 +107,4 @@ def test_masks_of_sizes_are_cut_at_sizes(name: str) -> None:
     kernel = collapse(build_loop_kernel(fused(PROGRAMS[name])))
     strategy = schedule_loops(kernel, Vectors(256, 16)).strategy
     assert isinstance(strategy, Pieces)
-    assert any(isinstance(place, Dim) for cut in strategy.cuts for place in cut.places)
+    assert any(isinstance(each, Dim) for cut in strategy.cuts for each in cut.positions)

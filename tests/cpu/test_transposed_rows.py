@@ -96,7 +96,7 @@ def test_special_values(special: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [5, 7, 8, 11, 16, 17])
 @pytest.mark.parametrize("element", ["f32", "s32", "s8", "f64"])
-def test_places_of_extremes(element: str, length: int) -> None:
+def test_indices_of_extremes(element: str, length: int) -> None:
     rows = _rows(length, 13)
     module = parse_hlo(f"""HloModule places
 

@@ -91,7 +91,7 @@ def test_a_cover_holds_every_lane_and_nothing_beyond(offsets):
         return
     assert min(found.starts) == min(offsets)
     assert max(found.starts) + found.length == max(offsets) + 1
-    assert [found.starts[part] + at for part, at in found.places] == offsets
+    assert [found.starts[part] + at for part, at in found.sources] == offsets
     assert found.shared == max(offsets.count(offset) for offset in offsets)
     reading: set[int] = set()
     for number, start in enumerate(found.starts):
