@@ -14,7 +14,7 @@ from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.pieces import Cut, Range, _around_inside, _places
+from ingot.kernel.schedule.pieces import Cut, Range, _around_inside, _positions
 
 PROGRAMS = {
     "beside": """
@@ -123,7 +123,7 @@ def test_places_are_where_comparisons_change(direction: str, factor: int) -> Non
     holds = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}[direction]
     for rest in range(-13, 14):
         value = ex.index(factor * Dim.symbol("@0") + rest)
-        found = _places([compare(direction, value, ex.index(0))], axis)
+        found = _positions([compare(direction, value, ex.index(0))], axis)
         truth = [eval(f"{factor * x + rest} {holds} 0") for x in range(20)]
         changes = {x for x in range(1, 20) if truth[x] != truth[x - 1]}
         assert changes <= set(found)
