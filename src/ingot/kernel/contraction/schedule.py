@@ -32,11 +32,13 @@ UNPACKED_BYTES = 300_000
 """An rhs no larger than this is read where it lies."""
 
 CROWDED_STEP = 2048
-"""Rows that lie a multiple of so many bytes apart fall into few cache sets."""
+"""Rows that lie a multiple of so many bytes apart fall into few cache sets: of a block of columns
+the L2 cache keeps no more rows than it has room for whole ones. Packing those that it does not
+keep made products of 64 to 192 x 784 x 512 1.3 times as fast (EPYC, one thread, 2026-11-27)."""
 
 UNPACKED_EXTENT = 512
-"""So is one of a product whose rows and columns are no more than this, unless it is deep and the
-rows of its rhs fall into few cache sets."""
+"""So is one of a product whose rows and columns are no more than this, unless its rows fall into few
+cache sets and the cache does not keep them."""
 
 MAX_DEPTH = 1024
 MAX_PACKED_ROWS = 512
@@ -347,11 +349,12 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         # Patches are packed again for each block of columns; pieces of k stay in the cache.
         return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
     step = stride(kernel.rhs.payload.index, kernel.k.name)
-    is_crowded = not isinstance(step, int) or step * bits // 8 % CROWDED_STEP == 0
+    row_bytes = step * bits // 8 if isinstance(step, int) else None
+    is_crowded = row_bytes is None or row_bytes % CROWDED_STEP == 0
     if not isinstance(m, int) and not is_crowded:
         # Rows may be few; packing for few costs more than many gain by it.
         return isinstance(k, int)
-    if is_crowded and isinstance(k, int) and k >= DEEP:
+    if is_crowded and isinstance(k, int) and k * (row_bytes or CROWDED_STEP) > L2_BYTES:
         return False
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
 
