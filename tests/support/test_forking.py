@@ -147,3 +147,52 @@ def test_forks_of_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert results == [True] * 20
+
+
+def test_work_that_waits_for_a_fork_with_a_lock_that_the_fork_wants() -> None:
+    """As a finalizer does that the collector runs while a lock is held."""
+    lock, holds, done = ForkLock(), threading.Event(), []
+
+    def work() -> None:
+        with lock:
+            holds.set()
+            time.sleep(0.2)
+            with fork_deferred():
+                done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    holds.wait()
+    assert in_child(lambda: True)
+    thread.join()
+    assert done == [True]
+
+
+def test_work_that_waits_for_what_waits_for_the_fork() -> None:
+    """As with a lock of another library, which one thread holds and the other one wants."""
+    other, begun, holds = threading.Lock(), threading.Event(), threading.Event()
+    done = []
+
+    def first() -> None:
+        with fork_deferred():
+            begun.set()
+            holds.wait()
+            with other:
+                done.append("first")
+
+    def second() -> None:
+        begun.wait()
+        with other:
+            holds.set()
+            time.sleep(0.2)
+            with fork_deferred():
+                done.append("second")
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    for thread in threads:
+        thread.start()
+    holds.wait()
+    assert in_child(lambda: True)
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == ["first", "second"]

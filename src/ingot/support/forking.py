@@ -6,9 +6,11 @@ what another thread was in the middle of (LLVM's own state, an import) stays hal
 waits: `fork_deferred` marks work that it does not interrupt, `ForkLock` is a lock that it holds
 itself, so that it is free in the child.
 
-Invariants: no `ForkLock` is held where `fork_deferred` begins, unless that thread is inside of one
-already; what begins while a fork waits, begins after it. A fork inside of such work of its own
-thread waits for the other threads only.
+Invariants: what begins while a fork waits, begins after it; a fork inside of such work of its own
+thread waits for the other threads only. No `ForkLock` should be held where `fork_deferred` begins,
+unless that thread is inside of one already. But the collector runs finalizers anywhere, and other
+libraries have locks of their own: what a fork waits for may wait for what waits for the fork. So
+after some time a fork lets in what waits for it, and waits anew, each time twice as long.
 """
 
 from __future__ import annotations
@@ -26,6 +28,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+PATIENCE = 1.0
+"""Seconds that a fork waits before it lets in work for the first time."""
+
+OPENING = 0.01
+"""Seconds in which it does."""
+
+
 class _Own(threading.local):
     """Of one thread: how many pieces of work it is inside of, and how many of them are counted."""
 
@@ -41,6 +50,7 @@ class _Gate:
         self._changed = threading.Condition(self._lock)
         self._active = 0
         self._forks = 0
+        self._lets_in = 0
         self.own = _Own()
 
     def enter(self) -> None:
@@ -49,7 +59,7 @@ class _Gate:
         if not own.depth:
             # Not `self._changed`, which is the same lock, but in Python.
             with self._lock:
-                while self._forks:
+                while self._forks and not self._lets_in:
                     self._changed.wait()
                 self._active += 1
                 own.counted += 1
@@ -86,13 +96,22 @@ class _Gate:
             if self._forks:
                 self._changed.notify_all()
 
-    def before_fork(self) -> None:
-        """Wait for the work of other threads, and let none begin."""
-        mine = self.own.counted
+    def close(self) -> None:
+        """Let no work begin from now on."""
         self._lock.acquire()
         self._forks += 1
-        while self._active > mine:
-            self._changed.wait()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the work of other threads; return whether it ended in time."""
+        mine = self.own.counted
+        return self._changed.wait_for(lambda: self._active <= mine, seconds)
+
+    def let_in(self) -> None:
+        """Let work begin that waits for the fork."""
+        self._lets_in += 1
+        self._changed.notify_all()
+        self._changed.wait(OPENING)
+        self._lets_in -= 1
 
     def after_fork_in_parent(self) -> None:
         """Let work begin again."""
@@ -104,7 +123,7 @@ class _Gate:
         """Start with the work of the only thread."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._forks = 0
+        self._forks = self._lets_in = 0
         self._active = self.own.counted
 
 
@@ -178,7 +197,7 @@ def deferring_fork(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def hold_over_fork(lock: Any) -> None:
-    """Let forks hold a lock of another library (with `acquire` and `release`) as well."""
+    """Let forks hold a lock of another library as well: one like `threading.RLock`."""
     _foreign.append(lock)
 
 
@@ -186,11 +205,22 @@ _foreign: list[Any] = []
 
 
 def _before() -> None:
-    _gate.before_fork()
+    _gate.close()
+    seconds = PATIENCE
+    while not (_gate.wait(seconds) and _hold(seconds)):
+        _gate.let_in()
+        seconds *= 2
+
+
+def _hold(seconds: float) -> bool:
+    """Take all locks; return whether that took less than `seconds` for each, else take none."""
     ours = [lock for _, lock in sorted(_locks.items(), reverse=True)]
     for lock in (*ours, *_foreign):
-        lock.acquire()
+        if not lock.acquire(timeout=seconds):
+            _release()
+            return False
         _held.append(lock)
+    return True
 
 
 def _release() -> None:
