@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What host programs of a GPU call, as native functions: launches, copies, reads, foreign calls.
 
-`execute` runs a program with an arena of device memory. All is enqueued on the stream of the
+`execute` runs a program with an arena of device memory, `cuda_stages` are what programs of stages
+ask of a device. All is enqueued on the stream of the
 runtime record's device. Invariant: a call that the driver refuses is written into the stream's
 record, and its status is `DEVICE_FAILED`, or `OUT_OF_MEMORY`.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import cache
 
@@ -18,10 +20,11 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.module import compiled
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
+from ingot.native.statics import static
 from ingot.native.types import i32, i64
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.execute import OUT_OF_MEMORY
-from ingot.runtime.records import Buffers, CallFrame, Program, Runtime
+from ingot.runtime.records import Buffers, CallFrame, Program, Runtime, StageFunctions
 
 NO_SITE = -1
 OUT_OF_DEVICE_MEMORY = 2
@@ -202,6 +205,41 @@ def execute(
     return status
 
 
+@exported("ingot_cuda_allocate")
+def allocate(runtime: Runtime, size: i64, to: Buffers) -> i32:
+    """Put a new block of the device to `to`; what is enqueued later may use it."""
+    stream = stream_of(runtime)
+    needed = size if size > 0 else 1
+    return outcome(stream, stream.driver.allocate(to, needed, stream.handle), NO_SITE)
+
+
+@exported("ingot_cuda_free")
+def free(runtime: Runtime, block: Pointer | None) -> None:
+    """Give a block of the device back, behind all that was enqueued."""
+    stream = stream_of(runtime)
+    if block is not None:
+        stream.driver.free(block, stream.handle)
+
+
+STAGES = static(StageFunctions, "IngotStageFunctions.cuda")
+
+
+@exported("ingot_cuda_stages")
+def cuda_stages() -> StageFunctions:
+    """Return what programs of stages ask of a GPU, whose context is current."""
+    STAGES.allocate = allocate
+    STAGES.free = free
+    STAGES.copy = copy
+    STAGES.read = read
+    STAGES.execute = execute
+    return STAGES
+
+
+def stages_address() -> int:
+    """Return the address of what programs of stages ask of a GPU."""
+    return int(cuda_functions().function("ingot_cuda_stages", ctypes.c_void_p)())
+
+
 def execute_address() -> int:
     """Return the address of `execute`."""
     return cuda_functions().address("ingot_cuda_execute")
@@ -210,5 +248,5 @@ def execute_address() -> int:
 @cache
 def cuda_functions() -> Library:
     """Return these functions, linked."""
-    data = compiled("cuda", ("artifact", "runtime"), lambda: (execute, launch, copy, read, call))
-    return link_object([data])
+    exports = (execute, launch, copy, read, call, cuda_stages)
+    return link_object([compiled("cuda", ("artifact", "runtime"), lambda: exports)])

@@ -12,7 +12,6 @@ import ctypes
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ingot.artifact.abi import ParamInfo
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.device_code import (
     CALL,
@@ -25,8 +24,9 @@ from ingot.artifact.device_code import (
 )
 from ingot.hlo.dtype import dtype
 from ingot.llvm.linking import link_object
-from ingot.runtime.convert import conform, donated_indices, require_count, require_fit
-from ingot.runtime.cuda.arrays import DeviceArray, from_other, new_array, to_device
+from ingot.runtime.convert import donated_indices, require_count
+from ingot.runtime.cuda.arguments import on_device, release, unshared
+from ingot.runtime.cuda.arrays import DeviceArray, new_array
 from ingot.runtime.cuda.devices import Device
 from ingot.runtime.cuda.native import cuda_functions
 from ingot.runtime.execution import python_half, raise_signal_after, status_error
@@ -34,8 +34,6 @@ from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import tables_of
 from ingot.runtime.records import PROGRAM
 from ingot.support.diagnostics import IngotError
-
-_DEFAULT_STREAM = 1
 
 
 class CudaProgram:
@@ -102,10 +100,9 @@ class CudaProgram:
         """
         require_count(self.info, args)
         given = donated_indices(len(args), donate)
-        rows = enumerate(zip(args, self.info.params, strict=True))
-        arrays = [self._argument(value, index, param) for index, (value, param) in rows]
+        arrays = on_device(self.device, args, self.info.params)
         sizes = self._half.sizes(self._record, arrays)
-        taken = _unshared(arrays, given)
+        taken = unshared(arrays, given)
         results = [
             self._result(index, sizes, arrays, taken) for index in range(len(self.info.outputs))
         ]
@@ -119,20 +116,8 @@ class CudaProgram:
         if status:
             raise_signal_after(status)
             raise self.error_of(status, arrays)
-        if any(array is not value for array, value in zip(arrays, args, strict=True)):
-            # Another library may reuse its memory once its own stream is done with it.
-            self.device.let_wait(_DEFAULT_STREAM)
+        release(self.device, args, arrays)
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _argument(self, value: Any, index: int, param: ParamInfo) -> DeviceArray:
-        found = value if isinstance(value, DeviceArray) else from_other(self.device, value)
-        if found is None:
-            return to_device(self.device, conform(value, index, param))
-        found.require_alive()
-        require_fit(found, index, param)
-        if found.device is not self.device:
-            return to_device(self.device, found.__array__())
-        return found
 
     def _result(
         self,
@@ -159,9 +144,9 @@ class CudaProgram:
         """Return the exception for the status of an execution."""
         if status != DEVICE_FAILED:
             return status_error(self.info, status, arrays)
-        result, site = self.device.failure
+        _, site = self.device.failure
         what = self._site_text(site) if site >= 0 else f"'{self.info.symbol}'"
-        return self.device.driver.error(result, what)
+        return self.device.failure_error(what)
 
     def __repr__(self) -> str:
         params, outputs = len(self.info.params), len(self.info.outputs)
@@ -189,18 +174,6 @@ class _LoadedKernels:
     def __del__(self) -> None:
         if getattr(self, "_library", 0) and self._device.is_done():
             self._device.driver.result("cuLibraryUnload", self._library)
-
-
-def _unshared(arrays: Sequence[DeviceArray], given: Collection[int]) -> frozenset[int]:
-    """Return the donated arguments whose memory no other argument is in."""
-    ends = [(array.address, array.address + array.nbytes) for array in arrays]
-
-    def is_alone(index: int) -> bool:
-        start, end = ends[index]
-        others = (pair for number, pair in enumerate(ends) if number != index)
-        return all(high <= start or end <= low for low, high in others)
-
-    return frozenset(index for index in given if is_alone(index))
 
 
 def _addresses(arrays: Sequence[DeviceArray]) -> Any:
