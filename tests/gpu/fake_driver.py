@@ -86,7 +86,9 @@ class FakeDriver:
         self.kernels: dict[int, tuple[EmulatedModule, str]] = {}
         self._libraries: dict[int, EmulatedModule] = {}
         self._kept: list[Any] = []
-        self._thread, self._running = threading.local(), threading.RLock()
+        # By the system's number: a thread of others is a new one to Python in each call.
+        self._contexts: dict[int, int] = {}
+        self._running = threading.RLock()
         self._choose = np.random.default_rng(self.seed)
         self._next = 1 << 20
         bodies = {name: self._body(name) for name in PROTOTYPES}
@@ -108,7 +110,7 @@ class FakeDriver:
             if name in self.failures:
                 return self.failures.pop(name)
             outside = name.startswith(WITHOUT_CONTEXT)
-            if not outside and not getattr(self._thread, "context", 0):
+            if not outside and not self._contexts.get(threading.get_native_id()):
                 return INVALID_CONTEXT
             try:
                 return made(*args[:count]) or 0
@@ -209,7 +211,7 @@ class FakeDriver:
 
     def cuCtxSetCurrent(self, context: int) -> None:
         """Make a context current in this thread."""
-        self._thread.context = context
+        self._contexts[threading.get_native_id()] = context
 
     def cuMemGetInfo_v2(self, free: int, total: int) -> None:
         """Give how much memory is free."""

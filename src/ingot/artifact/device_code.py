@@ -19,6 +19,14 @@ DEVICE_FAILED = -(1 << 31) + 2
 """What `S_run` returns when the device refused something; the device's record says what."""
 
 
+def transfers_symbol(program: str) -> str:
+    """Return the symbol of the function that says what is copied for a call from the host.
+
+    `i32 S_transfers(ptr sizes, ptr bytes)`: puts the bytes of each input, then those of the arena.
+    """
+    return f"{program}_transfers"
+
+
 @record
 class DeviceCode:
     """The code of a program's kernels.

@@ -14,8 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.artifact.device_code import CALL, COPY, KERNEL_TABLE, LAUNCH, READ
+from ingot.artifact.device_code import (
+    CALL,
+    COPY,
+    KERNEL_TABLE,
+    LAUNCH,
+    READ,
+    transfers_symbol,
+)
 from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.sizes import SizeEmitter
 from ingot.gpu.compiler import Launch
 from ingot.gpu.kernels import GpuKernelSet, scratch_layout
 from ingot.hlo.computation import Computation
@@ -23,7 +31,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.host.placed import PlacedModule
 from ingot.host.program import HostProgram
-from ingot.host.sizes import require_bound
+from ingot.host.sizes import parameter_leaves, require_bound
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
@@ -184,3 +192,23 @@ class GpuHostProgram(HostProgram):
 def _parameters(fusion: Instruction) -> int:
     """Return how many buffers a fusion reads and writes."""
     return len(fusion.operands) + len(fusion.shape.leaves())
+
+
+def emit_transfers(builder: ModuleBuilder, placed: PlacedModule) -> None:
+    """Emit `S_transfers`: given `sizes`, the bytes of each input, then those of the arena.
+
+    Who runs the program on arrays of the host asks for them (`runtime.cuda.hosted`).
+    """
+    params = [("sizes", lt.PTR), ("bytes", lt.PTR)]
+    f = builder.function(transfers_symbol(placed.info.symbol), lt.I32, params)
+    sizes, to = f.params
+    layout = placed.info.sizes_layout
+    names: dict[str, IndexValue] = {
+        name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
+        for n, name in enumerate(placed.plan.symbols)
+    }
+    emitter = SizeEmitter(f, names)
+    inputs = [shape.bytes for _, shape in parameter_leaves(placed.module)]
+    for number, size in enumerate((*inputs, placed.assignment.arena_bytes)):
+        f.store(f.as_value(emitter.index(size)), f.gep(to, number * SLOT_BYTES), 8)
+    f.ret(f.const(lt.I32, 0))

@@ -57,7 +57,7 @@ class StagedProgram(StagedRecord[Program]):
 
     def stage_error(self, program: Program, status: int) -> IngotError:
         """Return the exception for the status of a stage."""
-        return status_error(program.info, status, ())
+        return program.error_of(status)
 
     def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
         """Return the exception for what failed between the stages."""

@@ -119,7 +119,7 @@ class StagedRecord(ABC, Generic[P]):
         """Return the offset of a slot in a frame, in bytes."""
         return self._offsets[slot]
 
-    def error(self, failed: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
+    def error_of(self, failed: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
         """Return the exception for what `ingot_stages_run` gave."""
         item, status = self._failed(failed)
         if isinstance(item, stages.Run):
@@ -173,7 +173,7 @@ class StagedRecord(ABC, Generic[P]):
         failed = _run()(self.staged_address, frame.buffer_info()[0], runtime)
         if failed:
             raise_signal_after(self._failed(failed)[1])
-            raise self.error(failed, arrays)
+            raise self.error_of(failed, arrays)
 
     def value_in(self, frame: Any, slot: int) -> tuple[int, tuple[int, ...]]:
         """Return the address and the dimensions of what a slot holds."""

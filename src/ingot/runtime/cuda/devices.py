@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from ingot.runtime.cuda.driver import OUT_OF_MEMORY, Driver, driver
-from ingot.runtime.cuda.native import stages_address
+from ingot.runtime.cuda.library import stages_address
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import RUNTIME

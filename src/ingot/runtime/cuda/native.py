@@ -9,15 +9,11 @@ record, and its status is `DEVICE_FAILED`, or `OUT_OF_MEMORY`.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache
 
 from ingot.artifact.abi import ARENA_SLOT, DATA_ALIGNMENT, SLOT_BYTES
 from ingot.artifact.device_code import CALL, COPY, DEVICE_FAILED, LAUNCH, READ
-from ingot.llvm.linking import Library, link_object
 from ingot.native.functions import exported, inlined, native
-from ingot.native.module import compiled
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static
@@ -233,20 +229,3 @@ def cuda_stages() -> StageFunctions:
     STAGES.read = read
     STAGES.execute = execute
     return STAGES
-
-
-def stages_address() -> int:
-    """Return the address of what programs of stages ask of a GPU."""
-    return int(cuda_functions().function("ingot_cuda_stages", ctypes.c_void_p)())
-
-
-def execute_address() -> int:
-    """Return the address of `execute`."""
-    return cuda_functions().address("ingot_cuda_execute")
-
-
-@cache
-def cuda_functions() -> Library:
-    """Return these functions, linked."""
-    exports = (execute, launch, copy, read, call, cuda_stages)
-    return link_object([compiled("cuda", ("artifact", "runtime"), lambda: exports)])

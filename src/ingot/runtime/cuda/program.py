@@ -21,14 +21,15 @@ from ingot.artifact.device_code import (
     LAUNCH,
     READ,
     DeviceCode,
+    transfers_symbol,
 )
 from ingot.hlo.dtype import dtype
 from ingot.llvm.linking import link_object
-from ingot.runtime.convert import donated_indices, require_count
+from ingot.runtime.convert import AnyArray, donated_indices, require_count
 from ingot.runtime.cuda.arguments import on_device, release, unshared
 from ingot.runtime.cuda.arrays import DeviceArray, new_array
 from ingot.runtime.cuda.devices import Device
-from ingot.runtime.cuda.native import cuda_functions
+from ingot.runtime.cuda.library import cuda_functions
 from ingot.runtime.execution import python_half, raise_signal_after, status_error
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import tables_of
@@ -140,7 +141,12 @@ class CudaProgram:
         """The address of the program's `IngotProgram`, for native callers."""
         return ctypes.addressof(self._record)
 
-    def error_of(self, status: int, arrays: Sequence[DeviceArray] = ()) -> IngotError:
+    @property
+    def transfers_address(self) -> int:
+        """The address of its `S_transfers`."""
+        return self._library.address(transfers_symbol(self.info.symbol))
+
+    def error_of(self, status: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
         """Return the exception for the status of an execution."""
         if status != DEVICE_FAILED:
             return status_error(self.info, status, arrays)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i32, i64
-from ingot.runtime.records import Runtime
+from ingot.runtime.records import Program, Runtime
 
 Stream = Pointer | None
 """CUstream; null is the default stream."""
@@ -64,3 +64,18 @@ class CudaStream(
     blocking: i64
     failure: i64
     site: i64
+
+
+class HostedProgram(
+    Struct,
+    name="IngotHostedProgram",
+    notes={
+        "runtime": "the record of the device",
+        "transfers": "S_transfers of the program",
+    },
+):
+    """A program of a GPU that is called with arrays of the host."""
+
+    program: Program
+    runtime: Runtime
+    transfers: Callable[[Array[i64], Array[i64]], i32]
