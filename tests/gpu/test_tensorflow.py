@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's functions on a GPU, with the fake driver: `ingot.tensorflow.enable(device="gpu")`."""
+"""TensorFlow on a GPU, with the fake driver: `ingot.tensorflow.enable(device="gpu")`."""
 
 from __future__ import annotations
 

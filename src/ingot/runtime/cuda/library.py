@@ -8,10 +8,14 @@ from functools import cache
 
 from ingot.llvm.linking import Library, link_object
 from ingot.native.module import compiled
+from ingot.runtime.cuda.graph_code import GRAPH_FUNCTIONS
 from ingot.runtime.cuda.hosted_code import hosted_run, hosted_sizes
 from ingot.runtime.cuda.native import call, copy, cuda_stages, execute, launch, read
 
-_EXPORTS = (execute, launch, copy, read, call, cuda_stages, hosted_sizes, hosted_run)
+_EXPORTS = (
+    *(execute, launch, copy, read, call, cuda_stages, hosted_sizes, hosted_run),
+    *GRAPH_FUNCTIONS,
+)
 
 
 def stages_address() -> int:

@@ -27,7 +27,7 @@ OUT_OF_DEVICE_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE."""
-_MOST_BLOCKS = (1 << 31) - 1
+MOST_BLOCKS = (1 << 31) - 1
 
 ForeignCode = Callable[[CallFrame], i32]
 """The code of a foreign call."""
@@ -62,7 +62,7 @@ def launch(
 ) -> i32:
     """Enqueue a kernel over `blocks` times `threads` threads; `parameters` are their addresses."""
     stream = stream_of(runtime)
-    if unlikely(blocks > _MOST_BLOCKS):
+    if unlikely(blocks > MOST_BLOCKS):
         return outcome(stream, INVALID_VALUE, site)
     result = stream.driver.launch(
         kernel, i32(blocks), 1, 1, i32(threads), 1, 1, 0, stream.handle, parameters, None

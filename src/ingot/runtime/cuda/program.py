@@ -14,12 +14,9 @@ from typing import Any
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.device_code import (
-    CALL,
-    COPY,
     DEVICE_FAILED,
+    IMPORTS,
     KERNEL_TABLE,
-    LAUNCH,
-    READ,
     DeviceCode,
     transfers_symbol,
 )
@@ -66,7 +63,7 @@ class CudaProgram:
         functions = cuda_functions()
         table = _LoadedKernels(device, artifact.device)
         calls, owners = link_calls(artifact.calls)
-        imports = {name: functions.address(name) for name in (LAUNCH, COPY, READ, CALL)}
+        imports = {name: functions.address(name) for name in IMPORTS}
         imports[KERNEL_TABLE] = table.address
         self._library = link_object([artifact.host], imports | calls, (table, functions, owners))
         self._execute = functions.function(
