@@ -105,3 +105,17 @@ ENTRY e { x = f32[<=4] parameter(0) z = s32[] constant(0) t = (s32[], f32[<=4]) 
     x = np.float32([1, 2, 3])
     np.testing.assert_array_equal(evaluate(module, [x]), np.float32([16]))
     np.testing.assert_array_equal(ingot.compile(module)(x), np.float32([16]))
+
+
+def test_a_program_that_computes_sizes_takes_and_gives_them_too() -> None:
+    module = parse("""HloModule m
+ENTRY e { x = f32[<=6] parameter(0) k = s32[] get-dimension-size(x), dimensions={0}
+  n = pred[?n] custom-call(k), custom_call_target="ingot.size" i = s32[?n] iota(), iota_dimension=0
+  ROOT r = (s32[?n], f32[<=6]) tuple(i, x) }""")
+    executable = ingot.compile(module)
+    for size in (0, 1, 5, 6):
+        x = np.arange(size, dtype=np.float32)
+        for mine, other in zip(executable(x), evaluate(module, [x]), strict=True):
+            np.testing.assert_array_equal(mine, other, strict=True)
+    with pytest.raises(ExecutionError, match=r"needs \w+ <= 6.*dimension 0 of 'x'"):
+        executable(np.zeros(7, np.float32))

@@ -21,7 +21,7 @@ OFTEN = ("reverse", "reduce of two", "dot folds", "sort", "while it grows", "con
 """Those that run with the fast tests."""
 
 
-def _inputs(program: Program, size: int) -> list[Array]:
+def inputs_of(program: Program, size: int) -> list[Array]:
     """Return whole numbers, with NaN behind `size`, which nothing may see."""
     x = seed_of(program.name).integers(1, 9, program.dims).astype(np.float32)
     if program.behind is not None:
@@ -29,11 +29,11 @@ def _inputs(program: Program, size: int) -> list[Array]:
     return [x, np.int32(size)]
 
 
-def _leaves(value: Any) -> list[Array]:
+def leaves_of(value: Any) -> list[Array]:
     return [np.asarray(leaf) for leaf in (value if isinstance(value, tuple) else (value,))]
 
 
-def _check(got: list[Array], want: list[Array], what: str) -> None:
+def check_leaves(got: list[Array], want: list[Array], what: str) -> None:
     assert [leaf.shape for leaf in got] == [leaf.shape for leaf in want], what
     for mine, other in zip(got, want, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6, err_msg=what)
@@ -51,10 +51,10 @@ def test_the_cpu_gives_what_the_evaluator_gives(program: Program) -> None:
     module = parse(program.text())
     executable = ingot.compile(module)
     for size in program.sizes:
-        inputs = _inputs(program, size)
-        want = _leaves(evaluate(module, inputs))
+        inputs = inputs_of(program, size)
+        want = leaves_of(evaluate(module, inputs))
         assert not any(np.isnan(leaf.astype(np.float64)).any() for leaf in want), "NaN was seen"
-        _check(_leaves(executable(*inputs)), want, f"{program.name}, size {size}")
+        check_leaves(leaves_of(executable(*inputs)), want, f"{program.name}, size {size}")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_what_lies_behind_a_size_is_the_same(program: Program) -> None:
     executable = ingot.compile(module)
     for size in program.sizes:
         x = seed_of(program.name).integers(1, 9, program.dims).astype(np.float32)
-        want = _leaves(evaluate(module, [x, np.int32(size)]))
-        _check(_leaves(executable(x, np.int32(size))), want, f"{program.name}, size {size}")
+        want = leaves_of(evaluate(module, [x, np.int32(size)]))
+        check_leaves(leaves_of(executable(x, np.int32(size))), want, f"{program.name}, size {size}")
 
 
 @pytest.mark.slow
@@ -83,8 +83,8 @@ def test_special_values_are_moved(program: Program, element: str) -> None:
     executable = ingot.compile(module)
     for size in program.sizes:
         x = np.resize(special_values(element), program.dims)
-        want = _leaves(evaluate(module, [x, np.int32(size)]))
-        for mine, other in zip(_leaves(executable(x, np.int32(size))), want, strict=True):
+        want = leaves_of(evaluate(module, [x, np.int32(size)]))
+        for mine, other in zip(leaves_of(executable(x, np.int32(size))), want, strict=True):
             assert mine.tobytes() == other.tobytes(), f"{program.name}, size {size}"
 
 
@@ -93,10 +93,10 @@ def test_special_values_are_moved(program: Program, element: str) -> None:
 def test_real_xla_gives_what_the_evaluator_gives(program: Program) -> None:
     module = parse(program.text())
     for size in program.sizes:
-        inputs = _inputs(program, size)
-        want = _leaves(evaluate(module, inputs))
+        inputs = inputs_of(program, size)
+        want = leaves_of(evaluate(module, inputs))
         data, *sizes = run_hlo_text(program.text(), inputs)
         # XLA puts the elements that there are at the start of a buffer of the bound's size.
         dims = [int(number) for number in sizes]
         got = data.reshape(-1)[: int(np.prod(dims))].reshape(dims)
-        _check([got, *sizes], want, f"{program.name}, size {size}")
+        check_leaves([got, *sizes], want, f"{program.name}, size {size}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.gpu.simt import BEHIND, EmulatedModule, RaceError, StuckError
 
 from ingot.runtime.cuda.devices import MAJOR, MEMORY_POOLS, MINOR, MULTIPROCESSORS
 from ingot.runtime.cuda.driver import LAUNCH_FAILED, PROTOTYPES
+from ingot.runtime.cuda.records import KernelNode
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, NOT_FOUND = 1, 2, 201, 500
 NAMES = {INVALID_VALUE: b"CUDA_ERROR_INVALID_VALUE", OUT_OF_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY"}
@@ -32,6 +33,10 @@ SHIELDED = ("cuCtxSetCurrent", "cuMemFreeAsync")
 """What is called when an array goes, whatever happens meanwhile."""
 
 WITHOUT_CONTEXT = ("cuInit", "cuDriver", "cuDevice", "cuGet", "cuCtx")
+
+
+Nodes = dict[int, tuple[list[int], Callable[[], None]]]
+"""The nodes of a graph: those that each comes after, and what it does."""
 
 
 @dataclass
@@ -84,9 +89,13 @@ class FakeDriver:
         self.blocks: dict[int, Block] = {}
         self.queue: list[Callable[[], None]] = []
         self.kernels: dict[int, tuple[EmulatedModule, str]] = {}
+        self.graphs: dict[int, Nodes] = {}
+        self.executables: dict[int, Nodes] = {}
         self._libraries: dict[int, EmulatedModule] = {}
         self._kept: list[Any] = []
-        self._thread, self._running = threading.local(), threading.RLock()
+        # By the system's number: a thread of others is a new one to Python in each call.
+        self._contexts: dict[int, int] = {}
+        self._running = threading.RLock()
         self._choose = np.random.default_rng(self.seed)
         self._next = 1 << 20
         bodies = {name: self._body(name) for name in PROTOTYPES}
@@ -108,7 +117,7 @@ class FakeDriver:
             if name in self.failures:
                 return self.failures.pop(name)
             outside = name.startswith(WITHOUT_CONTEXT)
-            if not outside and not getattr(self._thread, "context", 0):
+            if not outside and not self._contexts.get(threading.get_native_id()):
                 return INVALID_CONTEXT
             try:
                 return made(*args[:count]) or 0
@@ -209,7 +218,7 @@ class FakeDriver:
 
     def cuCtxSetCurrent(self, context: int) -> None:
         """Make a context current in this thread."""
-        self._thread.context = context
+        self._contexts[threading.get_native_id()] = context
 
     def cuMemGetInfo_v2(self, free: int, total: int) -> None:
         """Give how much memory is free."""
@@ -317,17 +326,106 @@ class FakeDriver:
 
     def cuLaunchKernel(self, kernel: int, *launch: int) -> int:
         """Enqueue a kernel; its parameters are read at once."""
-        blocks, by_y, by_z, threads, y, z, shared, _, parameters, extra = launch
+        *shape, shared, _, parameters, extra = launch
+        work = self._work_of(kernel, shape, shared, parameters, extra)
+        if work is None:
+            return INVALID_VALUE
+        self.queue.append(work)
+        return 0
+
+    def _work_of(
+        self, kernel: int, shape: Sequence[int], shared: int, parameters: int, extra: int
+    ) -> Callable[[], None] | None:
+        """Return what runs a kernel, None if no GPU takes it; its parameters are read now."""
+        blocks, by_y, by_z, threads, y, z = shape
         if (by_y, by_z, y, z, shared or 0, extra or 0) != (1, 1, 1, 1, 0, 0):
-            return INVALID_VALUE
+            return None
         if not 0 < blocks < 1 << 31 or not 0 < threads <= MOST_THREADS:
-            return INVALID_VALUE
+            return None
         module, symbol = self.kernels[kernel]
         count = module.parameters[symbol]
         places = (ctypes.c_void_p * max(1, count)).from_address(parameters)
         values = [ctypes.c_int64.from_address(places[n] or 0).value for n in range(count)]
-        self.queue.append(lambda: module.launch(symbol, values, (blocks, threads), self._choose))
+        return lambda: module.launch(symbol, values, (blocks, threads), self._choose)
+
+    # ---- graphs
+
+    def cuGraphCreate(self, to: int, flags: int) -> None:
+        """Make an empty graph."""
+        handle = self._handle()
+        self.graphs[handle] = {}
+        _put(to, handle, ctypes.c_void_p)
+
+    def cuGraphAddKernelNode_v2(
+        self, to: int, graph: int, before: int, count: int, parameters: int
+    ) -> int:
+        """Add a kernel to a graph; its parameters are read at once."""
+        node = KernelNode.c_layout.structure.from_address(parameters)
+        shape = [
+            *(node.blocks, node.blocks_y, node.blocks_z),
+            *(node.threads, node.threads_y, node.threads_z),
+        ]
+        if node.function or not node.context:
+            return INVALID_VALUE
+        arguments = (node.shared_bytes, node.parameters, node.extra)
+        work = self._work_of(node.kernel, shape, *arguments)
+        return self._add_node(to, graph, before, count, work)
+
+    def cuGraphAddMemcpyNode(
+        self, to: int, graph: int, before: int, count: int, parameters: int, context: int
+    ) -> int:
+        """Add a copy on the device, of a CUDA_MEMCPY3D."""
+        words = (ctypes.c_uint64 * 25).from_address(parameters)
+        source, target, size = words[6], words[17], words[22]
+        used = {4: 2, 6: source, 9: size, 10: 1, 15: 2, 17: target, 20: size, 21: 1}
+        used |= {22: size, 23: 1, 24: 1}
+        if any(words[at] != used.get(at, 0) for at in range(25)) or not context:
+            return INVALID_VALUE
+        if not (self._is_live(target, size) and self._is_live(source, size)):
+            return INVALID_VALUE
+        return self._add_node(to, graph, before, count, lambda: _copy(target, source, size))
+
+    def _add_node(
+        self, to: int, graph: int, before: int, count: int, work: Callable[[], None] | None
+    ) -> int:
+        nodes = self.graphs.get(graph)
+        earlier = list((ctypes.c_uint64 * count).from_address(before)) if count else []
+        if nodes is None or work is None or any(node not in nodes for node in earlier):
+            return INVALID_VALUE
+        handle = self._handle()
+        nodes[handle] = (earlier, work)
+        _put(to, handle, ctypes.c_void_p)
         return 0
+
+    def cuGraphInstantiateWithFlags(self, to: int, graph: int, flags: int) -> int:
+        """Make a graph that can be launched."""
+        if graph not in self.graphs or flags:
+            return INVALID_VALUE
+        handle = self._handle()
+        self.executables[handle] = dict(self.graphs[graph])
+        _put(to, handle, ctypes.c_void_p)
+        return 0
+
+    def cuGraphLaunch(self, executable: int, stream: int) -> int:
+        """Enqueue the nodes of a graph, in any order that their edges allow."""
+        nodes = self.executables.get(executable)
+        if nodes is None:
+            return INVALID_VALUE
+        waiting, done = dict(nodes), set[int]()
+        while waiting:
+            ready = [node for node, (earlier, _) in waiting.items() if done.issuperset(earlier)]
+            chosen = ready[int(self._choose.integers(len(ready)))]
+            self.queue.append(waiting.pop(chosen)[1])
+            done.add(chosen)
+        return 0
+
+    def cuGraphExecDestroy(self, executable: int) -> int:
+        """Forget a graph that could be launched; what was enqueued runs all the same."""
+        return INVALID_VALUE if self.executables.pop(executable, None) is None else 0
+
+    def cuGraphDestroy(self, graph: int) -> int:
+        """Forget a graph."""
+        return INVALID_VALUE if self.graphs.pop(graph, None) is None else 0
 
 
 def _copy(to: int, source: int | bytes, size: int) -> None:

@@ -31,4 +31,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Generator[FakeDriver]:
     yield made
     made.run_queue()
     made.check_margins()
+    assert not made.graphs
+    assert not made.executables, "graphs are given back"
     assert made.problems == []

@@ -103,6 +103,7 @@ KERNELS = {
     "cumulative sum": Case(CUMULATIVE_SUM.format(length=40, before=39), 1e-5),
     "scatter-add": Case(SCATTER.format(type="f32", n=13, count=67, op="add")),
     "long scatter-add": Case(SCATTER.format(type="f32", n=130, count=5000, op="add"), 1e-5),
+    "scatter of pairs": Case(ARGMAX_SCATTER.format(count=300)),
     "gather": Case(GATHER),
     "sort of short rows": Case(SORT.format(type="f32", dims="5,100", over=1)),
     "sort of long rows": Case(SORT.format(type="f64", dims="2,2100", over=1)),

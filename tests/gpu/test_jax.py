@@ -29,7 +29,7 @@ def _run(output: Path, program: str, platform: str, gpus: int = 1) -> dict[str, 
     environment = {
         **os.environ,
         **{"JAX_PLATFORMS": platform, "INGOT_GPU": "1", "FAKE_GPUS": str(gpus)},
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
     }
     prefix = ["-m", "tests.gpu.fake_gpu"] if platform == "ingot" else []
     command = [sys.executable, *prefix, RUN_CASES, program, str(output)]

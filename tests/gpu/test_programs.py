@@ -314,7 +314,7 @@ def test_threads_are_of_the_cpu(fake: FakeDriver) -> None:
         ingot.compile(module_text(TWICE), device="gpu", threads=2)  # type: ignore[call-overload]
 
 
-def test_what_only_the_cpu_runs_is_refused(fake: FakeDriver) -> None:
-    text = module_text("x = f32[<=8] parameter(0)\n ROOT r = f32[<=8] add(x, x)")
-    with pytest.raises(ingot.UnsupportedError, match=r"INGOT0325.*dynamic size"):
-        ingot.compile(text, device="gpu")
+def test_what_only_jax_runs_is_refused(fake: FakeDriver) -> None:
+    text = module_text(TWICE).replace("HloModule m", "HloModule m, replica_count=2")
+    with pytest.raises(ingot.UnsupportedError, match=r"INGOT0325.*several replicas"):
+        ingot.compile(text, device="gpu")(np.ones(1000, np.float32))

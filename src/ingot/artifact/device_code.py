@@ -15,8 +15,30 @@ KERNEL_TABLE = "ingot_kernel_table"
 LAUNCH, COPY, READ, CALL = (f"ingot_cuda_{name}" for name in ("launch", "copy", "read", "call"))
 """Functions of the runtime that host programs import; `ingot.runtime.cuda.native` has them."""
 
+GRAPH_BEGIN, GRAPH_KERNEL, GRAPH_COPY, GRAPH_MAKE, GRAPH_LAUNCH, GRAPH_END = (
+    f"ingot_cuda_graph_{name}" for name in ("begin", "kernel", "copy", "make", "launch", "end")
+)
+"""Those for rounds of loops that are one graph; `ingot.runtime.cuda.graph_code` has them."""
+
+IMPORTS = (
+    *(LAUNCH, COPY, READ, CALL),
+    *(GRAPH_BEGIN, GRAPH_KERNEL, GRAPH_COPY, GRAPH_MAKE, GRAPH_LAUNCH, GRAPH_END),
+)
+"""All that a host program may import of the runtime."""
+
+GRAPH_WORDS = 3
+"""8-byte words of the record of a graph, on the host program's stack; 0 in the first: no graph."""
+
 DEVICE_FAILED = -(1 << 31) + 2
 """What `S_run` returns when the device refused something; the device's record says what."""
+
+
+def transfers_symbol(program: str) -> str:
+    """Return the symbol of the function that says what is copied for a call from the host.
+
+    `i32 S_transfers(ptr sizes, ptr bytes)`: puts the bytes of each input, then those of the arena.
+    """
+    return f"{program}_transfers"
 
 
 @record

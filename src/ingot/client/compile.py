@@ -36,6 +36,7 @@ from ingot.support.tracing import Level, enabled, log, log_text
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.gpu_staged import GpuStagedExecutable
     from ingot.runtime.cuda.devices import Device
 
 
@@ -62,7 +63,7 @@ def compile(
     device: str,
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
-) -> Executable | StagedExecutable | GpuExecutable: ...
+) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable: ...
 def compile(
     program: ProgramLike,
     *,
@@ -74,7 +75,7 @@ def compile(
     device: str = "cpu",
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
-) -> Executable | StagedExecutable | GpuExecutable:
+) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable:
     """Compile a program for this machine's CPU or a GPU. A module that is given is not changed.
 
     A program that was compiled before, is alive and has no state is returned again.
@@ -153,9 +154,10 @@ def _compile_for_gpu(
     gpu: Device,
     switches: xla_flags.XlaFlags | None,
     is_final: bool,
-) -> GpuExecutable:
+) -> GpuExecutable | GpuStagedExecutable:
     """Compile a module for a GPU with the settings in force; see `compile`."""
-    from ingot.client.gpu_executable import compile_for_gpu
+    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.gpu_staged import compile_any_for_gpu
 
     verify(module)
     timer = PhaseTimer()
@@ -166,11 +168,22 @@ def _compile_for_gpu(
         options.dump = _after_pass(dump)
     dump.module(BEFORE, module)
     with reproducible(module), collector_paused(), timer.phase("compile"):
-        before = module if is_final else module.clone()
-        executable = compile_for_gpu(module.clone(), before, options, gpu, timer)
+        working, before = module.clone(), module if is_final else module.clone()
+        executable = compile_any_for_gpu(working, before, options, gpu, timer)
+    if isinstance(executable, GpuExecutable):
+        _dump_gpu(executable, dump)
+        return executable
+    for stage in executable.executables:
+        stage_dump = Dump(stage.source.name, switches)
+        stage_dump.module(BEFORE, stage.source)
+        _dump_gpu(stage, stage_dump)
+    return executable
+
+
+def _dump_gpu(executable: GpuExecutable, dump: Dump) -> None:
+    """Write the dumps of a program for a GPU that were asked for."""
     if dump.active:
         _dump_texts(executable, dump, {"ir-no-opt.ll": "llvm", "ptx": "ptx"})
-    return executable
 
 
 @defers_fork

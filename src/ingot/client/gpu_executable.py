@@ -15,9 +15,7 @@ from ingot.gpu.machine import GpuMachine, machine_for
 from ingot.gpu.program import GpuProgram, compile_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.size_definitions import defines_sizes
 from ingot.host.sites import sites
-from ingot.passes.expand.dynamic_boundary import dynamic_places
 from ingot.runtime.cuda.arrays import DeviceArray, to_device
 from ingot.runtime.cuda.devices import Device, device
 from ingot.runtime.cuda.program import CudaProgram
@@ -112,23 +110,11 @@ def compile_for_gpu(
     """Compile a module for a GPU; it is consumed. `before` is the module as it was given.
 
     Raises:
-        UnsupportedError: INGOT0325, something that only programs of the CPU may have.
+        UnsupportedError: an op or element type that the GPU backend cannot run.
     """
-    _require_supported(module)
     compiled = compile_module(module, context, machine_of_device(gpu), timer)
     with timer.phase("load"):
         return GpuExecutable(compiled, before, context, gpu, timer)
-
-
-def _require_supported(module: Module) -> None:
-    shapes = (*module.parameter_shapes, module.result_shape)
-    reasons = {
-        "sizes that the program computes": defines_sizes(module),
-        "arguments or results of dynamic size": bool(dynamic_places(shapes)),
-    }
-    for what, is_there in reasons.items():
-        if is_there:
-            raise _unsupported(module, what)
 
 
 def _unsupported(module: Module, what: str) -> UnsupportedError:

@@ -3,7 +3,8 @@
 
 All addresses are of device memory, but for those of tables on the stack. What the host must know (a
 predicate, a branch's number, the operands of a foreign call) is read when the stream is done with
-it; all else is enqueued and not waited for.
+it; all else is enqueued and not waited for. Loops of a known number of rounds, in which the host
+has no part, are launched as graphs of many rounds.
 
 Invariant: a launch of no blocks does not happen; the first call that the device refuses ends the
 execution.
@@ -14,21 +15,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.artifact.device_code import CALL, COPY, KERNEL_TABLE, LAUNCH, READ
+from ingot.artifact.device_code import (
+    CALL,
+    COPY,
+    GRAPH_BEGIN,
+    GRAPH_COPY,
+    GRAPH_END,
+    GRAPH_KERNEL,
+    GRAPH_LAUNCH,
+    GRAPH_MAKE,
+    GRAPH_WORDS,
+    KERNEL_TABLE,
+    LAUNCH,
+    READ,
+    transfers_symbol,
+)
 from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.sizes import SizeEmitter
 from ingot.gpu.compiler import Launch
 from ingot.gpu.kernels import GpuKernelSet, scratch_layout
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.host.control import VIEWS
 from ingot.host.placed import PlacedModule
 from ingot.host.program import HostProgram
-from ingot.host.sizes import require_bound
+from ingot.host.sizes import parameter_leaves, require_bound
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.trip_counts import known_trip_count
+
+GRAPH_NODES = 64
+"""Launches and copies of a graph, about. By NVIDIA's numbers (none were measured here) to launch a
+graph takes the host as long as a few kernels, and each more node a fraction of that."""
+
+LEAST_LAUNCHES = 128
+"""A loop of fewer launches is enqueued before a graph of it is made and instantiated."""
 
 
 class GpuHostProgram(HostProgram):
@@ -57,6 +81,8 @@ class GpuHostProgram(HostProgram):
             f.store(f.gep(self._values, at), f.gep(self._pointers, at), 8)
         self._table = builder.global_text(KERNEL_TABLE, "external global i8")
         self._word = f.alloca(lt.I64)
+        # The record of the graph that is filled, while one is.
+        self._graph: Value | None = None
 
     def part(self, function: Computation) -> GpuHostProgram:
         """Return an empty function beside this, inside of a computation's function."""
@@ -76,12 +102,19 @@ class GpuHostProgram(HostProgram):
             *(f.gep(self.temp, self.emitter.index(scratch + offset)) for offset in offsets),
             *(self._size(name) for name in kernel.sizes),
         ]
+        if self._graph is not None:
+            self._kernel(instruction, values)
+            return
         with self.timed(instruction):
-            for number, value in enumerate(values):
-                f.store(value, f.gep(self._values, number * SLOT_BYTES), 8)
-            for launch in kernel.launches:
-                self._launches(instruction, launch, len(values))
+            self._kernel(instruction, values)
         self.poller.check(self.leave)
+
+    def _kernel(self, instruction: Instruction, values: Sequence[Value]) -> None:
+        """Emit the launches of a kernel that gets `values`."""
+        for number, value in enumerate(values):
+            self.f.store(value, self.f.gep(self._values, number * SLOT_BYTES), 8)
+        for launch in self.kernels.of(instruction).launches:
+            self._launches(instruction, launch, len(values))
 
     def _size(self, name: str) -> Value:
         size = Dim.symbol(name)
@@ -116,7 +149,7 @@ class GpuHostProgram(HostProgram):
         site = f.const(lt.I64, self.site(instruction))
 
         def enqueue() -> None:
-            self._ask(LAUNCH, [handle, *grid, self._pointers, site])
+            self._enqueue(LAUNCH, GRAPH_KERNEL, [handle, *grid, self._pointers, site])
 
         if isinstance(launch.blocks, int):
             if launch.blocks:
@@ -132,25 +165,90 @@ class GpuHostProgram(HostProgram):
         status = f.call(function, given)
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(status), likely=False)
 
+    def _enqueue(self, now: str, later: str, arguments: Sequence[Value]) -> None:
+        """Enqueue something now, or add it to the graph that is filled."""
+        if self._graph is None:
+            self._ask(now, arguments)
+        else:
+            self._ask(later, [self._graph, *arguments])
+
+    # ---- loops
+
     def rounds(self, instruction: Instruction) -> None:
         """Emit the rounds of a `while`; a known number of them needs no condition."""
-        count = known_trip_count(instruction)
+        count, body = known_trip_count(instruction), instruction.attributes.body
         if count is None:
             super().rounds(instruction)
             return
+        nodes = self._graph_nodes(body)
+        together = max(1, GRAPH_NODES // nodes) if nodes else 0
+        if not together or nodes * count < LEAST_LAUNCHES:
+            self._some_rounds(body, count)
+            return
+        f = self.f
+        graph = f.alloca(lt.I64, GRAPH_WORDS, 8)
+        self._ask(GRAPH_BEGIN, [graph])
+        f.if_(
+            f.icmp("ne", f.load(lt.I64, graph), f.zero(lt.I64)),
+            lambda: self._rounds_of_graph(body, graph, count, together),
+            lambda: self._some_rounds(body, count),
+        )
+
+    def _some_rounds(self, body: Computation, count: int) -> None:
+        """Emit `count` rounds, whose kernels are launched one by one."""
 
         def step(_: Value, values: list[Value]) -> list[Value]:
             self.poller.check(self.leave)
-            self.computation(instruction.attributes.body)
+            self.computation(body)
             return values
 
         self.f.loop(0, count, 1, [], step)
+
+    def _rounds_of_graph(self, body: Computation, graph: Value, count: int, together: int) -> None:
+        """Emit `count` rounds: a graph of some of them is launched again and again."""
+        together = min(together, count)
+
+        def fill(_: Value, values: list[Value]) -> list[Value]:
+            self.computation(body)
+            return values
+
+        def leave() -> None:
+            self._ask(GRAPH_END, [graph])
+            self.leave()
+
+        def launch(_: Value, values: list[Value]) -> list[Value]:
+            self.poller.check(leave)
+            self._ask(GRAPH_LAUNCH, [graph])
+            return values
+
+        self._graph = graph
+        self.f.loop(0, together, 1, [], fill)
+        self._graph = None
+        self._ask(GRAPH_MAKE, [graph])
+        self.f.loop(0, count // together, 1, [], launch)
+        self._ask(GRAPH_END, [graph])
+        if count % together:
+            self._some_rounds(body, count % together)
+
+    def _graph_nodes(self, body: Computation) -> int:
+        """Return how many launches and copies a round is; 0 if the host has a part in it."""
+        if self.placed.plan.regions.get(body):
+            return 0
+        nodes = 0
+        for instruction in self.module.schedule[body]:
+            if instruction.opcode == "fusion":
+                nodes += len(self.kernels.of(instruction).launches)
+            elif instruction.opcode == "copy":
+                nodes += len(instruction.shape.leaves())
+            elif instruction.opcode not in VIEWS:
+                return 0
+        return nodes
 
     # ---- memory
 
     def copy(self, target: Value, source: Value, size: IndexValue) -> None:
         """Emit the copy of some bytes of values, on the device."""
-        self._ask(COPY, [target, source, self.f.as_value(size)])
+        self._enqueue(COPY, GRAPH_COPY, [target, source, self.f.as_value(size)])
 
     def read(self, type: lt.Type, address: Value) -> Value:
         """Return a number of a value, when the stream is done with it."""
@@ -184,3 +282,23 @@ class GpuHostProgram(HostProgram):
 def _parameters(fusion: Instruction) -> int:
     """Return how many buffers a fusion reads and writes."""
     return len(fusion.operands) + len(fusion.shape.leaves())
+
+
+def emit_transfers(builder: ModuleBuilder, placed: PlacedModule) -> None:
+    """Emit `S_transfers`: given `sizes`, the bytes of each input, then those of the arena.
+
+    Who runs the program on arrays of the host asks for them (`runtime.cuda.hosted`).
+    """
+    params = [("sizes", lt.PTR), ("bytes", lt.PTR)]
+    f = builder.function(transfers_symbol(placed.info.symbol), lt.I32, params)
+    sizes, to = f.params
+    layout = placed.info.sizes_layout
+    names: dict[str, IndexValue] = {
+        name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
+        for n, name in enumerate(placed.plan.symbols)
+    }
+    emitter = SizeEmitter(f, names)
+    inputs = [shape.bytes for _, shape in parameter_leaves(placed.module)]
+    for number, size in enumerate((*inputs, placed.assignment.arena_bytes)):
+        f.store(f.as_value(emitter.index(size)), f.gep(to, number * SLOT_BYTES), 8)
+    f.ret(f.const(lt.I32, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.device_code import DeviceCode
-from ingot.gpu.host import GpuHostProgram
+from ingot.gpu.host import GpuHostProgram, emit_transfers
 from ingot.gpu.kernels import GpuKernelSet
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.pipeline import PIPELINE
@@ -85,6 +85,7 @@ def compile_module(
     with timer.phase("host program"):
         builder = ModuleBuilder.for_target("host", host)
         info = emit_functions(GpuHostProgram(builder, placed, kernels))
+        emit_transfers(builder, placed)
         host_text = builder.text()
         host_object = compile_object(host_text, host, HOST_PROGRAM)
     with timer.phase("machine code"):

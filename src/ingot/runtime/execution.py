@@ -32,7 +32,7 @@ from ingot.runtime.python_interrupts import raise_interrupt
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
 Record = Any
-"""A program's ctypes structure; its attribute `info` is the `ProgramInfo`."""
+"""A program's ctypes structure; it has a `ProgramInfo`, `info`, and what makes its errors."""
 
 CANCELLED_TEXT = "was ended before it was done: by Ctrl-C, by another thread, or at its deadline"
 
@@ -133,7 +133,7 @@ class PythonHalf:
     def fail(self, record: Record, status: int, *args: Array) -> None:
         """Raise what a status of an execution means."""
         raise_signal_after(status)
-        raise status_error(record.info, status, args)
+        raise record.error_of(status, args)
 
     def sizes(self, record: Record, arrays: Sequence[AnyArray]) -> list[int]:
         """Return the `sizes` array of a call; ExecutionError if a constraint is violated."""

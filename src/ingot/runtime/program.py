@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from array import array
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
@@ -26,11 +26,12 @@ import numpy as np
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.steps import COPY, Steps
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import conform_all
-from ingot.runtime.execution import PythonHalf, Result, python_half
+from ingot.runtime.convert import AnyArray, conform_all
+from ingot.runtime.execution import PythonHalf, Result, python_half, status_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.python_api import fill_python_record, layout_problems, make_method
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
+from ingot.support.diagnostics import IngotError
 from ingot.support.forking import ForkLock, defers_fork
 
 DEFAULT_RELEASE_GIL_BYTES = 64 << 10
@@ -95,7 +96,7 @@ class Program:
         }
         for name, value in values.items():
             setattr(record, name, value)
-        record.info = info
+        record.info, record.error_of = info, partial(status_error, info)
         record.kept = (params, outputs, kept, block, keep_alive)
         self._record = record
         self.call: Callable[..., Result] = method(record)
@@ -170,6 +171,10 @@ class Program:
         """Let all executions from now on call a C function of ctypes in place of `<symbol>_run`."""
         self._record.kept = (*self._record.kept, function)
         self._record.run = ctypes.cast(function, ctypes.c_void_p).value
+
+    def error_of(self, status: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
+        """Return the exception for the status of an execution; `arrays` are named by it."""
+        return status_error(self.info, status, arrays)
 
     def output_shapes(self, *args: Any) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the outputs for such arguments, without running."""

@@ -75,6 +75,7 @@ class Runtime(
         "partition": "partition-id of this execution",
         "rendezvous": "where the devices of this execution meet; null: it is alone",
         "device": "the GPU's stream of this execution; null on the CPU",
+        "stages": "what programs of stages ask of the device",
     },
 ):
     """What an execution runs with; it may have a copy of its own."""
@@ -94,6 +95,7 @@ class Runtime(
     partition: i64
     rendezvous: Pointer | None
     device: Pointer
+    stages: StageFunctions
 
 
 class CallFrame(Struct, name="IngotCallFrame"):
@@ -182,6 +184,26 @@ class Program(
     release_gil_bytes: i64
 
 
+class StageFunctions(
+    Struct,
+    name="IngotStageFunctions",
+    notes={
+        "allocate": "a block of at least so many bytes, put to the third argument",
+        "free": "null is allowed",
+        "copy": "bytes of one block to another: target, source",
+        "read": "bytes of a block to the host, when what was enqueued before is done",
+        "execute": "a stage, with an arena",
+    },
+):
+    """What the code between stages does to blocks of a device; each returns a status."""
+
+    allocate: Callable[[Runtime, i64, Array[Pointer | None]], i32]
+    free: Callable[[Runtime, Pointer | None], None]
+    copy: Callable[[Runtime, Pointer, Pointer, i64], i32]
+    read: Callable[[Runtime, Pointer, Pointer, i64], i32]
+    execute: Callable[[Program, Runtime, Buffers, Buffers, Array[i64]], i32]
+
+
 class Staged(
     Struct,
     name="IngotStaged",
@@ -201,10 +223,11 @@ class Staged(
 
 POOL, RUNTIME, PARAM, OUTPUT = Pool.c_layout, Runtime.c_layout, Param.c_layout, Output.c_layout
 PROGRAM, STAGED, CALL_FRAME = Program.c_layout, Staged.c_layout, CallFrame.c_layout
+STAGE_FUNCTIONS = StageFunctions.c_layout
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
-PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, STAGED, CALL_FRAME)
+PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, STAGE_FUNCTIONS, STAGED, CALL_FRAME)
 
 
 def c_header() -> str:

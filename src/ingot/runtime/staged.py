@@ -1,110 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`StagedProgram`: a program that runs in stages, which can be called.
-
-Made from an `artifact.stages.StagedCode` and the stages' programs. Invariant: the record keeps
-alive the words that it points to and the programs that they name.
-"""
+"""`StagedProgram`: a program that runs in stages on the CPU, which can be called."""
 
 from __future__ import annotations
 
 import ctypes
-from array import array
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ingot.artifact import stages
-from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.artifact.stages import SLOT_HEADER_WORDS, StagedCode
+from ingot.artifact.stages import StagedCode
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import Array, conform_all, donated_indices, unshared
-from ingot.runtime.execution import (
-    Result,
-    donated_array,
-    owned_array,
-    raise_signal_after,
-    status_error,
-)
+from ingot.runtime.convert import AnyArray, Array, conform_all, donated_indices, unshared
+from ingot.runtime.execution import Result, donated_array, owned_array, status_error
 from ingot.runtime.native import native_runtime
-from ingot.runtime.program import Program, storage_of, tables_of
-from ingot.runtime.records import PROGRAM, STAGED
-from ingot.runtime.staged_code import (
-    CODE_WORDS,
-    COPY,
-    DEFINE,
-    DIFFERS,
-    END,
-    FREE,
-    JUMP,
-    MOVE,
-    NEW,
-    PLACED,
-    RUN,
-    UNLESS,
-    WORD,
-)
-from ingot.support.diagnostics import ExecutionError, IngotError
-
-_FRAME_HEADER_WORDS = 1
+from ingot.runtime.program import Program
+from ingot.runtime.staged_record import StagedRecord
+from ingot.support.diagnostics import IngotError
 
 
-class StagedProgram:
-    """A program of stages.
+class StagedProgram(StagedRecord[Program]):
+    """A program of stages that takes and gives NumPy arrays."""
 
-    Attributes:
-        code: what runs between the stages.
-        programs: the stages.
-        info: the program's parameters and results; sizes that are computed are None.
-    """
-
-    __slots__ = ("_interface", "_kept", "_offsets", "_record", "code", "info", "programs")
+    __slots__ = ()
 
     def __init__(self, name: str, code: StagedCode, programs: Sequence[Program]) -> None:
         """Put the code into words."""
-        self.code = code
-        self.programs = tuple(programs)
-        errors = tuple(text for program in programs for text in program.info.run_errors)
-        self.info = ProgramInfo(name, *_interface(code, programs), run_errors=errors)
-        self._offsets = _offsets(code)
-        rows = [_row(item, self._offsets, programs) for item in code.code]
-        words = array("q", [0] * CODE_WORDS * (len(rows) + 1))
-        for number, (item, row) in enumerate(zip(code.code, rows, strict=True)):
-            values = _words(item, code, self._offsets, row)
-            words[number * CODE_WORDS : number * CODE_WORDS + len(values)] = array("q", values)
-        words[len(rows) * CODE_WORDS] = END
-        slots = array("q", self._offsets)
-        record: Any = STAGED.structure()
-        record.code = words.buffer_info()[0]
-        record.frame_words = _frame_words(code)
-        record.num_slots, record.slots = len(slots), slots.buffer_info()[0]
-        self._record = record
-        self._interface: Any = PROGRAM.structure()
-        params, outputs, kept = tables_of(self.info)
-        self._interface.runtime = native_runtime().record
-        self._interface.num_params, self._interface.num_outputs = len(params), len(outputs)
-        self._interface.params = ctypes.addressof(params)
-        self._interface.outputs = ctypes.addressof(outputs)
-        self._kept = (words, slots, rows, params, outputs, kept)
-
-    @property
-    def staged_address(self) -> int:
-        """Address of the `IngotStaged` record; valid while the program lives."""
-        return ctypes.addressof(self._record)
-
-    @property
-    def record_address(self) -> int:
-        """Address of an `IngotProgram` record that tells of parameters and results, and no code."""
-        return ctypes.addressof(self._interface)
-
-    def slot_row(self, slot: int) -> tuple[int, int, int]:
-        """Return where a slot is in a frame, the rank of its array, and bytes of an element."""
-        info = self.code.slots[slot]
-        return self._offsets[slot], info.rank, _bytes_of(dtype(info.dtype))
-
-    def offset(self, slot: int) -> int:
-        """Return the offset of a slot in a frame, in bytes."""
-        return self._offsets[slot]
+        super().__init__(name, code, programs, native_runtime().record)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
         """Run the program; one result is returned as it is, several as a tuple.
@@ -123,145 +44,34 @@ class StagedProgram:
         """Run the program with the runtime record at `runtime`."""
         arrays = conform_all(self.info, args)
         taken = unshared(arrays, donated_indices(len(arrays), donate))
-        frame = array("q", bytes(_frame_words(self.code) * WORD))
-        for slot, value in zip(self.code.parameters, arrays, strict=True):
-            at = self._offsets[slot] // WORD
-            frame[at] = value.ctypes.data
-            for axis, size in enumerate(value.shape):
-                frame[at + SLOT_HEADER_WORDS + axis] = size
+        frame = self.new_frame([(value.ctypes.data, value.shape) for value in arrays])
         places: dict[int, Array] = {}
         for number, parameter in self.code.aliases:
             value, slot = arrays[parameter], self.code.results[number]
             if parameter in taken and value.flags.writeable:
-                frame[self._offsets[slot] // WORD] = value.ctypes.data
+                self.place(frame, slot, value.ctypes.data)
                 places[slot] = value
-        failed = _run()(self.staged_address, frame.buffer_info()[0], runtime)
-        if failed:
-            self._fail(failed, arrays)
+        self.run_frame(frame, runtime, arrays)
         results = [self._result(frame, slot, places.get(slot)) for slot in self.code.results]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def error(self, failed: int, arrays: Sequence[Array] = ()) -> IngotError:
-        """Return the exception for what `ingot_stages_run` gave."""
-        item, status = self.code.code[failed >> 32], ctypes.c_int32(failed & 0xFFFFFFFF).value
-        if isinstance(item, stages.Run):
-            return status_error(self.programs[item.stage].info, status, ())
-        if isinstance(item, stages.Define) and status > 0:
-            return ExecutionError(self.code.errors[item.error], code="INGOT0516")
+    def stage_error(self, program: Program, status: int) -> IngotError:
+        """Return the exception for the status of a stage."""
+        return program.error_of(status)
+
+    def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
+        """Return the exception for what failed between the stages."""
         return status_error(self.info, status, arrays)
 
-    def run_error(self, failed: int) -> str:
-        """Return the text of the assertion that failed; "" if it was something else."""
-        item, status = self.code.code[failed >> 32], ctypes.c_int32(failed & 0xFFFFFFFF).value
-        if not isinstance(item, stages.Run) or status <= 0:
-            return ""
-        return self.programs[item.stage].info.run_errors[status - 1]
-
-    def _fail(self, failed: int, arrays: Sequence[Array]) -> None:
-        raise_signal_after(ctypes.c_int32(failed & 0xFFFFFFFF).value)
-        raise self.error(failed, arrays)
-
     def _result(self, frame: Any, slot: int, place: Array | None) -> Array:
-        info, at = self.code.slots[slot], self._offsets[slot] // WORD
-        dims = at + SLOT_HEADER_WORDS
-        shape, storage = tuple(frame[dims : dims + info.rank]), dtype(info.dtype).numpy
-        if place is not None and frame[at] == place.ctypes.data:
+        address, shape = self.value_in(frame, slot)
+        storage = dtype(self.code.slots[slot].dtype).numpy
+        if place is not None and address == place.ctypes.data:
             return donated_array(place, shape, storage)
-        return owned_array(frame[at], shape, storage, _free())
-
-
-@cache
-def _run() -> Callable[[int, int, int], int]:
-    pointers = [ctypes.c_void_p] * 3
-    found: Any = native_runtime().function("ingot_stages_run", ctypes.c_int64, *pointers)
-    return found
+        return owned_array(address, shape, storage, _free())
 
 
 @cache
 def _free() -> Callable[[int], None]:
     found: Any = native_runtime().function("ingot_free", None, ctypes.c_void_p)
     return found
-
-
-def _interface(
-    code: StagedCode, programs: Sequence[Program]
-) -> tuple[tuple[ParamInfo, ...], tuple[OutputInfo, ...]]:
-    """Return parameters and results, with the dimensions that the stages know."""
-    params: dict[int, ParamInfo] = {}
-    outputs: dict[int, OutputInfo] = {}
-    for item in code.code:
-        if isinstance(item, stages.Run):
-            info = programs[item.stage].info
-            inputs = (*item.inputs, *item.sizes)
-            params = dict(zip(inputs, info.params, strict=True)) | params
-            outputs |= dict(zip(item.outputs, info.outputs, strict=True))
-    rows, aliases = code.slots, dict(code.aliases)
-    return (
-        tuple(
-            params.get(slot, ParamInfo(rows[slot].dtype, (None,) * rows[slot].rank))
-            for slot in code.parameters
-        ),
-        tuple(
-            replace(
-                outputs.get(slot, OutputInfo(rows[slot].dtype, (None,) * rows[slot].rank)),
-                alias_param=aliases.get(number),
-            )
-            for number, slot in enumerate(code.results)
-        ),
-    )
-
-
-def _slot_words(code: StagedCode, slot: int) -> int:
-    return SLOT_HEADER_WORDS + code.slots[slot].rank
-
-
-def _offsets(code: StagedCode) -> list[int]:
-    found, end = list[int](), _FRAME_HEADER_WORDS * WORD
-    for slot in range(len(code.slots)):
-        found.append(end)
-        end += _slot_words(code, slot) * WORD
-    return found
-
-
-def _frame_words(code: StagedCode) -> int:
-    return _FRAME_HEADER_WORDS + sum(_slot_words(code, slot) for slot in range(len(code.slots)))
-
-
-def _row(item: stages.Code, offsets: Sequence[int], programs: Sequence[Program]) -> Any:
-    """Return the words that a stage's instruction points to."""
-    if not isinstance(item, stages.Run):
-        return None
-    inputs = (*item.inputs, *item.sizes)
-    slots = [offsets[slot] for slot in (*inputs, *item.outputs)]
-    blocks = dict(item.taken) | dict.fromkeys(item.placed, PLACED)
-    sources = [blocks.get(number, NEW) for number in range(len(item.outputs))]
-    address = programs[item.stage].record_address
-    return array("q", [address, len(inputs), len(item.outputs), *slots, *sources])
-
-
-def _words(item: stages.Code, code: StagedCode, offsets: Sequence[int], row: Any) -> list[int]:
-    """Return an instruction as words."""
-    match item:
-        case stages.Run():
-            return [RUN, row.buffer_info()[0]]
-        case stages.Define(source, target, _):
-            element = dtype(code.slots[source].dtype)
-            signed = int(element.is_signed)
-            return [DEFINE, offsets[source], offsets[target], _bytes_of(element), signed]
-        case stages.Copy(source, target):
-            size = _bytes_of(dtype(code.slots[target].dtype))
-            return [COPY, offsets[source], offsets[target], _slot_words(code, target), size]
-        case stages.Move(source, target):
-            return [MOVE, offsets[source], offsets[target], _slot_words(code, target)]
-        case stages.Free(slot):
-            return [FREE, offsets[slot]]
-        case stages.Jump(target):
-            return [JUMP, target]
-        case stages.Unless(flag, target):
-            return [UNLESS, offsets[flag], target]
-        case stages.Differs(index, value, target):
-            return [DIFFERS, offsets[index], value, target]
-
-
-def _bytes_of(element: Any) -> int:
-    return storage_of(element.name).itemsize

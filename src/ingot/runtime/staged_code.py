@@ -5,6 +5,9 @@
 and in which the slots of the parameters are filled. Afterwards each result's slot owns its block,
 unless the caller placed it, and no other slot owns one; if something failed, none does.
 
+Blocks are of the memory of a device, whose functions (`StageFunctions`) the runtime record names:
+`cpu_stages` are those of the CPU, `runtime.cuda.native` has those of GPUs.
+
 An instruction is `CODE_WORDS` words: the operation, then its arguments; a slot is the offset of its
 words in the frame. The frame begins with the address of the instruction that runs.
 
@@ -18,11 +21,12 @@ from ingot.artifact.stages import SLOT_HEADER_WORDS
 from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import address_of, memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
-from ingot.native.types import i8, i32, i64
+from ingot.native.statics import static
+from ingot.native.types import i32, i64
 from ingot.runtime.allocator import allocate, free
 from ingot.runtime.execute import OUT_OF_MEMORY, copy_words, execute_on, prepare
 from ingot.runtime.interrupts import Polls, begin_watch, end_watch, has_to_end, is_cancelled
-from ingot.runtime.records import Buffers, Dims, Program, Runtime, Staged
+from ingot.runtime.records import Buffers, Dims, Program, Runtime, Staged, StageFunctions
 
 END, RUN, DEFINE, COPY, MOVE, FREE, JUMP, UNLESS, DIFFERS = range(9)
 NEW, PLACED = -1, -2
@@ -76,11 +80,66 @@ def dims_of(slot: Slot) -> Array[i64]:
     return Array[i64].at(slot + SLOT_HEADER_WORDS * WORD)
 
 
+@native
+def allocate_block(runtime: Runtime, size: i64, to: Buffers) -> i32:
+    """Put a new block to `to`."""
+    block = allocate(size)
+    to[0] = block
+    if block is None:
+        return OUT_OF_MEMORY
+    return 0
+
+
+@native
+def free_block(runtime: Runtime, block: Pointer | None) -> None:
+    """Give a block back."""
+    free(block)
+
+
+@native
+def copy_block(runtime: Runtime, target: Pointer, source: Pointer, size: i64) -> i32:
+    """Copy bytes of one block to another."""
+    memcpy(target, source, size)
+    return 0
+
+
+@native
+def read_block(runtime: Runtime, to: Pointer, source: Pointer, size: i64) -> i32:
+    """Copy bytes of a block."""
+    memcpy(to, source, size)
+    return 0
+
+
+CPU_STAGES = static(StageFunctions, "IngotStageFunctions.cpu")
+
+
+@native
+def cpu_stages() -> StageFunctions:
+    """Return what programs of stages ask of the CPU."""
+    CPU_STAGES.allocate = allocate_block
+    CPU_STAGES.free = free_block
+    CPU_STAGES.copy = copy_block
+    CPU_STAGES.read = read_block
+    CPU_STAGES.execute = execute_on
+    return CPU_STAGES
+
+
 @inlined
-def free_slot(slot: Slot) -> None:
+def free_slot(slot: Slot, runtime: Runtime) -> None:
     """Give back the block that a slot owns."""
-    free(slot.owner)
+    runtime.stages.free(runtime, slot.owner)
     slot.owner = None
+
+
+@native
+def fill_slot(slot: Slot, size: i64, runtime: Runtime) -> i32:
+    """Give a slot a new block."""
+    made = Buffers.on_stack(1)
+    status = runtime.stages.allocate(runtime, size, made)
+    if status == 0:
+        slot.data = made[0]
+        slot.owner = made[0]
+    return status
 
 
 @inlined
@@ -91,31 +150,42 @@ def move_slot(source: Slot, target: Slot, words: i64) -> None:
 
 
 @native
-def copy_slot(source: Slot, target: Slot, words: i64, element_bytes: i64) -> i32:
+def copy_slot(source: Slot, target: Slot, words: i64, element_bytes: i64, runtime: Runtime) -> i32:
     """Copy a value to another slot, which owns the copy."""
     size: i64 = element_bytes
     for axis in range(words - SLOT_HEADER_WORDS):
         size *= dims_of(source)[axis]
-    block = allocate(size)
-    if block is None:
-        return OUT_OF_MEMORY
+    status = fill_slot(target, size, runtime)
+    if status != 0:
+        return status
+    block = target.data
     data = source.data
+    assert block is not None
     assert data is not None
-    memcpy(block, data, size)
     copy_words(Array[i64].at(target), Array[i64].at(source), words)
     target.data = block
     target.owner = block
-    return 0
+    return runtime.stages.copy(runtime, block, data, size)
 
 
 @native
-def define_slot(number: Slot, target: Slot, number_bytes: i64, is_signed: bool) -> i32:
+def read_slot(slot: Slot, size: i64, to: Array[i64], runtime: Runtime) -> i32:
+    """Put the first bytes of a value to a word of zeros, when it is computed."""
+    data = slot.data
+    assert data is not None
+    to[0] = 0
+    return runtime.stages.read(runtime, to, data, size)
+
+
+@native
+def define_slot(
+    number: Slot, target: Slot, number_bytes: i64, is_signed: bool, runtime: Runtime
+) -> i32:
     """Give `target` as many elements as a number says."""
     word = Array[i64].on_stack(1)
-    word[0] = 0
-    data = number.data
-    assert data is not None
-    memcpy(word, data, number_bytes)
+    status = read_slot(number, number_bytes, word, runtime)
+    if status != 0:
+        return status
     shift = 64 - number_bytes * 8
     count = i64(word[0] << shift) >> shift if is_signed else word[0]
     if count < 0:
@@ -125,12 +195,13 @@ def define_slot(number: Slot, target: Slot, number_bytes: i64, is_signed: bool) 
 
 
 @inlined
-def place_output(row: Row, frame: Frame, number: i64, sizes: Array[i64]) -> bool:
-    """Give the slot of an output its memory and its dimensions; false: there is no memory."""
+def place_output(row: Row, frame: Frame, number: i64, sizes: Array[i64], runtime: Runtime) -> i32:
+    """Give the slot of an output its memory and its dimensions."""
     slots = Array[i64].at(row + sizeof(Row))
     slot = slot_at(frame, slots[row.inputs + number])
     output = row.program.outputs[number]
     source = slots[row.inputs + row.outputs + number]
+    status: i32 = 0
     if source >= 0:
         donor = slot_at(frame, slots[source])
         block = donor.owner
@@ -140,13 +211,9 @@ def place_output(row: Row, frame: Frame, number: i64, sizes: Array[i64]) -> bool
     elif source == PLACED and slot.data is not None:
         slot.owner = None
     else:
-        fresh = allocate(sizes[output.bytes_slot])
-        if fresh is None:
-            return False
-        slot.data = fresh
-        slot.owner = fresh
+        status = fill_slot(slot, sizes[output.bytes_slot], runtime)
     copy_words(dims_of(slot), Array[i64].at(sizes + output.dims_slot * WORD), output.rank)
-    return True
+    return status
 
 
 @native
@@ -166,10 +233,11 @@ def run_stage(row: Row, frame: Frame, runtime: Runtime) -> i32:
     if unlikely(status != 0):
         return status
     for number in range(row.outputs):
-        if unlikely(not place_output(row, frame, number, sizes)):
-            return OUT_OF_MEMORY
+        placed = place_output(row, frame, number, sizes, runtime)
+        if unlikely(placed != 0):
+            return placed
         outputs[number] = slot_at(frame, slots[row.inputs + number]).data
-    return execute_on(program, runtime, inputs, outputs, sizes)
+    return runtime.stages.execute(program, runtime, inputs, outputs, sizes)
 
 
 @inlined
@@ -181,28 +249,35 @@ def act(instruction: Instruction, frame: Frame, runtime: Runtime) -> i32:
         return run_stage(Array[Row].at(words)[0], frame, runtime)
     first = slot_at(frame, words[0])
     if operation == FREE:
-        free_slot(first)
+        free_slot(first, runtime)
         return 0
     second = slot_at(frame, words[1])
     if operation == COPY:
-        return copy_slot(first, second, words[2], words[3])
+        return copy_slot(first, second, words[2], words[3], runtime)
     if operation == DEFINE:
-        return define_slot(first, second, words[2], words[3] != 0)
+        return define_slot(first, second, words[2], words[3] != 0, runtime)
     move_slot(first, second, words[2])
     return 0
 
 
-@inlined
-def jumps_to(instruction: Instruction, frame: Frame) -> i64:
-    """Return the number of the instruction that a branch goes on with; -1: the following one."""
+@native
+def find_target(
+    instruction: Instruction, frame: Frame, runtime: Runtime, target: Array[i64]
+) -> i32:
+    """Put the number of the instruction that a branch goes on with; -1: the following one."""
     words = instruction.arguments
     if instruction.operation == JUMP:
-        return words[0]
-    data = slot_at(frame, words[0]).data
-    assert data is not None
+        target[0] = words[0]
+        return 0
+    slot = slot_at(frame, words[0])
+    word = Array[i64].on_stack(1)
     if instruction.operation == UNLESS:
-        return words[1] if Array[i8].at(data)[0] == 0 else -1
-    return words[2] if i64(Array[i32].at(data)[0]) != words[1] else -1
+        status = read_slot(slot, 1, word, runtime)
+        target[0] = words[1] if word[0] == 0 else -1
+        return status
+    status = read_slot(slot, 4, word, runtime)
+    target[0] = words[2] if i64(i32(word[0])) != words[1] else -1
+    return status
 
 
 @native
@@ -213,18 +288,19 @@ def run_code(staged: Staged, frame: Frame, runtime: Runtime) -> i32:
         return CANCELLED
     code = Structs[Instruction].at(staged.code)
     at = code[0]
+    target = Array[i64].on_stack(1)
     status: i32 = 0
     while status == 0 and at.operation != END:
         frame.instruction = at
         operation = at.operation
-        target: i64 = -1
+        target[0] = -1
         if operation < JUMP:
             status = act(at, frame, runtime)
         else:
             if operation == JUMP and has_to_end(runtime, polls):
                 return CANCELLED
-            target = jumps_to(at, frame)
-        at = Instruction.at(at + sizeof(Instruction)) if target < 0 else code[target]
+            status = find_target(at, frame, runtime, target)
+        at = Instruction.at(at + sizeof(Instruction)) if target[0] < 0 else code[target[0]]
     return status
 
 
@@ -237,6 +313,6 @@ def stages_run(staged: Staged, frame: Frame, runtime: Runtime) -> i64:
     if status == 0:
         return 0
     for index in range(staged.num_slots):
-        free_slot(slot_at(frame, staged.slots[index]))
+        free_slot(slot_at(frame, staged.slots[index]), runtime)
     offset = address_of(frame.instruction) - address_of(staged.code)
     return offset // sizeof(Instruction) << 32 | i64(status) & 0xFFFFFFFF

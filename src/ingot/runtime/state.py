@@ -18,6 +18,7 @@ from ingot.runtime.pool import parallel
 from ingot.runtime.profiler import STATE as PROFILER
 from ingot.runtime.profiler import Profiler
 from ingot.runtime.records import ABI_VERSION, Pool, Runtime
+from ingot.runtime.staged_code import cpu_stages
 
 RUNTIME = static(Runtime, "IngotRuntime.state")
 POOL = static(Pool, "IngotPool.state")
@@ -34,6 +35,7 @@ def initialize(num_threads: i64, spin: i64, cache_limit: i64) -> None:
     RUNTIME.allocate = allocate
     RUNTIME.free = free
     RUNTIME.abi_version = ABI_VERSION
+    RUNTIME.stages = cpu_stages()
     POOL.num_threads.store(num_threads, "monotonic")
     POOL.spin = spin
     ALLOCATOR.cache_limit = cache_limit

@@ -297,8 +297,8 @@ GPU = Flag(
     False,
     _boolean,
     "0 or 1",
-    'JAX: the first platform is `cuda`, Ingot\'s on NVIDIA GPUs. `ingot.compile(device="gpu")` '
-    "does not ask for this.",
+    "JAX: the first platform is `cuda`, Ingot's on NVIDIA GPUs. TensorFlow: compiled functions run "
+    'on the first GPU. `ingot.compile(device="gpu")` does not ask for this.',
 )
 CUDA_LIBRARY = Flag(
     "cuda_library",

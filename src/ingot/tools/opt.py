@@ -18,8 +18,9 @@ from rich.table import Table
 from ingot.client.compile import compile, default_context
 from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
+from ingot.client.inspected_stages import stages_refused
 from ingot.client.options import STAGES, Stage
-from ingot.client.staged import StagedExecutable, stages_refused
+from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
 from ingot.gpu.kernels import STAGES as GPU_STAGES

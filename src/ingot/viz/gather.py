@@ -14,9 +14,10 @@ from typing import Any
 
 from ingot.analysis.liveness import analyze_liveness
 from ingot.client.executable import Executable
+from ingot.client.inspected_stages import stages_refused
 from ingot.client.profile import Profile
 from ingot.client.roofline import measured_machine
-from ingot.client.staged import StagedExecutable, stages_refused
+from ingot.client.staged import StagedExecutable
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassTiming

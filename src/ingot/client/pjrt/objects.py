@@ -14,7 +14,7 @@ from ingot.client.pjrt.handles import Attribute, Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
 from ingot.runtime.cuda.devices import Device as GpuDevice
-from ingot.runtime.cuda.native import execute_address
+from ingot.runtime.cuda.library import execute_address
 from ingot.runtime.own_pools import OwnPool
 
 CPU, CUDA = "cpu", "cuda"

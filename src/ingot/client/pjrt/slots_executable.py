@@ -7,6 +7,7 @@ import ctypes
 from typing import Any
 
 from ingot.client.compile import compile
+from ingot.client.inspected_stages import InspectedStages, stages_refused
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
 from ingot.client.pjrt.compile_options import (
     CompileOptions,
@@ -24,7 +25,6 @@ from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
-from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.spmd.partitioner import partition
@@ -89,7 +89,7 @@ class ExecutableSlots(Slots):
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
             device = device_of(client, source.options)
             executable = compile(module, device=device, switches=switches, is_final=True)
-            if isinstance(executable, StagedExecutable):
+            if isinstance(executable, InspectedStages):
                 raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
             return LoadedExecutable(client, source, module, division, executable)
 

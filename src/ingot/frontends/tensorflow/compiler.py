@@ -268,6 +268,35 @@ def compile_with_ingot(
     return compile_module(_lower(captured, binding, name, arguments).module, is_final=True)
 
 
+def compiler_for(device: str) -> Compiler:
+    """Return the compiler for a device; a program of a GPU takes and gives tensors of the host.
+
+    Raises:
+        ArgumentError: INGOT0513, it names no device.
+        UnsupportedError: INGOT0324, there is no driver of GPUs.
+    """
+    from ingot.client.gpu_executable import device_named
+
+    gpu = device_named(device)
+    if gpu is None:
+        return compile_with_ingot
+
+    def compile_for_gpu(
+        captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
+    ) -> Compiled:
+        from ingot import compile as compile_module
+        from ingot.client.gpu_executable import GpuExecutable
+        from ingot.client.gpu_hosted import HostedExecutable
+        from ingot.client.gpu_staged import GpuStagedExecutable
+
+        module = _lower(captured, binding, name, arguments).module
+        found = compile_module(module, device=device, is_final=True)
+        assert isinstance(found, GpuExecutable | GpuStagedExecutable), "the device is a GPU"
+        return HostedExecutable(found)
+
+    return compile_for_gpu
+
+
 def _lower(
     captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
 ) -> LoweredFunction:

@@ -19,7 +19,12 @@ from ingot.frontends.tensorflow import series
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
 from ingot.frontends.tensorflow.clustering import flags as clustering_flags
 from ingot.frontends.tensorflow.clustering import requests as clustering
-from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot, preload
+from ingot.frontends.tensorflow.compiler import (
+    Compiler,
+    compile_with_ingot,
+    compiler_for,
+    preload,
+)
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
@@ -62,7 +67,7 @@ from ingot.frontends.tensorflow.replacement import (
 )
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError, UnsupportedError
-from ingot.support.flags import STRICT, check_environment
+from ingot.support.flags import GPU, STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -74,7 +79,9 @@ _patches = Patches()
 
 
 @defers_fork
-def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = None) -> None:
+def enable(
+    compiler: Compiler | None = None, *, strict: bool | None = None, device: str | None = None
+) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
     Functions that were traced before stay as they are. Enabling twice is harmless. Parts of other
@@ -82,19 +89,25 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
     that.
 
     Args:
-        compiler: compiles a captured function.
+        compiler: compiles a captured function; default: Ingot, for `device`.
         strict: whether an op that only the host can do is an error, as in XLA; else TensorFlow runs
             it, and the rest of the function is compiled. None: what `INGOT_STRICT` says.
+        device: what compiled functions run on: "cpu", "gpu", or a GPU by its number: "gpu:1". Their
+            arguments, variables and results stay in the memory of the host, and are copied for each
+            call. None: a GPU if `INGOT_GPU` says so, else the CPU.
 
     Raises:
+        ArgumentError: INGOT0513, there is no such device.
         FlagError: INGOT0600, `TF_XLA_FLAGS` holds a flag that TensorFlow does not have.
-        UnsupportedError: INGOT0313, this TensorFlow lacks something that Ingot replaces or calls.
+        UnsupportedError: INGOT0313, this TensorFlow lacks something that Ingot replaces or calls;
+            INGOT0324, there is no driver of GPUs; INGOT0326, TensorFlow uses GPUs itself.
     """
     strict = STRICT.value() if strict is None else strict
     with _lock:
         if _patches:
             return
         check_environment()
+        compiler = compiler or _compiler(device)
         clustering_flags.current()
         series.tell_if_untested()
         with collector_paused():
@@ -116,6 +129,18 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
                 code="INGOT0313",
                 hint=series.INSTALL,
             ) from error
+
+
+def _compiler(device: str | None) -> Compiler:
+    """Return the compiler for a device, whose programs find their tensors in the host's memory."""
+    found = compiler_for(device or ("gpu" if GPU.value() else "cpu"))
+    if found is not compile_with_ingot and context.context().get_visible_devices("GPU"):
+        raise UnsupportedError(
+            "TensorFlow uses GPUs itself, and Ingot runs programs on a GPU for the CPU's tensors",
+            code="INGOT0326",
+            hint="hide them from it: tf.config.set_visible_devices([], 'GPU')",
+        )
+    return found
 
 
 def _replace_all(compiler: Compiler, strict: bool) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.device_code import DEVICE_FAILED
 from ingot.client.options import Stage
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import run_error, status_of
@@ -47,7 +48,7 @@ from ingot.frontends.tensorflow.specialisation import (
 from ingot.frontends.tensorflow.trampolines import FAILED, MISS, REQUEST
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
-from ingot.support.diagnostics import Diagnostic, UnsupportedError
+from ingot.support.diagnostics import Diagnostic, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
 
 _MOST_FAILURES = 64
@@ -65,6 +66,10 @@ class Program(Protocol):
     @property
     def record_address(self) -> int:
         """Address of its `IngotProgram` record."""
+        ...
+
+    def error_of(self, status: int, /) -> IngotError:
+        """Return the exception for what an execution returned."""
         ...
 
 
@@ -295,8 +300,8 @@ class Launch:
         """
         found = self._at(variant)
         program = found.compiled.program
-        if isinstance(program, StagedProgram):
-            return status_of(program.error(code), self.name)
+        if isinstance(program, StagedProgram) or code == DEVICE_FAILED:
+            return status_of(program.error_of(code), self.name)
         sizes = _input_sizes(found.key.ranks, dims, self.record.num_inputs)
         return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
 
@@ -304,7 +309,8 @@ class Launch:
         """Whether a variant for exact sizes may run where this one returned `code`."""
         found = self._at(variant).compiled
         is_staged = isinstance(found.program, StagedProgram)
-        return code <= FIRST_CONSTRAINT and not is_staged and is_open(found)
+        is_refusal = DEVICE_FAILED < code <= FIRST_CONSTRAINT
+        return is_refusal and not is_staged and is_open(found)
 
     def makes_room(self, variant: int, code: int) -> bool:
         """Whether a list had too little room: the next variant has more."""

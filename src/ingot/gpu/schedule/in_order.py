@@ -27,9 +27,10 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare, converted
-from ingot.kernel.expr import walk
+from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store
+from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
@@ -152,11 +153,38 @@ def _has_axes(kernel: LoopKernel) -> bool:
 
 def owned(kernel: LoopKernel, owners: int = OWNERS) -> LoopKernel:
     """Return the kernel with an innermost axis of owners, each of which makes its own updates."""
-    owner = ex.index(Dim.symbol(OWNER))
+    made = _OwnUpdates(kernel, owners).kernel(kernel)
+    return replace(made, grid=(*made.grid, Axis(OWNER, owners)))
 
-    def masked(store: Store) -> Store:
-        whose = ex.index(dim.mod(store.index, owners), store.values)
-        return replace(store, mask=ex.conjunction(store.mask, compare("EQ", whose, owner)))
 
-    passes = tuple(replace(item, stores=tuple(map(masked, item.stores))) for item in kernel.passes)
-    return replace(kernel, grid=(*kernel.grid, Axis(OWNER, owners)), passes=passes)
+class _OwnUpdates(Rewriter):
+    """Lets only the owner of an element read or write it.
+
+    Reads are masked too: another owner, which would throw the value away, may not look at an
+    element while its owner writes it.
+    """
+
+    def __init__(self, kernel: LoopKernel, owners: int) -> None:
+        super().__init__()
+        self._owners = owners
+        self._results = {n for n, buffer in enumerate(kernel.buffers) if buffer.is_output}
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression on arguments that are rewritten; loads of results get a mask."""
+        found = super().node(item, args)
+        if found.op != "load" or found.payload.buffer not in self._results:
+            return found
+        access: Access = found.payload
+        mask, values = (args[0], args[1:]) if access.masked else (None, args)
+        mask = self._owned(access.index, values, mask)
+        return ex.load(access.buffer, access.index, found.dtype, values, mask)
+
+    def store(self, old: Store) -> Store:
+        """Return a store that only the owner of its element makes."""
+        made = super().store(old)
+        return replace(made, mask=self._owned(made.index, made.values, made.mask))
+
+    def _owned(self, index: int | Dim, values: tuple[Expr, ...], mask: Expr | None) -> Expr | None:
+        """Return the mask that holds where `mask` does and the element is this owner's."""
+        whose = ex.index(dim.mod(index, self._owners), values)
+        return ex.conjunction(mask, compare("EQ", whose, ex.index(Dim.symbol(OWNER))))

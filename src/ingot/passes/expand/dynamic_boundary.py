@@ -12,7 +12,7 @@ size for each that there was, in the order of `dynamic_places`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -84,7 +84,7 @@ def pack_results(module: Module) -> None:
 def _packed(build: Builder, value: Instruction) -> Instruction:
     shape = value.shape
     if shape.is_tuple:
-        return build.tuple(*(_packed(build, element) for element in _elements(build, value)))
+        return build.tuple(*(_packed(build, element) for element in elements_of(build, value)))
     if not dynamic_places([shape]):
         return value
     count = math.prod(shape.static_dims)
@@ -101,32 +101,63 @@ def _packed(build: Builder, value: Instruction) -> Instruction:
 
 def _open(entry: Computation, parameter: Instruction) -> None:
     """Make a parameter static; its readers read it with its size set."""
-    build = Builder(entry, parameter.metadata)
-    users, is_root, shape = list(parameter.users), entry.root is parameter, parameter.shape
-    entry.set_shape(parameter, without_bounds(shape))
 
-    def sized(value: Instruction, shape: Shape) -> Instruction:
-        if shape.is_tuple:
-            elements = (build.get_tuple_element(value, index=n) for n in range(len(shape.elements)))
-            pairs = zip(elements, shape.elements, strict=True)
-            return build.tuple(*(sized(element, inner) for element, inner in pairs))
-        marks = [False] * shape.rank
+    def sized(build: Builder, value: Instruction, shape: Shape) -> Instruction:
         for _, place in dynamic_places([shape]):
             count = len(entry.parameters)
             name = f"{parameter.name}.size"
             size = build.parameter(count, Shape.array(S32, ()), name)
-            marks[place] = True
-            marked = replace(shape, bounded=tuple(marks))
-            value = build.set_dimension_size(value, size, shape=marked, dimensions=(place,))
+            value = with_size(build, value, shape, place, size)
         return value
 
-    value = sized(parameter, shape)
+    reopen(entry, parameter, without_bounds(parameter.shape), sized)
+
+
+Leaf = Callable[[Builder, Instruction, Shape], Instruction]
+"""Makes an array of a shape that a parameter had of the array that it has now."""
+
+
+def reopen(entry: Computation, parameter: Instruction, shape: Shape, leaf: Leaf) -> None:
+    """Give a parameter another shape; its readers read what `leaf` makes of its arrays."""
+    build = Builder(entry, parameter.metadata)
+    users, is_root, before = list(parameter.users), entry.root is parameter, parameter.shape
+    entry.set_shape(parameter, shape)
+
+    def made(value: Instruction, shape: Shape) -> Instruction:
+        if not shape.is_tuple:
+            return leaf(build, value, shape)
+        elements = (build.get_tuple_element(value, index=n) for n in range(len(shape.elements)))
+        pairs = zip(elements, shape.elements, strict=True)
+        return build.tuple(*(made(element, inner) for element, inner in pairs))
+
+    value = made(parameter, before)
     for user in users:
         for number, operand in enumerate(user.operands):
             if operand is parameter:
                 entry.replace_operand(user, number, value)
     if is_root:
         entry.set_root(value)
+
+
+def with_size(
+    build: Builder, value: Instruction, shape: Shape, place: int, size: Instruction
+) -> Instruction:
+    """Return an array with a size set, in one of the dimensions that are dynamic in `shape`."""
+    marks = list(value.shape.bounded or (False,) * shape.rank)
+    marks[place] = True
+    marked = replace(shape, bounded=tuple(marks))
+    return build.set_dimension_size(value, size, shape=marked, dimensions=(place,))
+
+
+def at_bounds(build: Builder, value: Instruction) -> Instruction:
+    """Return an array at its bounds; what lies behind its sizes is anything."""
+    for _, place in dynamic_places([value.shape]):
+        marks = list(value.shape.bounded)
+        marks[place] = False
+        static = replace(value.shape, bounded=tuple(marks) if any(marks) else ())
+        full = build.constant(value.shape.static_dims[place], S32)
+        value = build.set_dimension_size(value, full, shape=static, dimensions=(place,))
+    return value
 
 
 def _close(module: Module) -> None:
@@ -137,24 +168,19 @@ def _close(module: Module) -> None:
     def whole(value: Instruction) -> Instruction:
         shape = value.shape
         if shape.is_tuple:
-            return build.tuple(*(whole(element) for element in _elements(build, value)))
-        result = value
+            return build.tuple(*(whole(element) for element in elements_of(build, value)))
         for _, place in dynamic_places([shape]):
             sizes.append(build.get_dimension_size(value, dimensions=(place,)))
-            marks = list(result.shape.bounded)
-            marks[place] = False
-            static = replace(shape, bounded=tuple(marks) if any(marks) else ())
-            full = build.constant(shape.static_dims[place], S32)
-            result = build.set_dimension_size(result, full, shape=static, dimensions=(place,))
-        return result
+        return at_bounds(build, value)
 
     result = whole(root)
-    elements = _elements(build, result) if result.shape.is_tuple else iter((result,))
+    elements = elements_of(build, result) if result.shape.is_tuple else iter((result,))
     if not result.shape.is_tuple:
         module.aliases = tuple(replace(alias, output=(0,)) for alias in module.aliases)
     entry.set_root(build.tuple(*elements, *sizes))
 
 
-def _elements(build: Builder, value: Instruction) -> Iterator[Instruction]:
+def elements_of(build: Builder, value: Instruction) -> Iterator[Instruction]:
+    """Yield the elements of a tuple."""
     for number in range(len(value.shape.elements)):
         yield build.element_of(value, number)

@@ -16,6 +16,7 @@ from ingot.passes.expand.conditional_to_select import ConditionalToSelect
 from ingot.passes.expand.domain_remover import DomainRemover
 from ingot.passes.expand.dynamic_boundary import DynamicBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
+from ingot.passes.expand.exact_boundary import ExactBoundary
 from ingot.passes.expand.feeds import FeedExpander
 from ingot.passes.expand.fft_lengths import FftLengths
 from ingot.passes.expand.map_to_scan import MapToScan
@@ -33,6 +34,9 @@ STATIC_SHAPES = Pipeline(
     "static-shapes", (BatchNormExpander(), DynamicBoundary(), CallMeanings(), DynamicPadder())
 )
 """Removes dynamic dimensions; stages of a program hand over arrays that have none."""
+
+STAGED_SHAPES = Pipeline("staged-shapes", (ExactBoundary(), STATIC_SHAPES))
+"""The same for a program that computes sizes anyway: it computes those of its results too."""
 
 RUNTIME_OPS = Pipeline(
     "runtime-ops",

@@ -143,7 +143,8 @@ class _Maker:
             return self.builder.full(False, shape)
         made = self.inputs.get(leaf)
         if made is None:
-            made = self.inputs[leaf] = self.builder.parameter(len(self.inputs), shape)
+            name = ".".join((instruction.name, *map(str, path)))
+            made = self.inputs[leaf] = self.builder.parameter(len(self.inputs), shape, name)
         return made
 
     def _bind_sizes(self, binder: Callable[[str], Shape]) -> list[str]:

@@ -21,7 +21,7 @@ from ingot.support.diagnostics import ExecutionError
 ALIGNMENT = 16
 """Bytes: kernels read several elements at a time, and those of 16 bytes at once."""
 
-_DEFAULT_STREAM = 1
+DEFAULT_STREAM = 1
 """What DLPack and the CUDA array interface call the legacy default stream."""
 
 
@@ -117,7 +117,7 @@ class DeviceArray:
         """Return a capsule over the same memory; `stream` waits until the array is computed."""
         self.require_alive()
         if stream is None:
-            self.device.let_wait(_DEFAULT_STREAM)
+            self.device.let_wait(DEFAULT_STREAM)
         elif stream != -1:
             self.device.let_wait(stream)
         return export_tensor(self, self.address, self.shape, self.dtype, self.__dlpack_device__())

@@ -15,10 +15,11 @@ from functools import cache
 from typing import Any
 
 from ingot.runtime.cuda.driver import OUT_OF_MEMORY, Driver, driver
+from ingot.runtime.cuda.library import stages_address
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import RUNTIME
-from ingot.support.diagnostics import ArgumentError, UnsupportedError
+from ingot.support.diagnostics import ArgumentError, IngotError, UnsupportedError
 from ingot.support.flags import GPU_MEMORY_LIMIT
 from ingot.support.forking import ForkLock
 
@@ -101,7 +102,7 @@ class Device:
         runtime: Any = RUNTIME.structure()
         size = ctypes.sizeof(runtime)
         ctypes.memmove(ctypes.addressof(runtime), native_runtime().record, size)
-        runtime.device = ctypes.addressof(record)
+        runtime.device, runtime.stages = ctypes.addressof(record), stages_address()
         self._runtime = runtime
 
     def _limit_memory(self) -> None:
@@ -130,6 +131,10 @@ class Device:
     def failure(self) -> tuple[int, int]:
         """The CUresult that ended the last execution that failed, and its site (-1: none)."""
         return int(self._record.failure), int(self._record.site)
+
+    def failure_error(self, what: str) -> IngotError:
+        """Return the exception for the last execution that failed; `what` was refused."""
+        return self.driver.error(self.failure[0], what)
 
     def enter(self) -> None:
         """Make the device's context current in this thread."""

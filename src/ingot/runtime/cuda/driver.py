@@ -67,6 +67,13 @@ PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
         *(_POINTER, _WORD, _WORD, _WORD, _WORD, _WORD, _WORD, _WORD),
         *(_POINTER, _POINTER, _POINTER),
     ),
+    "cuGraphCreate": (_POINTER, _WORD),
+    "cuGraphAddKernelNode_v2": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "cuGraphAddMemcpyNode": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
+    "cuGraphInstantiateWithFlags": (_POINTER, _POINTER, _ADDRESS),
+    "cuGraphLaunch": (_POINTER, _POINTER),
+    "cuGraphExecDestroy": (_POINTER,),
+    "cuGraphDestroy": (_POINTER,),
 }
 """The parameters of each function that is used; all return a CUresult."""
 
@@ -79,6 +86,13 @@ _NATIVE = {
     "synchronize": "cuStreamSynchronize",
     "allocate": "cuMemAllocAsync",
     "free": "cuMemFreeAsync",
+    "graph_create": "cuGraphCreate",
+    "graph_add_kernel": "cuGraphAddKernelNode_v2",
+    "graph_add_copy": "cuGraphAddMemcpyNode",
+    "graph_instantiate": "cuGraphInstantiateWithFlags",
+    "graph_launch": "cuGraphLaunch",
+    "graph_exec_destroy": "cuGraphExecDestroy",
+    "graph_destroy": "cuGraphDestroy",
 }
 
 

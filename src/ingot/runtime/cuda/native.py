@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What host programs of a GPU call, as native functions: launches, copies, reads, foreign calls.
 
-`execute` runs a program with an arena of device memory. All is enqueued on the stream of the
+`execute` runs a program with an arena of device memory, `cuda_stages` are what programs of stages
+ask of a device. All is enqueued on the stream of the
 runtime record's device. Invariant: a call that the driver refuses is written into the stream's
 record, and its status is `DEVICE_FAILED`, or `OUT_OF_MEMORY`.
 """
@@ -9,26 +10,24 @@ record, and its status is `DEVICE_FAILED`, or `OUT_OF_MEMORY`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from ingot.artifact.abi import ARENA_SLOT, DATA_ALIGNMENT, SLOT_BYTES
 from ingot.artifact.device_code import CALL, COPY, DEVICE_FAILED, LAUNCH, READ
-from ingot.llvm.linking import Library, link_object
 from ingot.native.functions import exported, inlined, native
-from ingot.native.module import compiled
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
+from ingot.native.statics import static
 from ingot.native.types import i32, i64
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.execute import OUT_OF_MEMORY
-from ingot.runtime.records import Buffers, CallFrame, Program, Runtime
+from ingot.runtime.records import Buffers, CallFrame, Program, Runtime, StageFunctions
 
 NO_SITE = -1
 OUT_OF_DEVICE_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE."""
-_MOST_BLOCKS = (1 << 31) - 1
+MOST_BLOCKS = (1 << 31) - 1
 
 ForeignCode = Callable[[CallFrame], i32]
 """The code of a foreign call."""
@@ -63,7 +62,7 @@ def launch(
 ) -> i32:
     """Enqueue a kernel over `blocks` times `threads` threads; `parameters` are their addresses."""
     stream = stream_of(runtime)
-    if unlikely(blocks > _MOST_BLOCKS):
+    if unlikely(blocks > MOST_BLOCKS):
         return outcome(stream, INVALID_VALUE, site)
     result = stream.driver.launch(
         kernel, i32(blocks), 1, 1, i32(threads), 1, 1, 0, stream.handle, parameters, None
@@ -202,13 +201,31 @@ def execute(
     return status
 
 
-def execute_address() -> int:
-    """Return the address of `execute`."""
-    return cuda_functions().address("ingot_cuda_execute")
+@exported("ingot_cuda_allocate")
+def allocate(runtime: Runtime, size: i64, to: Buffers) -> i32:
+    """Put a new block of the device to `to`; what is enqueued later may use it."""
+    stream = stream_of(runtime)
+    needed = size if size > 0 else 1
+    return outcome(stream, stream.driver.allocate(to, needed, stream.handle), NO_SITE)
 
 
-@cache
-def cuda_functions() -> Library:
-    """Return these functions, linked."""
-    data = compiled("cuda", ("artifact", "runtime"), lambda: (execute, launch, copy, read, call))
-    return link_object([data])
+@exported("ingot_cuda_free")
+def free(runtime: Runtime, block: Pointer | None) -> None:
+    """Give a block of the device back, behind all that was enqueued."""
+    stream = stream_of(runtime)
+    if block is not None:
+        stream.driver.free(block, stream.handle)
+
+
+STAGES = static(StageFunctions, "IngotStageFunctions.cuda")
+
+
+@exported("ingot_cuda_stages")
+def cuda_stages() -> StageFunctions:
+    """Return what programs of stages ask of a GPU, whose context is current."""
+    STAGES.allocate = allocate
+    STAGES.free = free
+    STAGES.copy = copy
+    STAGES.read = read
+    STAGES.execute = execute
+    return STAGES

@@ -12,30 +12,26 @@ import ctypes
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ingot.artifact.abi import ParamInfo
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.device_code import (
-    CALL,
-    COPY,
     DEVICE_FAILED,
+    IMPORTS,
     KERNEL_TABLE,
-    LAUNCH,
-    READ,
     DeviceCode,
+    transfers_symbol,
 )
 from ingot.hlo.dtype import dtype
 from ingot.llvm.linking import link_object
-from ingot.runtime.convert import conform, donated_indices, require_count, require_fit
-from ingot.runtime.cuda.arrays import DeviceArray, from_other, new_array, to_device
+from ingot.runtime.convert import AnyArray, donated_indices, require_count
+from ingot.runtime.cuda.arguments import on_device, release, unshared
+from ingot.runtime.cuda.arrays import DeviceArray, new_array
 from ingot.runtime.cuda.devices import Device
-from ingot.runtime.cuda.native import cuda_functions
+from ingot.runtime.cuda.library import cuda_functions
 from ingot.runtime.execution import python_half, raise_signal_after, status_error
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import tables_of
 from ingot.runtime.records import PROGRAM
 from ingot.support.diagnostics import IngotError
-
-_DEFAULT_STREAM = 1
 
 
 class CudaProgram:
@@ -67,7 +63,7 @@ class CudaProgram:
         functions = cuda_functions()
         table = _LoadedKernels(device, artifact.device)
         calls, owners = link_calls(artifact.calls)
-        imports = {name: functions.address(name) for name in (LAUNCH, COPY, READ, CALL)}
+        imports = {name: functions.address(name) for name in IMPORTS}
         imports[KERNEL_TABLE] = table.address
         self._library = link_object([artifact.host], imports | calls, (table, functions, owners))
         self._execute = functions.function(
@@ -102,10 +98,9 @@ class CudaProgram:
         """
         require_count(self.info, args)
         given = donated_indices(len(args), donate)
-        rows = enumerate(zip(args, self.info.params, strict=True))
-        arrays = [self._argument(value, index, param) for index, (value, param) in rows]
+        arrays = on_device(self.device, args, self.info.params)
         sizes = self._half.sizes(self._record, arrays)
-        taken = _unshared(arrays, given)
+        taken = unshared(arrays, given)
         results = [
             self._result(index, sizes, arrays, taken) for index in range(len(self.info.outputs))
         ]
@@ -119,20 +114,8 @@ class CudaProgram:
         if status:
             raise_signal_after(status)
             raise self.error_of(status, arrays)
-        if any(array is not value for array, value in zip(arrays, args, strict=True)):
-            # Another library may reuse its memory once its own stream is done with it.
-            self.device.let_wait(_DEFAULT_STREAM)
+        release(self.device, args, arrays)
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _argument(self, value: Any, index: int, param: ParamInfo) -> DeviceArray:
-        found = value if isinstance(value, DeviceArray) else from_other(self.device, value)
-        if found is None:
-            return to_device(self.device, conform(value, index, param))
-        found.require_alive()
-        require_fit(found, index, param)
-        if found.device is not self.device:
-            return to_device(self.device, found.__array__())
-        return found
 
     def _result(
         self,
@@ -155,13 +138,18 @@ class CudaProgram:
         """The address of the program's `IngotProgram`, for native callers."""
         return ctypes.addressof(self._record)
 
-    def error_of(self, status: int, arrays: Sequence[DeviceArray] = ()) -> IngotError:
+    @property
+    def transfers_address(self) -> int:
+        """The address of its `S_transfers`."""
+        return self._library.address(transfers_symbol(self.info.symbol))
+
+    def error_of(self, status: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
         """Return the exception for the status of an execution."""
         if status != DEVICE_FAILED:
             return status_error(self.info, status, arrays)
-        result, site = self.device.failure
+        _, site = self.device.failure
         what = self._site_text(site) if site >= 0 else f"'{self.info.symbol}'"
-        return self.device.driver.error(result, what)
+        return self.device.failure_error(what)
 
     def __repr__(self) -> str:
         params, outputs = len(self.info.params), len(self.info.outputs)
@@ -189,18 +177,6 @@ class _LoadedKernels:
     def __del__(self) -> None:
         if getattr(self, "_library", 0) and self._device.is_done():
             self._device.driver.result("cuLibraryUnload", self._library)
-
-
-def _unshared(arrays: Sequence[DeviceArray], given: Collection[int]) -> frozenset[int]:
-    """Return the donated arguments whose memory no other argument is in."""
-    ends = [(array.address, array.address + array.nbytes) for array in arrays]
-
-    def is_alone(index: int) -> bool:
-        start, end = ends[index]
-        others = (pair for number, pair in enumerate(ends) if number != index)
-        return all(high <= start or end <= low for low, high in others)
-
-    return frozenset(index for index in given if is_alone(index))
 
 
 def _addresses(arrays: Sequence[DeviceArray]) -> Any:

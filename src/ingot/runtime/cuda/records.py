@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i32, i64
-from ingot.runtime.records import Runtime
+from ingot.runtime.records import Program, Runtime
 
 Stream = Pointer | None
 """CUstream; null is the default stream."""
@@ -25,6 +25,13 @@ class CudaDriver(
         "synchronize": "cuStreamSynchronize",
         "allocate": "cuMemAllocAsync",
         "free": "cuMemFreeAsync",
+        "graph_create": "cuGraphCreate",
+        "graph_add_kernel": "cuGraphAddKernelNode",
+        "graph_add_copy": "cuGraphAddMemcpyNode",
+        "graph_instantiate": "cuGraphInstantiateWithFlags",
+        "graph_launch": "cuGraphLaunch",
+        "graph_exec_destroy": "cuGraphExecDestroy",
+        "graph_destroy": "cuGraphDestroy",
     },
 ):
     """Functions of the driver; each returns a CUresult, 0 if all went well."""
@@ -43,6 +50,13 @@ class CudaDriver(
     synchronize: Callable[[Pointer | None], i32]
     allocate: Callable[[Array[Pointer | None], i64, Pointer | None], i32]
     free: Callable[[Pointer, Pointer | None], i32]
+    graph_create: Callable[[Pointer, i32], i32]
+    graph_add_kernel: Callable[[Pointer, Pointer, Pointer, i64, Pointer], i32]
+    graph_add_copy: Callable[[Pointer, Pointer, Pointer, i64, Pointer, Pointer], i32]
+    graph_instantiate: Callable[[Pointer, Pointer, i64], i32]
+    graph_launch: Callable[[Pointer, Pointer | None], i32]
+    graph_exec_destroy: Callable[[Pointer], i32]
+    graph_destroy: Callable[[Pointer], i32]
 
 
 class CudaStream(
@@ -64,3 +78,59 @@ class CudaStream(
     blocking: i64
     failure: i64
     site: i64
+
+
+class Graph(Struct, name="IngotCudaGraph"):
+    """A graph of kernels and copies, one behind the other; `artifact.device_code.GRAPH_WORDS`."""
+
+    graph: Pointer | None  # CUgraph, while it is filled
+    last: Pointer | None  # its last CUgraphNode
+    executable: Pointer | None  # CUgraphExec
+
+
+class KernelNode(Struct, name="CUDA_KERNEL_NODE_PARAMS_v2"):
+    """What a node of a kernel runs; grid and block along y and z are one."""
+
+    function: Pointer | None
+    blocks: i32
+    blocks_y: i32
+    blocks_z: i32
+    threads: i32
+    threads_y: i32
+    threads_z: i32
+    shared_bytes: i64
+    parameters: Array[Pointer]
+    extra: Pointer | None
+    kernel: Pointer
+    context: Pointer
+
+
+class CopyEnd(Struct, name="IngotCopyEnd"):
+    """One end of a CUDA_MEMCPY3D."""
+
+    x: i64
+    y: i64
+    z: i64
+    level: i64
+    memory_type: i64
+    host: Pointer | None
+    device: Pointer
+    array: Pointer | None
+    reserved: Pointer | None
+    pitch: i64
+    height: i64
+
+
+class HostedProgram(
+    Struct,
+    name="IngotHostedProgram",
+    notes={
+        "runtime": "the record of the device",
+        "transfers": "S_transfers of the program",
+    },
+):
+    """A program of a GPU that is called with arrays of the host."""
+
+    program: Program
+    runtime: Runtime
+    transfers: Callable[[Array[i64], Array[i64]], i32]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be seen of every program that runs in stages, whatever it runs on.
+
+`StagedExecutable` (`client.staged`) and `GpuStagedExecutable` (`client.gpu_staged`) are of this
+class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from ingot.artifact.stages import StagedCode
+from ingot.client import analyses
+from ingot.client.inspected import InspectedProgram
+from ingot.client.options import AnyStage
+from ingot.formats.hlo_text import print_module
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.rewrite.runner import run_passes
+from ingot.host.kernel_info import KernelInfo
+from ingot.passes.expand.pipeline import STAGED_SHAPES
+from ingot.passes.simplify.inline import called_by, inline_all
+from ingot.passes.stages.split import Split, split_stages
+from ingot.support.arguments import require_type
+from ingot.support.diagnostics import UnsupportedError
+from ingot.support.timing import PhaseTimer
+
+
+class RunnableStages(Protocol):
+    """The runtime's program of stages, of any target."""
+
+    @property
+    def code(self) -> StagedCode:
+        """What runs between the stages."""
+        ...
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
+        """Run the program."""
+        ...
+
+
+R = TypeVar("R", bound=RunnableStages)
+E = TypeVar("E", bound=InspectedProgram[Any])
+
+
+class InspectedStages(Generic[R, E]):
+    """A compiled module that defines sizes.
+
+    Attributes:
+        program: the runtime's program, for native callers.
+        executables: the stages.
+        source: the module before the passes; nobody changes it.
+        timer: where compile time went.
+    """
+
+    __slots__ = ("__weakref__", "_context", "executables", "program", "source", "timer")
+
+    def __init__(
+        self,
+        program: R,
+        executables: tuple[E, ...],
+        source: Module,
+        timer: PhaseTimer,
+        context: PassContext,
+    ) -> None:
+        """Hold the stages and the program that runs them."""
+        self._context = context
+        self.program = program
+        self.executables = executables
+        self.source = source
+        self.timer = timer
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
+        """Run the program on flattened arguments; see `StagedProgram.__call__`.
+
+        Raises:
+            ExecutionError: an argument does not fit; INGOT0516, a computed size is negative.
+            ResourceError: out of memory.
+        """
+        return self.program(*args, donate=donate)
+
+    @property
+    def in_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened argument."""
+        return analyses.avals(self.source.parameter_shapes)
+
+    @property
+    def out_avals(self) -> tuple[analyses.Aval, ...]:
+        """Shape and element type of each flattened result; computed sizes are symbolic."""
+        return analyses.avals((self.source.result_shape,))
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """Return what one execution of every stage costs: see `Executable.cost_analysis`."""
+        return analyses.cost_analysis(self.kernels)
+
+    def memory_analysis(self) -> analyses.MemoryAnalysis:
+        """Refuse: what stages hand on is known only when the program runs.
+
+        Raises:
+            UnsupportedError: INGOT0361
+        """
+        hint = "ask each of `executables`"
+        raise stages_refused(self.source, "with a known amount of memory", hint)
+
+    @property
+    def fusion_log(self) -> tuple[str, ...]:
+        """For each edge between instructions of a stage: fused or not, and why."""
+        return self.executables[0].fusion_log if self.executables else ()
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """Every simplification that fired in some stage."""
+        return self.executables[0].rewrites if self.executables else ()
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Every kernel call of every stage."""
+        return tuple(kernel for stage in self.executables for kernel in stage.kernels)
+
+    def as_text(
+        self, stage: AnyStage | Literal["stages"] = "hlo", *, operand_shapes: bool = False
+    ) -> str:
+        """Return the program at a stage of compilation: `InspectedProgram.as_text`, one by one.
+
+        "hlo_before" is the whole module, "stages" what runs between the programs.
+        """
+        require_type(stage, str, "the stage")
+        if stage == "hlo_before":
+            return print_module(self.source, with_operand_shapes=operand_shapes)
+        if stage == "stages":
+            return str(self.program.code)
+        parts = (item.as_text(stage, operand_shapes=operand_shapes) for item in self.executables)
+        return "\n\n".join(parts)
+
+    def stages(self) -> tuple[AnyStage | Literal["stages"], ...]:
+        """Return the names that `as_text` takes."""
+        return ("stages", *(self.executables[0].stages() if self.executables else ()))
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"{name}({self.source.name!r}, {len(self.executables)} stages)"
+
+
+def stages_refused(module: Module, where: str, hint: str) -> UnsupportedError:
+    """Return the error for a program that computes sizes where that is not possible."""
+    return UnsupportedError(
+        f"{module.name} computes sizes of its arrays, and cannot run {where}",
+        code="INGOT0361",
+        hint=hint,
+    )
+
+
+def stages_of(module: Module, context: PassContext) -> Split:
+    """Return the stages of a module that defines sizes; it is consumed.
+
+    Raises:
+        VerifyError: INGOT0219, a size is defined twice.
+    """
+    inline_all(module, called_by("call"))
+    run_passes(STAGED_SHAPES, module, context)
+    return split_stages(module)

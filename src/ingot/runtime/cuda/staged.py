@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CudaStagedProgram`: a program that runs in stages on one GPU, which can be called.
+
+The host reads a computed size, or a condition, when the stage before it is done, and allocates what
+the next stage makes. All else is enqueued.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ingot.artifact.device_code import DEVICE_FAILED
+from ingot.artifact.stages import StagedCode
+from ingot.hlo.dtype import dtype
+from ingot.runtime.convert import AnyArray, donated_indices, require_count
+from ingot.runtime.cuda.arguments import on_device, release, unshared
+from ingot.runtime.cuda.arrays import DeviceArray
+from ingot.runtime.cuda.devices import Device, Memory
+from ingot.runtime.cuda.program import CudaProgram
+from ingot.runtime.execution import status_error
+from ingot.runtime.staged_record import StagedRecord
+from ingot.support.diagnostics import IngotError
+
+
+class CudaStagedProgram(StagedRecord[CudaProgram]):
+    """A program of stages that takes and gives arrays of a GPU.
+
+    Attributes:
+        device: the GPU.
+    """
+
+    __slots__ = ("device",)
+
+    def __init__(
+        self, name: str, code: StagedCode, programs: Sequence[CudaProgram], device: Device
+    ) -> None:
+        """Put the code into words; the stages are loaded on `device`."""
+        super().__init__(name, code, programs, device.runtime)
+        self.device = device
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
+        """Run the program; see `CudaProgram.__call__` for arguments and results.
+
+        If an error is raised by another stage than the last one, donated arguments are as they
+        were.
+
+        Raises:
+            ExecutionError: an argument does not fit, a check failed; INGOT0516, a computed size is
+                negative; INGOT0526, the device failed.
+            ResourceError: out of memory.
+        """
+        require_count(self.info, args)
+        given = donated_indices(len(args), donate)
+        arrays = on_device(self.device, args, self.info.params)
+        taken = unshared(arrays, given)
+        frame = self.new_frame([(array.address, array.shape) for array in arrays])
+        places: dict[int, DeviceArray] = {}
+        for number, parameter in self.code.aliases:
+            if parameter in taken:
+                slot = self.code.results[number]
+                places[slot] = arrays[parameter]
+                self.place(frame, slot, arrays[parameter].address)
+        self.device.enter()
+        self.run_frame(frame, self.device.runtime, arrays)
+        results = [self._result(frame, slot, places.get(slot)) for slot in self.code.results]
+        release(self.device, args, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _result(self, frame: Any, slot: int, place: DeviceArray | None) -> DeviceArray:
+        address, shape = self.value_in(frame, slot)
+        storage = dtype(self.code.slots[slot].dtype).numpy
+        if place is not None and address == place.address:
+            return DeviceArray(self.device, address, shape, storage, place.taken())
+        memory = Memory(self.device, address, math.prod(shape) * storage.itemsize)
+        return DeviceArray(self.device, address, shape, storage, memory)
+
+    def stage_error(self, program: CudaProgram, status: int) -> IngotError:
+        """Return the exception for the status of a stage."""
+        return program.error_of(status)
+
+    def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
+        """Return the exception for what failed between the stages."""
+        if status == DEVICE_FAILED:
+            return self.device.failure_error(f"'{self.info.symbol}'")
+        return status_error(self.info, status, arrays)
