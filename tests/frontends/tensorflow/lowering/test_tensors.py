@@ -57,7 +57,7 @@ SHAPING = {
     "reshape_of_shape": lambda x: tf.reshape(x, [tf.shape(x)[0], -1]),
     "reshape_product": lambda x: tf.reshape(x, [tf.shape(x)[0] * tf.shape(x)[1], 3]),
     "flatten": lambda x: tf.reshape(x, [-1]),
-    "expand": lambda x: tf.expand_dims(x, -1) * tf.expand_dims(x, 2),
+    "expand": lambda x: tf.expand_dims(x, -1) * tf.expand_dims(x, [2]),
     "squeeze": lambda x: tf.squeeze(x[:1], 0),
     "transpose": lambda x: tf.transpose(x, [2, 0, 1]),
     "transpose_all": lambda x: tf.transpose(x),

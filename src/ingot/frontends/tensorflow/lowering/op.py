@@ -204,6 +204,17 @@ class Op:
         notes = (COMPUTED,) if self.b.program.is_computed((size,)) else ()
         raise located(self.node, UnsupportedError(text, code="INGOT0310", notes=notes))
 
+    def let_be_scalar(self, number: int) -> None:
+        """Let an operand of one element be a scalar, as TensorFlow's kernels of a few ops do."""
+        value = self.values[number]
+        if self.rank(number) and all(size == 1 for size in self.dims(number)):
+            is_known = isinstance(value, Known)
+            self.values[number] = (
+                Known(value.array.reshape(()), value.element)
+                if is_known
+                else self.b.reshape_to(self.tensor(number), ())
+            )
+
     def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
         """Return operand `number` as axes of a tensor of `rank`, counted from the front."""
         return tuple(self.axis_of(item, rank) for item in self.integers(number, what))

@@ -108,6 +108,7 @@ def _computed_reshape(op: Op, total: Size, wanted: Sizes) -> Value:
 
 def _expand_dims(op: Op) -> Value:
     dims = op.dims(0)
+    op.let_be_scalar(1)
     axis = op.axis(1, len(dims) + 1)
     return op.b.reshape_to(op.tensor(0), (*dims[:axis], 1, *dims[axis:]))
 
@@ -197,6 +198,7 @@ def _split(op: Op) -> tuple[Value, ...]:
 
 def _split_v(op: Op) -> tuple[Value, ...]:
     operand = op.tensor(0)
+    op.let_be_scalar(2)
     axis = op.axis(2, operand.shape.rank)
     sizes = list(op.sizes(1, "split sizes", least=-1))
     whole = operand.shape.dims[axis]
