@@ -169,10 +169,10 @@ class Op:
         """Return the elements of an array of integers as sizes, like `sizes`."""
         return tuple(self._size(item, what) for item in elements(self.frame, vector))
 
-    def size(self, number: int, what: str) -> Size:
+    def size(self, number: int, what: str, *, least: int = 0) -> Size:
         """Return operand `number`, which must be a scalar, as a size like `sizes`."""
         self._check_scalar(number, what)
-        return self.sizes(number, what)[0]
+        return self.sizes(number, what, least=least)[0]
 
     def _check_scalar(self, number: int, what: str) -> None:
         if self.rank(number):
