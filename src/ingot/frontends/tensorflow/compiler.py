@@ -39,6 +39,8 @@ from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError, VerifyError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
+_MOST_RANKS = 6
+"""How many ranks an input of unknown rank is tried with: 0 and on."""
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
 
 _Made = TypeVar("_Made")
@@ -68,7 +70,7 @@ class FunctionCompiler:
             return None
         shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
         if None in shapes:
-            return None
+            return self._refusal_of_ranks(captured, shapes)
         try:
             return self._refusal_of(captured, NoArguments(shapes))
         except CallNeededError:
@@ -85,15 +87,39 @@ class FunctionCompiler:
         )
         return first if is_same else None
 
+    def _refusal_of_ranks(
+        self, captured: CapturedFunction, shapes: Sequence[Shape]
+    ) -> Diagnostic | None:
+        """Return why a function with inputs of unknown rank is refused: one node, for each rank."""
+        found: list[Diagnostic] = []
+        for rank in range(_MOST_RANKS):
+            tried: list[Shape] = [(None,) * rank if item is None else item for item in shapes]
+            try:
+                why = self._tried(captured, NoArguments(tried))
+            except CallNeededError:
+                return None
+            except ExecutionError:
+                continue
+            if why is None:
+                return None
+            found.append(why)
+        names = {item.op_name for item in found}
+        return found[-1] if len(names) == 1 else None
+
     def _refusal_of(self, captured: CapturedFunction, arguments: NoArguments) -> Diagnostic | None:
         """Lower for made-up arguments; return why calls with others are refused too, if so."""
+        try:
+            return self._tried(captured, arguments)
+        except ExecutionError:
+            # It is about the ranks of a call; another call may have others.
+            return None
+
+    def _tried(self, captured: CapturedFunction, arguments: NoArguments) -> Diagnostic | None:
+        """Do what `_refusal_of` does; raises ExecutionError for ranks that do not fit."""
         try:
             with collector_paused():
                 _check_results(captured, self._binding)
                 _lower(captured, self._binding, "probe", arguments)
-        except ExecutionError:
-            # It is about the ranks of a call; another call may have others.
-            return None
         except (UnsupportedError, VerifyError) as error:
             return None if arguments.decides(error.diagnostic) else error.diagnostic
         return None

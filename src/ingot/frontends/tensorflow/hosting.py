@@ -151,8 +151,12 @@ class _Writer:
                 self._write_node(node, protos[node.name], names)
         for output, ref in enumerate(self._function.outputs):
             self._body.set_output(output, self._tensors[ref])
-        for name in self._function.control_outputs:
-            for effect in self._names_of([name]):
+        # All that was captured is needed, though no control output may say so: a function that is
+        # made of an imported graph has none, and what it writes hangs on its outputs.
+        for effect in self._names_of(self._function.control_outputs):
+            self._body.add_effect(effect)
+        for effects in self._effects.values():
+            for effect in effects:
                 self._body.add_effect(effect)
         return self._body.definition
 

@@ -6,9 +6,10 @@ execution with inputs that no variant fits calls `_on_miss` (through the GIL), w
 the ranks at hand, and for values and sizes where the function must be specialised on them, and
 publishes the variant; from then on Python is not involved.
 
-Invariants: a record and its variants live as long as the process, because TensorFlow may keep
-graphs that hold the op longer than the Python function. A function is compiled once per `Key`,
-whatever the number of threads. A failed compilation is remembered and reported again.
+Invariants: a record lives as long as the process, because TensorFlow may keep graphs that hold the
+op longer than the Python function; its variants live as long as the function or a kernel that may
+run them (`dropped_launches`). A function is compiled once per `Key`, whatever the number of
+threads. A failed compilation is remembered and reported again.
 """
 
 from __future__ import annotations
@@ -231,6 +232,20 @@ class Launch:
     def variants(self) -> tuple[tuple[Compiled, Key], ...]:
         """What was compiled, in order, and for which calls."""
         return tuple((item.compiled, item.key) for item in self._variants)
+
+    @defers_fork
+    def release(self) -> bool:
+        """Let go of what was compiled, if no kernel may run it; return whether that was so.
+
+        For a launch whose function is gone. A kernel that TensorFlow makes after all, from a graph
+        that nobody saw, asks the compiler, which says so.
+        """
+        with self._lock:
+            if self.record.kernels:
+                return False
+            self.record.variants = 0
+            self._variants, self._failures, self._rooms = [], [], ListRooms()
+        return True
 
     def find(self, sizes: Sizes, read: Reader | None) -> tuple[Program, Key]:
         """Return the program that `compile_for` has made for inputs of these sizes and values."""

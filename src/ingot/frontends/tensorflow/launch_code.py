@@ -64,12 +64,16 @@ def create(construction: Construction) -> LaunchRecord | None:
         kernel_api.fail_construction(construction, status)
         record = None
     kernel_api.delete_status(status)
+    if record is not None:
+        record.kernels.fetch_add(1)
     return record
 
 
 @exported("ingot_launch_delete")
-def delete(record: LaunchRecord) -> None:
-    """Do nothing: records live as long as the process."""
+def delete(record: LaunchRecord | None) -> None:
+    """Count a kernel less; the record itself lives as long as the process."""
+    if record is not None:
+        record.kernels.fetch_sub(1)
 
 
 @exported("ingot_launch_shape")

@@ -70,6 +70,7 @@ class LaunchRecord(Struct, name="IngotLaunch"):
     num_variables: i64  # inputs that are handles of variables
     variables: Structs[VariableRow]
     quiet: Atomic[i64]  # 1: `request` need not be called
+    kernels: Atomic[i64]  # of TensorFlow's that may run it
 
 
 LAUNCH, VARIABLE = LaunchRecord.c_layout, VariableRow.c_layout

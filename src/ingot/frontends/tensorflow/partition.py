@@ -101,7 +101,7 @@ class _Cutter:
     def __init__(
         self, function: CapturedFunction, hosted: frozenset[str], handle_of: HandleOf
     ) -> None:
-        self._function = function
+        self._function = function = _with_free_constants(function)
         self._handle_of = handle_of
         self._nodes = {node.name: node for node in function.nodes}
         self._inputs = {item.name: item for item in function.inputs}
@@ -213,6 +213,23 @@ class _Cutter:
         return CapturedInput(f"{ref.node}:{ref.output}", kind, self._handle_of(ref))
 
 
+def _with_free_constants(function: CapturedFunction) -> CapturedFunction:
+    """Return a function whose constants wait for nothing.
+
+    Under `tf.control_dependencies` a constant waits for an assertion, say. Its value depends on
+    nothing, so it only has to where another node waits for it in turn.
+    """
+    awaited = {name for node in function.nodes for name in node.control_inputs}
+    awaited.update(function.control_outputs)
+    nodes = [
+        replace(node, control_inputs=())
+        if node.op == "Const" and node.control_inputs and node.name not in awaited
+        else node
+        for node in function.nodes
+    ]
+    return replace(function, nodes=tuple(nodes))
+
+
 def is_constant(node: CapturedNode) -> bool:
     """Whether a node is a constant of numbers or text that nothing comes before."""
     is_opaque = any(item.dtype == "variant" for item in node.outputs)
@@ -224,7 +241,7 @@ def _cheap_nodes(function: CapturedFunction, hosted: frozenset[str]) -> frozense
     found: set[str] = set()
     for node in function.nodes:
         is_list = node.op in _EMPTY_LISTS
-        if (node.name in hosted and not is_list) or node.control_inputs:
+        if node.name in hosted and not is_list:
             continue
         inputs = {ref.node for ref in node.inputs}
         arithmetic = (is_list or node.op in _ARITHMETIC) and inputs <= found

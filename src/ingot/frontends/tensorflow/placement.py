@@ -178,6 +178,7 @@ def _marked(
     # Handles that compiled code can use, and constant strings.
     variables = {TensorRef(item.name) for item in function.inputs if item.is_variable}
     texts: set[TensorRef] = set()
+    handed_out = set(function.outputs)
     types = {TensorRef(item.name): item.type.dtype for item in function.inputs}
     for node in function.nodes:
         outputs = [TensorRef(node.name, at) for at in range(len(node.outputs))]
@@ -191,6 +192,7 @@ def _marked(
         made = {item.dtype for item in node.outputs}
         strange |= "string" in made and node.op != "Const"
         strange |= "variant" in made and node.op == "Const"
+        strange |= "string" in made and TensorRef(node.name) in handed_out
         if lists is not None and (whole or node.op not in CALLS) and node.name not in lists:
             strange |= "variant" in made or any(kind == "variant" for _, kind in given)
         # What a branch gives in place of a value that nobody uses may have no shape.

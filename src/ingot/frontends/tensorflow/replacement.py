@@ -20,6 +20,7 @@ from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, 
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
+from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.hosting import write_hosted
@@ -255,7 +256,6 @@ class Replacement:
         direct = is_available() and fits(function.inputs, binding)
         compiles = FunctionCompiler(function, binding, self._compiler)
         self._compilers.append(compiles)
-        weakref.finalize(self, compiles.drop).atexit = False
         launch = Launch(
             function.name,
             len(binding.parameters),
@@ -263,6 +263,7 @@ class Replacement:
             compiles,
             variable_inputs(function, binding) if direct else (),
         )
+        weakref.finalize(self, _drop, compiles, launch).atexit = False
         return Program(function, binding, direct, launch)
 
     def install(self) -> None:
@@ -317,6 +318,12 @@ class Replacement:
         atomic._cached_definition = definition
 
 
+def _drop(compiles: FunctionCompiler, launch: Launch) -> None:
+    """Let go of a function and of what it was compiled to."""
+    compiles.drop()
+    drop(launch)
+
+
 def _forget(names: Sequence[str]) -> None:
     """Remove functions that only a replaced function called."""
     runtime = context.context()
@@ -330,6 +337,7 @@ def replace_function(
 ) -> Replacement:
     """Replace the just registered function `name`; the result must live as long as `atomic`."""
     with fork_deferred(), _lock:
+        release_dropped()
         captured = capture(name, graph, _Originals())
         replacement = Replacement(atomic, graph, captured, compiler, strict)
         _live[name] = replacement

@@ -93,6 +93,11 @@ BAD_VALUES = {
         [2, -1],
         "< 0",
     ),
+    "no stride": (
+        lambda x: tf.strided_slice(ONES, [0], [3], tf.cast(x, tf.int32)),
+        [0],
+        r"strides\[0\] must be",
+    ),
     "range": (lambda x: tf.range(x[0], x[1]), [5, 0], "Requires start <= limit"),
     "step": (lambda x: tf.range(1, 5, x[0]), [0], "Requires delta != 0"),
     "segments": (

@@ -52,12 +52,38 @@ def test_composed_reductions(name):
     check(REDUCTIONS[name], X, open_sizes=True)
 
 
+NOTHING = {
+    "before": ((2, 0), (-1, 0)),
+    "behind": ((0, 3, 4), (0, -1)),
+    "between": ((0, 3, 4), (2, 0, -1)),
+    "flat": ((0,), (0, -1)),
+    "alone": ((0, 4), (-1,)),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_an_open_size_of_an_empty_array(name):
+    """What -1 stands for beside a 0 follows from the sizes that are not 0."""
+    dims, wanted = NOTHING[name]
+    check(lambda x: tf.reshape(x, wanted), np.ones(dims, np.float32))
+    check(lambda x: tf.reshape(tf.ones(dims), wanted) + tf.reduce_sum(x), np.ones(3, np.float32))
+    check(
+        lambda x: tf.reshape(tf.boolean_mask(x, x > 5), [-1, *(n for n in wanted if n != -1), 0]),
+        np.ones(3, np.float32),
+    )
+
+
+@pytest.mark.parametrize("dims", [((2, 0), (2, 3)), ((2, 3), (2, 0)), ((0, 3), (0, 4))])
+def test_nothing_is_searched(dims):
+    check(lambda x: tf.searchsorted(tf.ones(dims[0]) * x, tf.ones(dims[1])), np.float32(1))
+
+
 SHAPING = {
     "reshape": lambda x: tf.reshape(x, [-1, 3]),
     "reshape_of_shape": lambda x: tf.reshape(x, [tf.shape(x)[0], -1]),
     "reshape_product": lambda x: tf.reshape(x, [tf.shape(x)[0] * tf.shape(x)[1], 3]),
     "flatten": lambda x: tf.reshape(x, [-1]),
-    "expand": lambda x: tf.expand_dims(x, -1) * tf.expand_dims(x, 2),
+    "expand": lambda x: tf.expand_dims(x, -1) * tf.expand_dims(x, [2]),
     "squeeze": lambda x: tf.squeeze(x[:1], 0),
     "transpose": lambda x: tf.transpose(x, [2, 0, 1]),
     "transpose_all": lambda x: tf.transpose(x),

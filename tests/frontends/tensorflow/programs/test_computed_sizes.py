@@ -320,3 +320,51 @@ def test_stages_hand_over_arrays_of_which_only_the_first_elements_count():
         doubled, sums = made(x, tf.constant(count))
         np.testing.assert_allclose(doubled, rows[:, :count] * 2, rtol=1e-6)
         np.testing.assert_allclose(sums, rows[:, :count].sum(1), rtol=1e-5)
+
+
+SLICES = [
+    *(slice(-1, None), slice(1, None), slice(None, -1), slice(1, -1), slice(-3, -1), slice(2, 5)),
+    *(slice(4, 2), slice(None, None, 2), slice(1, None, 3), slice(-5, None, 2), slice(0, -3, 2)),
+]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 5])
+def test_ends_of_an_array_of_any_computed_size(kept: int) -> None:
+    """A slice is cut at the ends of what there is, of nothing too; so is its gradient."""
+
+    def program(x: Any) -> Any:
+        y = tf.boolean_mask(x, tf.cumsum(tf.ones_like(x)) <= x[0])
+        parts = [y[part] for part in SLICES]
+        squares = tf.add_n([tf.reduce_sum(part**2) for part in parts])
+        return [*parts, y[1:] - y[:-1], tf.gradients(squares, x)[0]]
+
+    given = np.arange(3000, dtype=np.float32) % 7 + 1
+    given[0] = kept
+    have = tf.function(program, jit_compile=True)(tf.constant(given))
+    want = tf.function(program)(tf.constant(given))
+    for one, other in zip(have, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+RESIZED = [
+    (op, options)
+    for op in (tf.raw_ops.ResizeBilinear, tf.raw_ops.ResizeNearestNeighbor)
+    for options in ({}, {"align_corners": True}, {"half_pixel_centers": True})
+]
+
+
+@pytest.mark.parametrize("size", [(4, 4), (20, 31), (1, 1), (7, 5)])
+def test_images_of_computed_sizes_are_resized(size: tuple[int, int]) -> None:
+    """As after a random crop: the program computes which pixels it takes."""
+
+    def program(x: Any) -> Any:
+        part = x[:, whole(x[:, 0, 0, 0]) :, : whole(x[:, 0, 0, 0]) * 3 + 5]
+        return [op(images=part, size=size, **options) for op, options in RESIZED]
+
+    x = np.random.default_rng(0).standard_normal((2, 13, 197, 3)).astype(np.float32)
+    for first in (0, 2, 5):
+        x[:, 0, 0, 0] = first / 2
+        have = tf.function(program, jit_compile=True)(tf.constant(x))
+        want = tf.function(program)(tf.constant(x))
+        for one, other in zip(have, want, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

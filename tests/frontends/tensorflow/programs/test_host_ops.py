@@ -14,6 +14,7 @@ tf = pytest.importorskip("tensorflow")
 
 from tests.frontends.tensorflow.programs.beside import COMPILED  # noqa: E402
 
+import ingot.tensorflow  # noqa: E402
 from ingot.frontends.tensorflow import hook, host_report  # noqa: E402
 
 Program = Callable[[Any], Any]
@@ -321,3 +322,33 @@ def test_a_function_goes_with_what_it_calls() -> None:
     gc.collect()
     left = set(context.context().list_function_names())
     assert not left.intersection(names)
+
+
+def test_constants_that_wait_for_an_assertion_stay_constants() -> None:
+    """Axes and strides made under `tf.control_dependencies` are no arguments of a part."""
+    rows = tf.ragged.constant([["a", "b"], [], ["c"]])
+
+    @tf.function(jit_compile=True)
+    def joined_by_constants(x: Any, y: Any) -> Any:
+        return tf.concat([x, y], 1)
+
+    assert joined_by_constants(rows, rows).to_list() == [[b"a", b"b"] * 2, [], [b"c"] * 2]
+    values = {
+        name: variants
+        for name, variants in ingot.tensorflow.specialisations().items()
+        if "joined_by_constants" in name
+    }
+    assert values
+    assert not any(reasons for variants in values.values() for reasons in variants)
+
+
+def test_a_string_that_is_handed_out_beside_an_input_of_unknown_rank() -> None:
+    """A graph runs it, where nothing can be tried first and then done otherwise."""
+    spec = [tf.TensorSpec(None, tf.float32)]
+    function = tf.function(
+        lambda x: (x + 1.0, tf.constant("text")), jit_compile=True, input_signature=spec
+    )
+    dataset = tf.data.Dataset.from_tensors(tf.ones([2])).map(function)
+    ((numbers, text),) = list(dataset)
+    assert numbers.numpy().tolist() == [2.0, 2.0]
+    assert text.numpy() == b"text"

@@ -249,8 +249,79 @@ def test_a_range_without_steps_is_an_error(strict: None) -> None:
 
 def test_a_row_that_is_not_there_is_an_error(strict: None) -> None:
     rows = tf.function(lambda i: tf.gather(DEEP, i), jit_compile=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="indices must be in"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices are not in \[0, 3\)"):
         rows(tf.constant([1, 3]))
+
+
+RAGGED_RANGES = {
+    "distances of more than 31 bits": ([1136033460], [-2110457150], [-1849827689], tf.int32),
+    "from end to end": ([-(2**31), 5], [2**31 - 1, 5], [2**31 - 1, -1], tf.int32),
+    "distances of 64 bits": ([-(2**63)], [2**63 - 1], [2**62], tf.int64),
+    "backwards": ([2**63 - 1, 0], [-(2**63), 0], [-(2**62), -1], tf.int64),
+    "the other direction": ([0, 5, 5], [3, 7, 9], [-1, 1, -3], tf.int32),
+    "none": ([], [], [], tf.int32),
+    "fractions": ([0.0, 3.0, 5.0], [3.75, 4.0, -1.0], [0.25, 1.5, -0.5], tf.float32),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED_RANGES)
+def test_ragged_ranges(strict: None, name: str) -> None:
+    *bounds, dtype = RAGGED_RANGES[name]
+
+    def ranges(given: Any) -> Any:
+        starts, limits, deltas = given
+        return tf.raw_ops.RaggedRange(starts=starts, limits=limits, deltas=deltas, Tsplits=tf.int64)
+
+    check(name, ranges, [tf.constant(item, dtype) for item in bounds])
+
+
+REFUSED = {
+    "longer than an integer": (
+        lambda: tf.ragged.range(0.1, tf.constant(1e10), tf.constant(1e-10)),
+        r"Requires \(\(limit - start\) / delta\) <= 9223372036854775807",
+    ),
+    "no number": (lambda: tf.ragged.range([0.0, 0.0], [3.0, np.nan]), r"Requires \(\(limit"),
+    "longer altogether": (
+        lambda: tf.raw_ops.RaggedRange(
+            starts=[0, 0], limits=[2**31 - 1, 1], deltas=[1, 1], Tsplits=tf.int32
+        ),
+        "The total range size overflowed",
+    ),
+    "first split": (lambda: sparse_of([2, 3], [1, 2, 3]), "First value of ragged splits must be 0"),
+    "last split": (lambda: sparse_of([0, 5], [1]), "Final value of ragged splits must match"),
+    "order": (lambda: sparse_of([0, 2, 1, 3], [1, 2, 3]), "should be non decreasing"),
+    "gathered order": (lambda: gathered([0, 2, 1]), "Ragged splits must be sorted"),
+    "gathered front": (lambda: gathered([-1, 2, 3]), "Ragged splits must be non-negative"),
+    "gathered end": (lambda: gathered([0, 2, 4]), "Ragged splits must not point past values"),
+}
+
+
+def sparse_of(splits: list[int], values: list[int]) -> Any:
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
+
+
+def gathered(splits: list[int]) -> Any:
+    ragged = tf.RaggedTensor.from_row_splits([1, 2, 3], splits, validate=False)
+    return tf.gather(ragged, [0])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_kernel_takes_is_tensorflows_error(strict: None, name: str) -> None:
+    function, words = REFUSED[name]
+    for jit in (None, True):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            tf.function(function, jit_compile=jit, autograph=False)()
+
+
+def test_no_rows_of_an_unknown_number(strict: None) -> None:
+    """The last of no rows is none, not an error."""
+
+    def dense(ids: Any) -> Any:
+        kept = tf.boolean_mask(ids, ids > 5)
+        ragged = tf.RaggedTensor.from_value_rowids(tf.cast(kept, tf.float32), kept)
+        return ragged.nrows(), ragged.to_tensor(shape=[0, None])
+
+    check("no rows", dense, tf.zeros([5], tf.int64))
 
 
 def test_a_computed_size_that_an_op_does_not_take_is_found_before_a_graph_runs() -> None:

@@ -4,6 +4,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.function.polymorphism import function_type
+from tensorflow.python.eager.polymorphic_function import attributes, concrete_function
+from tensorflow.python.framework import func_graph
 
 RAW = tf.raw_ops
 
@@ -165,3 +168,32 @@ def test_a_tape_outside_differentiates_branches_and_loops(compiled, program, siz
     assert len(compiled) >= 2
     for got, want in zip(found, gradients(None), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-4)
+
+
+def test_a_cut_function_writes_what_no_control_output_names():
+    """A function of an imported graph has no control outputs: its writes hang on its outputs."""
+
+    def runs(jit_compile):
+        with tf.Graph().as_default():
+            v = tf.compat.v1.get_variable("v", initializer=[0.0, 0.0], use_resource=True)
+
+            def body(x):
+                lengths = tf.strings.length(tf.strings.as_string(x))
+                return v.assign_add(tf.cast(lengths, tf.float32)) * 2.0
+
+            spec = tf.TensorSpec([2])
+            graph = func_graph.func_graph_from_py_func(
+                "body", body, (spec,), {}, add_control_dependencies=False
+            )
+            kinds = function_type.from_structured_signature(
+                ((spec,), {}), graph.structured_outputs, graph.function_captures.capture_types
+            )
+            function = concrete_function.ConcreteFunction.from_func_graph(
+                graph, kinds, {attributes.XLA_COMPILE: jit_compile}
+            )
+            made = function(tf.constant([1.0, 10.0]))
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                return np.array([session.run(made), session.run(made), session.run(v)])
+
+    np.testing.assert_array_equal(runs(True), runs(False))

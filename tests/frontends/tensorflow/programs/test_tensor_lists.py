@@ -72,9 +72,41 @@ def scattered(x: Any, indices: Any) -> Any:
     return stacked(list_ops.tensor_list_scatter(x, indices, []))
 
 
+def scattered_into(x: Any, indices: Any) -> Any:
+    """A list that grows to hold what is scattered into it."""
+    made = list_ops.tensor_list_scatter(x[:1], [0], [])
+    made = list_ops.tensor_list_scatter(x[1:], indices, [], input_handle=made)
+    return stacked(made), list_ops.tensor_list_length(made)
+
+
+def scattered_into_counted(x: Any, indices: Any) -> Any:
+    """The same of a list whose length only a loop knows."""
+    made = list_ops.empty_tensor_list([], tf.float32)
+    for i in tf.range(tf.cast(x[0], tf.int32) + 1):
+        made = list_ops.tensor_list_push_back(made, tf.cast(i, tf.float32))
+    made = list_ops.tensor_list_scatter(x[1:], indices, [], input_handle=made)
+    return stacked(made), list_ops.tensor_list_length(made)
+
+
+def reserved(size: Any) -> Any:
+    return stacked(list_ops.tensor_list_reserve([2], size, tf.float32))
+
+
+def end_to_end(x: Any) -> Any:
+    """What has no value is as long as `leading_dims` says."""
+    made = list_ops.tensor_list_reserve(None, 3, tf.float32)
+    made = list_ops.tensor_list_set_item(made, 1, tf.stack([x, x]))
+    return tf.raw_ops.TensorListConcatV2(
+        input_handle=made, element_shape=[-1, 3], leading_dims=[1, 2, 4], element_dtype=tf.float32
+    )[0]
+
+
 @pytest.mark.parametrize(
     ("program", "arguments"),
     [
+        (scattered_into, [X, [1, 2]]), (scattered_into, [X, [2, 1]]), (scattered_into, [X, [0, 0]]),
+        (scattered_into_counted, [X, [2, 3]]), (scattered_into_counted, [X, [0, 1]]),
+        (reserved, [3]), (end_to_end, [X]),
         (shapes, [7]), (shapes, [-1]), (emptied, [X]), (half_open, [X]),
         (added, [[2], [2]]), (added, [[-1], [2]]),
         (pushed_to_size, [X, 3]), (pushed_to_size, [X, -1]),
@@ -91,6 +123,22 @@ def test_lists(program: Callable[..., Any], arguments: list[Any]) -> None:
     ("program", "arguments", "text"),
     [
         (element, [X, 3], "Trying to access"),
+        (reserved, [[1, 1]], "The num_elements to reserve must be a tensor size 1, but got"),
+        (reserved, [-1], "The num_elements to reserve must be a non negative number"),
+        (
+            lambda x, i: stacked(list_ops.tensor_list_scatter(x, i, [])),
+            [X[:2], [-1, 0]],
+            "Indices in TensorListScatter must all be non-negative.",
+        ),
+        (
+            lambda x, i: stacked(
+                tf.raw_ops.TensorListScatterV2(
+                    tensor=x, indices=i, element_shape=tf.zeros([0], tf.int32), num_elements=3
+                )
+            ),
+            [X[:2], [1, 3]],
+            "TensorListScatter: Trying to scatter at",
+        ),
         (element, [X, -1], "Trying to access"),
         (filled, [X, 3], "Trying to modify"),
         (filled, [X, -1], "Trying to modify"),

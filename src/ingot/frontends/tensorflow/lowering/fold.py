@@ -201,7 +201,9 @@ def _gather(op: Op, arrays: list[Array]) -> Array | None:
 def _reshape(op: Op, arrays: list[Array]) -> Array | None:
     if _symbolic(arrays[1]) or _has_negative(arrays[1] + 1):
         return None
-    return arrays[0].reshape([int(n) for n in arrays[1].ravel()])
+    wanted = [int(n) for n in arrays[1].ravel()]
+    # NumPy does not say what -1 stands for beside a 0.
+    return None if 0 in wanted and -1 in wanted else arrays[0].reshape(wanted)
 
 
 def _expand(op: Op, arrays: list[Array]) -> Array:

@@ -43,6 +43,9 @@ def _concat(op: Op) -> tuple[Value, ...]:
     if not dims:
         raise op.error("Concat requires elements to be at least vectors, found scalars instead.")
     length, *rest = dims
+    given = op.known(2) if len(op) > 2 else None
+    if given is not None and any(item != length for item in given.ravel()):
+        raise op.error("a list is put end to end whose elements may have different lengths")
     whole = op.b.reshape_to(elements, (count * length, *rest))
     if isinstance(count, int):
         return whole, Known.sizes([length] * count, S64)

@@ -169,10 +169,10 @@ class Op:
         """Return the elements of an array of integers as sizes, like `sizes`."""
         return tuple(self._size(item, what) for item in elements(self.frame, vector))
 
-    def size(self, number: int, what: str) -> Size:
+    def size(self, number: int, what: str, *, least: int = 0) -> Size:
         """Return operand `number`, which must be a scalar, as a size like `sizes`."""
         self._check_scalar(number, what)
-        return self.sizes(number, what)[0]
+        return self.sizes(number, what, least=least)[0]
 
     def _check_scalar(self, number: int, what: str) -> None:
         if self.rank(number):
@@ -203,6 +203,17 @@ class Op:
         text = f"the {what} depends on a size that is open at compile time"
         notes = (COMPUTED,) if self.b.program.is_computed((size,)) else ()
         raise located(self.node, UnsupportedError(text, code="INGOT0310", notes=notes))
+
+    def let_be_scalar(self, number: int) -> None:
+        """Let an operand of one element be a scalar, as TensorFlow's kernels of a few ops do."""
+        value = self.values[number]
+        if self.rank(number) and all(size == 1 for size in self.dims(number)):
+            is_known = isinstance(value, Known)
+            self.values[number] = (
+                Known(value.array.reshape(()), value.element)
+                if is_known
+                else self.b.reshape_to(self.tensor(number), ())
+            )
 
     def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
         """Return operand `number` as axes of a tensor of `rank`, counted from the front."""

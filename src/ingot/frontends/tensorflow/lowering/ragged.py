@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
+from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
@@ -68,21 +73,88 @@ def _range(op: Op) -> tuple[Value, ...]:
     count = next((op.dims(n)[0] for n in range(3) if op.rank(n)), 1)
     given = b.together(*op.tensors(0, 3), b.zeros(Shape.array(op.dtype(0), (count,))))
     starts, limits, steps, zeros = given
-    flags = b.reduced("and", b.compare(steps, zeros, direction="NE"), (0,))
-    emit_assertion(b, flags, "Requires delta != 0")
-    gap = b.subtract(limits, starts)
+    is_stepping = b.compare(steps, zeros, direction="NE")
+    assert_everywhere(b, is_stepping, "Requires delta != 0")
+    is_up = b.compare(steps, zeros, direction="GT")
+    low, high = b.select(is_up, starts, limits), b.select(is_up, limits, starts)
+    has_values = b.and_(is_stepping, b.not_(b.compare(high, low, direction="LT")))
+    most = int(np.iinfo(op.result(0).numpy).max)
     if starts.shape.dtype.is_float:
-        lengths = b.convert_to(b.ceil(b.divide(gap, steps)), S64)
+        found = b.ceil(b.abs(b.divide(b.subtract(limits, starts), steps)))
+        fits = b.compared("LT", found, float(most + 1))
     else:
-        gap, steps_wide = b.convert_to(gap, S64), b.convert_to(steps, S64)
-        # Away from zero; a range in the other direction is empty all the same.
-        sign = b.sign(steps_wide)
-        lengths = b.divide(b.subtract(b.add(gap, steps_wide), sign), steps_wide)
-    lengths = b.maximum(lengths, b.zeros(lengths.shape))
+        found = _steps_between(b, low, high, steps)
+        fits = b.compare(found, b.like(most, found.shape), direction="LE")
+    fits = b.or_(fits, b.not_(has_values))
+    assert_everywhere(b, fits, f"Requires ((limit - start) / delta) <= {most}")
+    # What ends the program is no size of it.
+    is_counted = b.and_(fits, has_values)
+    lengths = b.select(is_counted, b.convert_to(found, S64), b.zeros(Shape.array(S64, (count,))))
+    fits = b.compared("LE", b.reduced("add", lengths, (0,)), most)
+    emit_assertion(b, fits, _OVERFLOW)
+    lengths = b.select(b.spread(fits, (count,)), lengths, b.zeros(lengths.shape))
     splits, row, number = _ranges(op, b.zeros(lengths.shape), lengths)
     offsets = b.convert_to(number, starts.shape.dtype)
     values = b.add(take(b, starts, row), b.multiply(offsets, take(b, steps, row)))
     return b.convert_to(splits, op.result(0)), values
+
+
+def _steps_between(
+    b: TensorBuilder, low: Instruction, high: Instruction, steps: Instruction
+) -> Instruction:
+    """Return how many steps of integers reach from `low` to `high`, `u64[n]`.
+
+    The distance of two numbers of 64 bits is a number of 64 bits without a sign.
+    """
+    low, high, steps = (b.convert_to(b.convert_to(x, S64), U64) for x in (low, high, steps))
+    span = b.subtract(high, low)
+    is_down = b.compared("LT", b.convert_to(steps, S64), 0)
+    length = b.select(is_down, b.negate(steps), steps)
+    rest = b.convert_to(b.compared("NE", b.remainder(span, length), 0), U64)
+    return b.add(b.divide(span, length), rest)
+
+
+_OVERFLOW = (
+    "The total range size overflowed. Consider using int64 instead of int32 for row_splits_dtype."
+)
+
+
+def _checked_splits(
+    op: Op, partitions: Sequence[Instruction], count: Size, *, is_whole: bool
+) -> None:
+    """Let the program fail unless splits are sorted and their rows are of what there is.
+
+    Args:
+        op: the node.
+        partitions: splits of each ragged dimension, `s64[rows + 1]`, outermost first.
+        count: number of values.
+        is_whole: whether all values must be in rows.
+    """
+    b = op.b
+    below = [*(splits.shape.dims[0] - 1 for splits in partitions[1:]), count]
+    for splits, size in zip(partitions, below, strict=True):
+        (number,) = splits.shape.dims
+        first = b.reshape_to(b.sliced(splits, 0, 0, 1), ())
+        last = b.reshape_to(b.sliced(splits, 0, number - 1, number), ())
+        if is_whole:
+            is_first = b.compared("EQ", first, 0)
+            emit_assertion(b, is_first, "First value of ragged splits must be 0.")
+        else:
+            is_first = b.compared("GE", first, 0)
+            emit_assertion(b, is_first, "Ragged splits must be non-negative")
+        begins, ends = _ends(op, splits, number)
+        is_sorted = b.compare(begins, ends, direction="LE")
+        assert_everywhere(b, is_sorted, _UNSORTED[is_whole])
+        is_last = b.compare(last, b.size(size), direction="EQ" if is_whole else "LE")
+        emit_assertion(b, is_last, _BEYOND[is_whole])
+
+
+_UNSORTED = ("Ragged splits must be sorted", "Ragged splits should be non decreasing")
+_BEYOND = (
+    "Ragged splits must not point past values",
+    "Final value of ragged splits must match the length the corresponding ragged values.",
+)
+"""TensorFlow's words where not all values must be in rows, and where they must."""
 
 
 def _gather(op: Op) -> tuple[Value, ...]:
@@ -92,15 +164,10 @@ def _gather(op: Op) -> tuple[Value, ...]:
     dims = indices.shape.dims
     found = b.reshape_to(indices, (indices.shape.size,))
     results = [_even_splits(op, dims, axis) for axis in range(len(dims) - 1)]
-    first = op.tensor(0)
-    rows = b.size(first.shape.dims[0] - 1)
-    inside = b.and_(
-        b.compared("GE", found, 0),
-        b.compare(found, b.spread(rows, found.shape.dims), direction="LT"),
-    )
-    emit_assertion(b, b.reduced("and", inside, (0,)), "indices must be in [0, the number of rows)")
-    for number in range(rank):
-        splits = b.convert_to(op.tensor(number), S64)
+    partitions = [b.convert_to(item, S64) for item in op.tensors(0, rank)]
+    assert_inside(b, found, partitions[0].shape.dims[0] - 1)
+    _checked_splits(op, partitions, op.dims(rank)[0], is_whole=False)
+    for number, splits in enumerate(partitions):
         begins, ends = (take(b, part, found) for part in _ends(op, splits, splits.shape.dims[0]))
         made, _, found = _ranges(op, begins, b.subtract(ends, begins))
         # A single index takes its row, which is no dimension any more.
@@ -173,6 +240,7 @@ def _to_sparse(op: Op) -> tuple[Value, ...]:
     partitions = [b.convert_to(item, S64) for item in op.tensors(0, depth)]
     values = op.tensor(depth)
     count, *rest = values.shape.dims
+    _checked_splits(op, partitions, count, is_whole=True)
     total = values.shape.size
     # Dimensions behind the ragged ones are rows of equal lengths.
     every = b.iota_of(S64, (total,), 0)

@@ -2,8 +2,9 @@
 """Resizing of images: nearest, bilinear, bicubic, by area; and the gradients.
 
 Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a
-few source pixels (taps), whose indices and weights are known at compile time. Source: TensorFlow's
-`util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
+few source pixels (taps), whose indices and weights are known at compile time; where the program
+computes the size of the image, such as that of a random crop, it computes those of nearest and
+bilinear too. Source: TensorFlow's `util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
 from ingot.frontends.building.sampling import Taps, sampled, taken
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Array, Value
-from ingot.hlo.dtype import F32
+from ingot.frontends.tensorflow.lowering.values import Array, Size, Value
+from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
+
+_SIZE = "size of the image"
 
 Method = Callable[[Op, int, int], Taps]
 
@@ -96,7 +100,7 @@ def _area(op: Op, size: int, target: int) -> Taps:
 
 
 def _image_sizes(op: Op, number: int) -> tuple[int, int]:
-    height, width = (op.fixed(size, "size of the image") for size in op.dims(number)[1:3])
+    height, width = (op.fixed(size, _SIZE) for size in op.dims(number)[1:3])
     return height, width
 
 
@@ -119,28 +123,73 @@ def _resized(method: Method) -> Rule:
     return rule
 
 
-def _resize_bilinear(op: Op) -> Value:
-    """Low + (high - low) * share, so that an infinity gives what it gives in TensorFlow."""
-    sizes, targets = _image_sizes(op, 0), target_sizes(op)
-    b, image = op.b, op.b.convert_to(op.tensor(0), F32)
-    for axis, size, target in zip((1, 2), sizes, targets, strict=True):
-        if size == target:
-            continue
-        taps = _linear(op, size, target)
+def _computed_positions(op: Op, size: Size, target: int, half: float) -> Instruction:
+    """Return where each target pixel lies in a source of computed size, `f32[target]`.
+
+    With half-pixel centers `half` is subtracted: 0.5 counts from the middle of the first pixel.
+    """
+    b = op.b
+    is_centered = bool(op.attribute("half_pixel_centers", False))
+    place = np.arange(target, dtype=np.float32) + np.float32(0.5 * is_centered)
+    is_aligned = bool(op.attribute("align_corners", False)) and target > 1
+    steps = b.constant(np.float32(target - is_aligned), F32)
+    scale = b.divide(b.scalar(size - is_aligned, F32), steps)
+    made = b.multiply(b.constant(place, F32), b.spread(scale, (target,)))
+    return b.binary("subtract", made, half) if is_centered else made
+
+
+def _bilinear_axis(op: Op, image: Instruction, axis: int, target: int) -> Instruction:
+    """Return an image brought to `target` pixels along an axis.
+
+    Low + (high - low) * share, so that an infinity gives what it gives in TensorFlow.
+    """
+    b, size = op.b, image.shape.dims[axis]
+    if size == target:
+        return image
+    if op.b.program.is_computed((size,)):
+        place = _computed_positions(op, size, target, 0.5)
+        floor = b.floor(place)
+        last = b.spread(b.scalar(size - 1, F32), (target,))
+        upper = b.minimum(b.ceil(place), last)
+        lower = b.minimum(b.maximum(floor, b.zeros(floor.shape)), upper)
+        upper = b.maximum(upper, b.zeros(floor.shape))
+        low, high = (take(b, image, b.convert_to(side, S64), axis) for side in (lower, upper))
+        shares = b.subtract(place, floor)
+    else:
+        taps = _linear(op, op.fixed(size, _SIZE), target)
         low, high = (taken(b, image, axis, taps.indices[:, side]) for side in range(2))
-        share = b.spread(b.constant(taps.weights[:, 1]), low.shape.dims, (axis,))
-        image = b.add(low, b.multiply(b.subtract(high, low), share))
+        shares = b.constant(taps.weights[:, 1])
+    share = b.spread(shares, low.shape.dims, (axis,))
+    return b.add(low, b.multiply(b.subtract(high, low), share))
+
+
+def _resize_bilinear(op: Op) -> Value:
+    targets, image = target_sizes(op), op.b.convert_to(op.tensor(0), F32)
+    for axis, target in zip((1, 2), targets, strict=True):
+        image = _bilinear_axis(op, image, axis, target)
     return image
+
+
+def _nearest_axis(op: Op, image: Instruction, axis: int, target: int) -> Instruction:
+    """Return an image with `target` of its pixels along an axis."""
+    b, size = op.b, image.shape.dims[axis]
+    if op.b.program.is_computed((size,)):
+        place = _computed_positions(op, size, target, 0.0)
+        is_rounded = bool(op.attribute("align_corners", False))
+        place = b.binary("add", place, 0.5) if is_rounded else place
+        last = b.spread(b.scalar(size - 1, F32), (target,))
+        source = b.clamp(b.zeros(last.shape), b.floor(place), last)
+        return take(b, image, b.convert_to(source, S64), axis)
+    source = _nearest(op, op.fixed(size, _SIZE), target).indices[:, 0]
+    parts = [b.sliced(image, axis, int(n), int(n) + 1) for n in source]
+    return b.concatenated(parts, axis)
 
 
 def _resize_nearest(op: Op) -> Value:
     """Rows and columns taken whole: exact for every element type."""
-    sizes, targets = _image_sizes(op, 0), target_sizes(op)
-    image = op.tensor(0)
-    for axis, size, target in zip((1, 2), sizes, targets, strict=True):
-        source = _nearest(op, size, target).indices[:, 0]
-        parts = [op.b.sliced(image, axis, int(n), int(n) + 1) for n in source]
-        image = op.b.concatenated(parts, axis)
+    targets, image = target_sizes(op), op.tensor(0)
+    for axis, target in zip((1, 2), targets, strict=True):
+        image = _nearest_axis(op, image, axis, target)
     return image
 
 

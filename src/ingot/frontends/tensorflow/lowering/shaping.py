@@ -70,12 +70,20 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
         return wanted
     rest = dim_math.product(size for size in wanted if size != -1)
     if rest == 0:
-        missing: Size | None = 0
+        missing: Size | None = _missing_of_nothing(op.dims(0), wanted)
     else:
         missing = dim_math.exact_quotient(total, rest)
     if missing is None:
         raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
     return tuple(missing if size == -1 else size for size in wanted)
+
+
+def _missing_of_nothing(dims: Sizes, wanted: Sizes) -> Size | None:
+    """Return what -1 stands for beside a 0: as in TensorFlow, sizes of 0 count on neither side."""
+    return dim_math.exact_quotient(
+        dim_math.product(dim_math.maximum(size, 1) for size in dims),
+        dim_math.product(size for size in wanted if size not in (0, -1)),
+    )
 
 
 def _reshape(op: Op) -> Value:
@@ -91,7 +99,12 @@ def _computed_reshape(op: Op, total: Size, wanted: Sizes) -> Value:
     b = op.b
     if -1 in wanted:
         rest = dim_math.product(size for size in wanted if size != -1)
-        missing = dim_math.exact_quotient(total, rest) if rest != 0 else 0
+        given = op.dims(0)
+        missing = (
+            dim_math.exact_quotient(total, rest)
+            if rest != 0
+            else _missing_of_nothing(given, wanted)
+        )
         if missing is None:
             divisor = b.maximum(b.size(rest), b.constant(1, S64))
             missing = computed_size(op.frame, b.divide(b.size(total), divisor))
@@ -108,6 +121,7 @@ def _computed_reshape(op: Op, total: Size, wanted: Sizes) -> Value:
 
 def _expand_dims(op: Op) -> Value:
     dims = op.dims(0)
+    op.let_be_scalar(1)
     axis = op.axis(1, len(dims) + 1)
     return op.b.reshape_to(op.tensor(0), (*dims[:axis], 1, *dims[axis:]))
 
@@ -197,6 +211,7 @@ def _split(op: Op) -> tuple[Value, ...]:
 
 def _split_v(op: Op) -> tuple[Value, ...]:
     operand = op.tensor(0)
+    op.let_be_scalar(2)
     axis = op.axis(2, operand.shape.rank)
     sizes = list(op.sizes(1, "split sizes", least=-1))
     whole = operand.shape.dims[axis]

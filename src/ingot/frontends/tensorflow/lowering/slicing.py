@@ -140,7 +140,7 @@ def _static_axis(op: Op, operand: Instruction, axis: int, entry: Entry) -> Instr
     if entry.is_moving:
         return b.sliced(operand, axis, 0, size, entry.stride)
     if entry.stride > 0:
-        start, limit = bounds(entry, size)
+        start, limit = _bounds(op, entry, size)
         if isinstance(start, int) and isinstance(limit, int) and limit < start:
             limit = start
         return b.sliced(operand, axis, start, limit, entry.stride)
@@ -149,6 +149,10 @@ def _static_axis(op: Op, operand: Instruction, axis: int, entry: Entry) -> Instr
         return b.sliced(flipped, axis, 0, size, -entry.stride)
     start, limit, step = _forward(entry, op.fixed(size, _BACKWARDS))
     return b.reverse(b.sliced(operand, axis, start, limit, step), dimensions=(axis,))
+
+
+def _bounds(op: Op, entry: Entry, size: Size) -> tuple[Size, Size]:
+    return bounds(entry, size, is_computed=op.b.program.is_computed((size,)))
 
 
 def _forward(entry: Entry, size: int) -> tuple[int, int, int]:
@@ -214,7 +218,7 @@ def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
         elif entry.is_moving:
             lengths.append(dim_math.floordiv(entry.span + entry.stride - 1, entry.stride))
         elif entry.stride > 0:
-            start, limit = bounds(entry, size)
+            start, limit = _bounds(op, entry, size)
             length = dim_math.floordiv(limit - start + entry.stride - 1, entry.stride)
             lengths.append(max(length, 0) if isinstance(length, int) else length)
         elif entry.begin is None and entry.end is None:
@@ -244,7 +248,7 @@ def _spread_axis(
     if entry.kind == "index":
         begin = _start_of(op, entry, size)
         entry = Entry("slice", begin, begin + 1)
-    start, _ = bounds(entry, size)
+    start, _ = _bounds(op, entry, size)
     zero = b.constant(0, part.shape.dtype)
     false = b.constant(False, mask.shape.dtype)
     return (
@@ -295,6 +299,9 @@ def _strided_pad(
     if isinstance(over, int) and over > 0:
         part = b.sliced(part, axis, 0, length - over)
         over = 0
+    elif stride > 1 and b.program.is_computed((length, size)):
+        kept = dim_math.minimum(length, size - start)
+        part, over = b.sliced(part, axis, 0, kept), start + kept - size
     return b.padded(part, axis, start, -over, value)
 
 

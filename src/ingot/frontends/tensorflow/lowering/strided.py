@@ -88,6 +88,8 @@ class _Reader:
 
     def read(self) -> Strides:
         strides = self.op.integers(self.first + 2, "strides")
+        if 0 in strides:
+            raise self.op.error(f"strides[{strides.index(0)}] must be non-zero")
         masks = {
             name: int(self.op.attribute(f"{name}_mask", 0))
             for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -238,12 +240,15 @@ def _packed_item(op: Op, operand: int, place: int) -> Size | Instruction | None:
     return _item(value.array, 0) if isinstance(value, Known) else None
 
 
-def bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
+def bounds(entry: Entry, size: Size, *, is_computed: bool) -> tuple[Size, Size]:
     """Return (start, limit) of a forward slice of a dimension of `size`, held inside it.
 
     A symbolic size is taken to be large enough for what is cut off its ends, so that `x[2:]`,
     `x[1:-1]` and `x[:-2]` have the same size; the caller specialises a function for smaller ones.
+    A size that the program computes may be any: `x[-1:]` of nothing is nothing.
     """
+    if is_computed:
+        return _computed_bounds(entry, size)
     start = 0 if entry.begin is None else entry.begin
     limit = size if entry.end is None else entry.end
     assert not isinstance(start, Instruction)
@@ -252,6 +257,23 @@ def bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
         kept = isinstance(limit, int) and limit < 0
         return start if cut else clamp(start, size), size + limit if kept else clamp(limit, size)
     return clamp(start, size), clamp(limit, size)
+
+
+def _computed_bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
+    """Return `bounds` that hold for every size; `x[2:]` and `x[:-2]` are equally long."""
+
+    def inside(place: Size) -> Size:
+        if not isinstance(place, int):
+            return clamp(place, size)
+        if place < 0:
+            return dim_math.maximum(size + place, 0)
+        return size - dim_math.maximum(size - place, 0)
+
+    assert not isinstance(entry.begin, Instruction)
+    start = 0 if entry.begin is None else inside(entry.begin)
+    is_open = entry.end is None or (isinstance(entry.end, int) and entry.end >= _NO_LIMIT)
+    limit = size if is_open or entry.end is None else inside(entry.end)
+    return start, start + dim_math.maximum(limit - start, 0)
 
 
 _NO_LIMIT = 2**31 - 1

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
-from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
+from ingot.frontends.tensorflow.lowering.index_checks import are_below
 from ingot.frontends.tensorflow.lowering.list_checks import (
     SAME_SHAPE,
     assert_same_elements,
@@ -67,15 +68,14 @@ def _made(op: Op, length: Size | Instruction, bound: Size | None = None) -> Tens
 def _empty(op: Op) -> Value:
     if op.known(1) is None:
         return _made(op, 0)
-    (most,) = op.sizes(1, "bound of the list", least=-1)
+    most = op.size(1, "bound of the list", least=-1)
     bound = None if isinstance(most, int) and most < 0 else most
     return _made(op, 0, bound)
 
 
 def _reserve(op: Op) -> Value:
-    (size,) = op.sizes(1, "size of the list")
-    if isinstance(size, int) and size < 0:
-        raise op.error(f"The num_elements to reserve must be a non negative number, but got {size}")
+    op.let_be_scalar(1)
+    size = op.size(1, "num_elements to reserve")
     return _made(op, size)
 
 
@@ -330,33 +330,55 @@ def _gather(op: Op) -> Value:
 def _scatter(op: Op) -> Value:
     """tensor, indices, element_shape, num_elements."""
     tensor, indices = op.tensor(0), op.tensor(1)
-    (size,) = op.sizes(3, "size of the list", least=-1)
+    size = op.size(3, "number of elements", least=-1)
     if size == -1:
-        size = _size_to_hold(op, indices)
+        size = _size_to_hold(op, 1)
     dims = tensor.shape.dims[1:]
     zeros = op.b.zeros(Shape.array(tensor.shape.dtype, (size, *dims)))
-    assert_inside(op.b, indices, size)
+    _check_indices(op, indices, size)
     buffer = scatter_rows(op, "update", zeros, indices, tensor)
     return TensorList(buffer, size, tensor.shape.dtype, dims)
 
 
-def _size_to_hold(op: Op, indices: Instruction) -> Size:
-    """Return how many elements a list has of which the last one is at the greatest index."""
-    known = op.known_or_computed(1, "indices")
+def _check_indices(op: Op, indices: Instruction, size: Size) -> None:
+    """Let the program fail unless all indices are those of elements of a list."""
+    b = op.b
+    text = "Indices in TensorListScatter must all be non-negative."
+    assert_everywhere(b, b.compared("GE", indices, 0), text)
+    text = "TensorListScatter: Trying to scatter at an index that is not"
+    assert_everywhere(b, are_below(b, indices, size), f"{text} in list with size {size}")
+
+
+def _size_to_hold(op: Op, number: int) -> Size:
+    """Return how long a list is whose last element is at the greatest index of operand `number`."""
+    known = op.known_or_computed(number, "indices")
     if known is not None and known.dtype != object:
         return int(known.max(initial=-1)) + 1
+    return computed_size(op.frame, _greatest(op, op.tensor(number), 1))
+
+
+def _greatest(op: Op, indices: Instruction, more: int) -> Instruction:
+    """Return the greatest of the indices, -1 if there are none, and `more`."""
     least = op.b.constant(-1, indices.shape.dtype)
     whole = op.b.concatenated([op.b.reshape_to(least, (1,)), indices], 0)
-    return computed_size(op.frame, op.b.binary("add", op.b.reduced("maximum", whole, (0,)), 1))
+    return op.b.binary("add", op.b.reduced("maximum", whole, (0,)), more)
 
 
 def _scatter_into(op: Op) -> Value:
-    """List, tensor, indices of elements that the list has."""
-    tensor = op.tensor(1)
+    """List, tensor, indices: the list grows to have an element at each of them."""
+    tensor, indices = op.tensor(1), op.tensor(2)
     found = with_buffer(op.b, op.list(0), tensor.shape.dims[1:])
     assert found.buffer is not None
-    assert_inside(op.b, op.tensor(2), found.buffer.shape.dims[0])
-    return replace(found, buffer=scatter_rows(op, "update", found.buffer, op.tensor(2), tensor))
+    if isinstance(found.length, Instruction):
+        length = op.b.maximum(found.length, op.b.convert_to(_greatest(op, indices, 1), S32))
+        assert_room(op.b, found, op.b.compared("LE", length, op.b.scalar(found.rows, S32)))
+        found = replace(found, length=length)
+    else:
+        size = dim_math.maximum(found.length, _size_to_hold(op, 2))
+        found = replace(found, buffer=with_rows(op.b, found.buffer, size, 0), length=size)
+    assert found.buffer is not None
+    _check_indices(op, indices, found.rows)
+    return replace(found, buffer=scatter_rows(op, "update", found.buffer, indices, tensor))
 
 
 RULES: dict[str, Rule] = {
