@@ -227,8 +227,8 @@ def test_halves_are_as_close_to_the_exact_result_as_eager(name: str) -> None:
     assert errors[0] <= 1.001 * errors[1]
 
 
-def test_a_trained_lstm_is_compiled_with_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+@torch._dynamo.config.patch(allow_rnn=True)
+def test_a_trained_lstm_is_compiled_with_its_gradient() -> None:
     torch.manual_seed(0)
     layer = torch.nn.LSTM(4, 3, batch_first=True)
     # The input needs no gradient, as in most programs.

@@ -32,6 +32,12 @@ from ingot.frontends.torch.placement import Placement, place
 from ingot.frontends.torch.python_numbers import full_precision
 from ingot.frontends.torch.random_ops import free_draws
 from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
+from ingot.frontends.torch.saved_layouts import (
+    Layouts,
+    given_layouts,
+    kept_layouts,
+    report_strides,
+)
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
@@ -80,11 +86,10 @@ def compile_graph(
 
     Args:
         graph_module: a graph of AOTAutograd.
-        example_inputs: its arguments as fake tensors; the graph itself has them, too.
+        example_inputs: its arguments as fake tensors, with the strides that they will have.
         kind: "forward", "backward" or "inference", for the name of the program.
         options: what the user chose.
     """
-    del example_inputs
     graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
@@ -95,8 +100,16 @@ def compile_graph(
     expand_bags(graph_module)
     free_draws(graph_module.graph)
     with options.in_force():
-        steps, placement = _steps(graph_module.graph, name, options)
-    wrapper = Wrapper(graph_module.graph, steps, placement.views)
+
+        def layouts(placement: Placement) -> Layouts:
+            if kind == "forward":
+                return kept_layouts(graph_module.graph, placement)
+            return given_layouts(graph_module.graph, placement, example_inputs)
+
+        steps, placement, chosen = _steps(graph_module.graph, name, options, layouts)
+    wrapper = Wrapper(graph_module.graph, steps, placement.views, chosen.restored)
+    if kind == "forward":
+        report_strides(graph_module.graph, chosen.chosen.get)
     graph = CompiledGraph(
         name,
         wrapper.source,
@@ -109,17 +122,23 @@ def compile_graph(
     return wrapper.function
 
 
-def _steps(graph: Any, name: str, options: Options) -> tuple[list[Launch | Node], Placement]:
-    """Return the graph cut into programs and host nodes; what rules refuse goes to the host."""
+def _steps(
+    graph: Any, name: str, options: Options, layouts: Callable[[Placement], Layouts]
+) -> tuple[list[Launch | Node], Placement, Layouts]:
+    """Return the graph cut into programs and host nodes; what rules refuse goes to the host.
+
+    `layouts`: of tensors that do not lie as they were traced, when it is known what runs where.
+    """
     constants = small_constants(graph)
     refused: dict[Node, str] = {}
     while True:
         placement = place(graph, refused)
         steps = partition(graph, placement)
+        chosen = layouts(placement)
         try:
             # All of it is lowered before anything is compiled.
             lowered = {
-                number: lower(step, f"{name}_{number}", constants)
+                number: lower(step, f"{name}_{number}", constants, chosen.of)
                 for number, step in enumerate(steps)
                 if isinstance(step, Piece)
             }
@@ -131,4 +150,4 @@ def _steps(graph: Any, name: str, options: Options) -> tuple[list[Launch | Node]
         compile_piece(step, lowered[number], options.threads) if isinstance(step, Piece) else step
         for number, step in enumerate(steps)
     ]
-    return made, placement
+    return made, placement, chosen

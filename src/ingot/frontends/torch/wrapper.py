@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -81,10 +81,20 @@ class Wrapper:
         "source",
     )
 
-    def __init__(self, graph: Any, steps: Sequence[Step], views: Mapping[Node, Node]) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        steps: Sequence[Step],
+        views: Mapping[Node, Node],
+        restored: Collection[Node] = (),
+    ) -> None:
         """Write and compile the function that runs `steps` for an ATen graph.
 
-        `views`: tensors that are made as views, of which tensor each.
+        Args:
+            graph: the graph.
+            steps: its programs and host nodes, in order.
+            views: tensors that are made as views, of which tensor each.
+            restored: arguments that lie otherwise than traced, of which copies are used that do.
         """
         self._views: dict[Node, list[Node]] = {}
         for view, root in views.items():
@@ -107,7 +117,7 @@ class Wrapper:
         self._definitions = definitions_of(_symbolic_sizes(graph))
         results = next(node for node in graph.nodes if node.op == "output").args[0]
         self._uses = _last_uses(steps, results)
-        self._bind(graph)
+        self._bind(graph, restored)
         for number, step in enumerate(steps):
             if isinstance(step, Launch):
                 self._launch(number, step)
@@ -123,7 +133,7 @@ class Wrapper:
 
     # ---- arguments
 
-    def _bind(self, graph: Any) -> None:
+    def _bind(self, graph: Any, restored: Collection[Node]) -> None:
         """Name the arguments, and the sizes that they bring."""
         arguments: list[str] = []
         symbols: dict[str, str] = {}
@@ -139,6 +149,10 @@ class Wrapper:
         self._lines.append("args.clear()")
         self._lines.extend(f"{symbol} = {source}" for symbol, source in symbols.items())
         self._defined.update(symbols)
+        for node in restored:
+            name, layout = self._names[node], layout_of(node)
+            form = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {name}.dtype"
+            self._lines.append(f"{name} = empty_strided({form}).copy_({name})")
         for node in list(self._names):
             self._look(node)
 

@@ -3,9 +3,10 @@
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
-get transposes, which other rules may move or cancel. A reversed kernel is read backwards. Sums over
-nothing are zero. Signals are padded before and taps reversed before (`analysis.signals`): what is
-left is a product, many times as fast as the copy is slow.
+get transposes, which other passes move or cancel (`transposes`). A reversed kernel is read
+backwards. Sums over nothing are zero. Signals are padded before and taps reversed before
+(`analysis.signals`): what is left is a product, many times as fast as the copy is slow. Where
+nothing slides, because the window is as large as the image, it is a product, too (`whole_images`).
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -22,6 +23,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import Window
+from ingot.passes.simplify.whole_images import product_of_whole_image
 from ingot.support.records import replace
 
 
@@ -48,6 +50,10 @@ def _canonicalize(convolution: Instruction) -> bool:
     build = Builder(computation, convolution.metadata)
     if 0 in (*convolution.operands[0].shape.dims, *convolution.operands[1].shape.dims):
         computation.replace(convolution, build.full(0, convolution.shape))
+        return True
+    product = product_of_whole_image(convolution, build)
+    if product is not None:
+        computation.replace(convolution, product)
         return True
     given = convolution.as_(ConvolutionAttributes)
     labels = given.labels

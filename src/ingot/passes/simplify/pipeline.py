@@ -37,6 +37,7 @@ from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
+from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
@@ -91,6 +92,7 @@ DOTS = FixedPoint(
         ConvOperandSwapper(),
         ConvolutionPhases(),
         ConvolutionCanonicalizer(),
+        TransposeMover(),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         ConstantFolding(),
@@ -174,6 +176,7 @@ ORDER = (
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
+    Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )
 check_order(SIMPLIFICATION, ORDER)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes move behind elementwise ops, towards what cancels them.
+
+A convolution wants its channels last, and gets transposes on each side where a front end has them
+first. Of what stands between two convolutions (bias, normalization, activation, residual) each op
+may be a kernel's result, in memory: there it should lie as the convolutions take it. So the first
+transpose is moved behind the ops that follow it until it meets the second one, a reduction that
+takes it in, or a result.
+
+    f(transpose(x), transpose(y), broadcast(z)) => transpose(f(x, y, broadcast(transpose(z))))
+
+It is a pass and no rule, because a transpose with other users stays, and the new one is one more.
+It costs nothing if the op was read in that order anyway: a kernel reads its operands or writes its
+result through any transpose.
+
+Invariant: elements are computed by the same ops; no value is computed twice.
+Source: the idea is XLA's ReshapeMover (xla/hlo/transforms/simplifiers/reshape_mover.cc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
+from ingot.hlo.module import Module
+from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeMover(Pass):
+    """Moves transposes of the operands of elementwise ops to their results."""
+
+    name: ClassVar[str] = "transpose-mover"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"transpose"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every reachable computation, from operands to users."""
+        changed = False
+        for computation in module.post_order():
+            for item in computation.post_order():
+                order = _common_order(item)
+                if order is not None and not item.control_predecessors:
+                    computation.replace(item, _moved(item, order))
+                    changed = True
+        return changed
+
+
+def _common_order(op: Instruction) -> tuple[int, ...] | None:
+    """Return the order in which all operands of an elementwise op are transposed.
+
+    Broadcasts and scalars can have any. None if they have none, or several.
+    """
+    if not op.has(Trait.ELEMENTWISE) or not op.shape.is_array:
+        return None
+    orders: set[tuple[int, ...]] = set()
+    for operand in op.operands:
+        if operand.opcode == "transpose":
+            orders.add(operand.as_(DimensionsAttributes).dimensions)
+        elif operand.opcode != "broadcast" and operand.shape.rank:
+            return None
+    return orders.pop() if len(orders) == 1 else None
+
+
+def _moved(op: Instruction, order: tuple[int, ...]) -> Instruction:
+    """Return the transpose of the op on what its operands were made of."""
+    build = Builder(op.computation, op.metadata)
+    dims = [op.shape.dims[order.index(place)] for place in range(len(order))]
+    shape = op.shape.with_dims(tuple(dims))
+
+    def source(operand: Instruction) -> Instruction:
+        if operand.opcode == "transpose":
+            return operand.operands[0]
+        if not operand.shape.rank:
+            return operand
+        # A broadcast has its dimension numbers in order: what it repeats is transposed.
+        places = [order[place] for place in operand.as_(DimensionsAttributes).dimensions]
+        turns = tuple(sorted(range(len(places)), key=lambda number: places[number]))
+        value = operand.operands[0]
+        if turns != tuple(range(len(turns))):
+            value = build.transpose(value, dimensions=turns)
+        return build.broadcast_to(value, shape.dims, tuple(sorted(places)))
+
+    made = op.computation.add(
+        op.opcode,
+        tuple(map(source, op.operands)),
+        op.attributes,
+        shape=shape,
+        name=op.name,
+        metadata=op.metadata,
+    )
+    return build.transpose(made, dimensions=order)
