@@ -103,11 +103,11 @@ set of the L1 cache has lines where they lie; where they are packed, as many as 
 each to a packed block. Of a deep product pieces of both operands stay in the L1 cache for all rows
 and columns of a unit."""
 
-BLOCKS_PIECE = 4 * L1_WAYS
+BLOCKS_PIECE = 2 * L1_WAYS
 """Rows of the rhs that few rows meet at once where these are several register blocks: the first of
 them streams a piece, the others find it in the cache and pay for sums that go to memory. Against
-the pieces of one block 24x1024x4096 took 0.85 of the time, 28x400x500 0.7, and with an rhs that
-no cache held 1.05 (AVX-512, 2026-11-27)."""
+the pieces of one block 28x1024x1024 took 0.8 of the time, 16x2048x2048 0.93, 16x768x3072 1.05;
+with longer pieces the last took 1.2 (AVX-512, 2026-11-27)."""
 
 
 @record
