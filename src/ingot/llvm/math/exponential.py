@@ -72,8 +72,9 @@ def _scaled_in_units(m: MathEmitter, value: Value, exponent: Value, is_tiny: Val
     builder, unit = m.builder, m.c(2.0**m.mantissa_bits)
     exponents = m.bias - 1 + m.mantissa_bits
     shifted = builder.select(is_tiny, builder.add(exponent, m.i(exponents)), exponent)
-    total = m.bits(m.add(m.scaled(value, shifted), m.select(is_tiny, unit, 0.0)))
-    return m.from_bits(builder.select(is_tiny, builder.sub(total, m.bits(unit)), total))
+    scaled = m.scaled(value, shifted)
+    units = builder.sub(m.bits(m.add(scaled, unit)), m.bits(unit))
+    return m.from_bits(builder.select(is_tiny, units, m.bits(scaled)))
 
 
 def _expm1_rest(m: MathEmitter, r: Value) -> Value:
