@@ -78,6 +78,7 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         f"vector.reduce.{name}": [(F32, [V]), (F64, [vector(F64, 4)])]
         for name in ["fmax", "fmin", "fmaximum", "fminimum"]
     },
+    "ldexp": [(F32, [F32, I32]), (F64, [F64, I64]), (V, [V, W]), (D, [D, vector(I64, 3)])],
     "vector.reduce.fadd": [(F32, [F32, V])],
     "vector.reduce.fmul": [(F32, [F32, V])],
     "assume": [(VOID, [I1])],

@@ -127,6 +127,19 @@ def test_a_call_gives_the_bits_of_the_formula_in_place(name: str, dtype: type, l
         assert (same | np.isnan(wanted)).all(), f"{lanes} lanes"
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiny_exponentials_are_rounded_once(dtype: type, level: str) -> None:
+    lowest, least = (-87.34, -104.0) if dtype == np.float32 else (-708.4, -745.2)
+    rng = np.random.default_rng(3)
+    near = lowest + rng.uniform(-0.01, 0.01, 2000)
+    x = np.concatenate([rng.uniform(least - 1, lowest + 1, 20000), near]).astype(dtype)
+    # Kernels know how wide registers are, and scale otherwise where these are widest.
+    found = evaluate("exponential", x, level=level, is_called=True)
+    np.testing.assert_array_equal(found, evaluate("exponential", x, level=level))
+    assert ulps(found, reference("exponential", x)).max() <= 1.0
+
+
 def test_kernels_import_what_is_called_and_wide_values_are_cut() -> None:
     module = ModuleBuilder("m", vector_bits=256, imports=True)
     f = module.function("f", vector(F32, 64), [("x", vector(F32, 64))])

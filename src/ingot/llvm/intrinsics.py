@@ -88,6 +88,8 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_family("F F", "llvm.", "roundeven", _BY_RESULT),
     **_family("F F", "llvm.", "canonicalize", _BY_RESULT, ("x86", "nvptx", "aarch64")),
     **_family("F F F", "llvm.", "copysign minnum maxnum minimum maximum", _BY_RESULT),
+    # One instruction of AVX-512. Elsewhere it is a call of libm, so that nothing asks for it there.
+    "llvm.ldexp": Intrinsic("F F J", (RESULT, 1), _X86),
     **_family("I I I", "llvm.", "smax smin umax umin", _BY_RESULT),
     **_family("I I I", "llvm.", "uadd.sat sadd.sat usub.sat ssub.sat", _BY_RESULT),
     **_family("I I i1", "llvm.", "abs ctlz cttz", _BY_RESULT),

@@ -56,10 +56,6 @@ NO_DRIVER = "no driver has its element types, or the target's vectors are too sh
 MIN_PAIR_LANES = 4
 """Lanes of the narrowest vectors of pairs."""
 
-CROWDED_ROWS_LESS = 2
-"""Rows of the lhs that lie a multiple of `L1_STRIDE` apart share one set of the L1 cache, which has
-no room for a whole register block of them: blocks have so many rows less."""
-
 SMALL_PRODUCTS = 8192
 """Products of the largest matrices that are gone through one after the other."""
 
@@ -91,7 +87,7 @@ class Product(Numbered):
 def heights_of(vectors: Vectors) -> range:
     """Return the heights that blocks of a target's large products have."""
     most = most_rows(VECTORS, vectors)
-    return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
+    return range(most // 2, most + 1)
 
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
@@ -100,10 +96,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     given = plain_operands(kernel, vectors) if has_drivers else NO_DRIVER
     if isinstance(given, str):
         return given
-    is_crowded = given.are_cells and _is_crowded(given)
-    even, schedule = _scheduled(given, vectors, is_crowded=is_crowded)
-    if is_crowded and not _is_ahead(given, schedule):
-        even, schedule = _scheduled(given, vectors, is_crowded=False)
+    even, schedule = _scheduled(given, vectors)
     form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
     if form is None or step is None:
         return "neither rows nor columns of an operand are dense"
@@ -190,15 +183,13 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     )
 
 
-def _scheduled(
-    given: PlainOperands, vectors: Vectors, *, is_crowded: bool
-) -> tuple[EvenBlocks, ContractionSchedule]:
+def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, ContractionSchedule]:
     """Return the register blocks, and the schedule of a contraction kernel that has them."""
     m, n, _ = given.sizes
     lanes = column_lanes(given.kernel, vectors)
     if not given.are_cells and given.are_pairs(vectors):
         lanes = max(lanes, MIN_PAIR_LANES)
-    search = BlockSearch(lanes, vectors, CROWDED_ROWS_LESS if is_crowded else 0)
+    search = BlockSearch(lanes, vectors)
     even = search.even(m, n)
     schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
     if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:

@@ -86,6 +86,11 @@ class ProductVariant:
         return self.element.is_complex
 
     @property
+    def has_panels(self) -> bool:
+        """Whether the rhs is packed into panels as wide as a register block."""
+        return self.rhs in ("packed", "transposed", "gathered")
+
+    @property
     def factor(self) -> DType:
         """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
         return PARTS.get(self.element, self.element)

@@ -75,12 +75,10 @@ class BlockSearch:
     Attributes:
         lanes: lanes of a vector of sums.
         vectors: the target's registers.
-        fewer_rows: rows less than registers would hold.
     """
 
     lanes: int
     vectors: Vectors
-    fewer_rows: int = 0
 
     def even(self, m: int, n: int, most: int = COUNTS[-1]) -> EvenBlocks:
         """Return the blocks that take the fewest cycles, of the common width if that is as good.
@@ -107,7 +105,7 @@ class BlockSearch:
 
     def _of_width(self, m: int, count: int) -> EvenBlocks:
         """Return the blocks of `count` vectors a row."""
-        rows = max(1, most_rows(count, self.vectors) - self.fewer_rows)
+        rows = max(1, most_rows(count, self.vectors))
         row_blocks = -(-m // rows)
         low, tall = divmod(m, row_blocks)
         return EvenBlocks(self.lanes, count, row_blocks, low, tall)

@@ -2,8 +2,8 @@
 """The vocabulary of the math functions: float arithmetic over one type, exact sums and products.
 
 `MathEmitter` wraps a `FunctionBuilder` for one scalar or vector float type, so that a math function
-reads as its formula. Invariant: no fast-math flags and no target intrinsics, so a function gives
-the same bits for every lane count.
+reads as its formula. Invariant: no fast-math flags and no intrinsics that round differently from
+target to target, so a function gives the same bits for every lane count.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import F32, F64, I32, I64, Type
 from ingot.llvm.values import Value, const
+
+SCALING_BITS = 512
+"""Bits of the vectors that x86 scales by powers of two (AVX-512)."""
 
 INFINITY = float("inf")
 NAN = float("nan")
@@ -145,6 +148,16 @@ class MathEmitter:
         builder = self.builder
         biased = builder.add(exponent, self.i(self.bias))
         return self.from_bits(builder.shl(biased, self.i(self.mantissa_bits)))
+
+    @property
+    def has_scaling(self) -> bool:
+        """Whether a product with a power of two, of any exponent, is one instruction."""
+        module = self.builder.module
+        return module.architecture == "x86" and module.vector_bits >= SCALING_BITS
+
+    def scaled(self, a: Value, exponent: Value) -> Value:
+        """Return a * 2^exponent, rounded once, where the target `has_scaling`."""
+        return self.builder.intrinsic("llvm.ldexp", self.type, [a, exponent])
 
     def integer_to_float(self, a: Value) -> Value:
         """Return a small integer (below 2^22, 2^51) as a float, without a conversion op."""

@@ -18,6 +18,9 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH_F32, LN2_LOW_F32 = 0.693145751953125, 1.42860682030941723212e-6
 LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
+LOWEST_NORMAL_F32, LOWEST_NORMAL_F64 = -87.34, -708.4
+"""Arguments from which on the exponential is a normal number."""
+
 TANH_UNIT = 1.25
 """In this unit sums of 1 and 3 with up to half as much lie below a power of two, where they are
 rounded least (the factor was searched for)."""
@@ -51,7 +54,27 @@ def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     else:
         k, r, c = reduce(m, x)
         p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
-    return scale(m, p, m.builder.add(k, m.i(offset)) if offset else k)
+    exponent = m.builder.add(k, m.i(offset)) if offset else k
+    if not m.has_scaling:
+        return scale(m, p, exponent)
+    lowest = (LOWEST_NORMAL_F32 if m.is_f32 else LOWEST_NORMAL_F64) - offset * LN2_HIGH_F64
+    return _scaled_in_units(m, p, exponent, m.compare("olt", x, lowest))
+
+
+def _scaled_in_units(m: MathEmitter, value: Value, exponent: Value, is_tiny: Value) -> Value:
+    """Return value * 2^exponent as `scale` does, without ever making a denormal.
+
+    Intel's CPUs take a hundred cycles for an instruction that makes one, or that underflows to
+    zero, as the exponential of a masked score does. So a tiny result is counted in units of the
+    least denormal: below 2^mantissa_bits an addition rounds to whole ones, and their number is
+    the result's bits.
+    """
+    builder, unit = m.builder, m.c(2.0**m.mantissa_bits)
+    exponents = m.bias - 1 + m.mantissa_bits
+    shifted = builder.select(is_tiny, builder.add(exponent, m.i(exponents)), exponent)
+    scaled = m.scaled(value, shifted)
+    units = builder.sub(m.bits(m.add(scaled, unit)), m.bits(unit))
+    return m.from_bits(builder.select(is_tiny, units, m.bits(scaled)))
 
 
 def _expm1_rest(m: MathEmitter, r: Value) -> Value:

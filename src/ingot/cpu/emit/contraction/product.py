@@ -101,8 +101,7 @@ class ProductDriver:
     def room_for_panels(self) -> Value | None:
         """Emit the room where a unit packs its columns of the rhs, if it does."""
         size = self.PACKED_BYTES // self.cell.bytes
-        is_packed = self.form.rhs in ("packed", "transposed", "gathered")
-        return self.f.alloca(self.cell, size, 64) if is_packed else None
+        return self.f.alloca(self.cell, size, 64) if self.form.has_panels else None
 
     def at(self, base: Value, *terms: tuple[Value, Value], cell: Type | None = None) -> Value:
         """Return the address of element sum(a * b) of `base`; `cell`: type of its elements."""
@@ -216,13 +215,11 @@ class ProductDriver:
     ) -> None:
         """Call a micro-kernel on one register block; `rest` columns of it, if it is masked."""
         given = self.given
-        step = given["rhs_step"]
-        if self.panels is not None:
-            step = self.f.const(lt.I64, self.columns)
         if self.form.rhs == "dots":
-            args = [*addresses, piece.depth, lhs_row, step, given["out_row"]]
+            args = [*addresses, piece.depth, lhs_row, given["rhs_step"], given["out_row"]]
         else:
-            strides = (*self.lhs_steps(lhs_row), self.cells(step), self.cells(given["out_row"]))
+            rhs_steps = () if self.form.has_panels else (given["rhs_step"],)
+            strides = (*self.lhs_steps(lhs_row), *rhs_steps, self.cells(given["out_row"]))
             rest = self.cells(rest)
             args = [*addresses, self.depth(piece), piece.accumulate, rest, *strides]
         self.f.call_indirect(function, lt.VOID, self.signature, args)

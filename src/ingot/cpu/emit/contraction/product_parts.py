@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.llvm.values import Value
@@ -30,6 +30,8 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
     parts = 2 if form.is_complex else 1
     cell, vectors = cell_type(form.factor), -(-columns // form.lanes)
     common = shared(cell, form.lanes * parts, rows, vectors, masked=columns % form.lanes > 0)
+    if form.has_panels:
+        common = on_panels(common, form.columns * parts)
     return replace(
         common,
         a_row=1 if form.operands is not None and not is_along else None,

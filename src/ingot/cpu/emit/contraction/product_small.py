@@ -25,7 +25,8 @@ def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) 
     first = f.mul(env.chunk, given["grain"])
     last = f.imin(f.iadd(first, given["grain"]), given["units"])
     common = shared(cell, form.lanes, form.rows, form.vectors, masked=form.has_rest)
-    spec = replace(common, a_step=1 if form.is_dense else None, accumulates=False)
+    a_step = 1 if form.is_dense else None
+    spec = replace(common, a_step=a_step, accumulates=False, rows_ahead=0)
     steps = [given[name] for name in ("lhs_batch", "rhs_batch", "out_batch")]
     starts = [
         f.gep(start, f.mul(first, step), cell)

@@ -13,6 +13,8 @@ from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import (
     Matrix,
     MicroKernel,
+    on_panels,
+    rows_ahead,
     shared_across,
     shared_along,
 )
@@ -103,8 +105,12 @@ class RegisterBlocks:
             masked = mask_loads or mask_stores
             chosen = shared_across if is_across else shared_along
             found = chosen(self.cell, lanes, rows, vectors, masked=masked)
+            if self.schedule.rhs != "direct":
+                found = on_panels(found, self.schedule.columns)
             self.shared[found.name] = template_of(found)
             return found
+        is_panel = self.schedule.rhs != "direct"
+        panel_row_bytes = self.schedule.columns * self.cell.bytes if is_panel else None
         return MicroKernel(
             element=self.cell,
             lanes=lanes,
@@ -120,6 +126,7 @@ class RegisterBlocks:
             whole_vectors=whole,
             mask_loads=mask_loads,
             mask_stores=mask_stores,
+            rows_ahead=rows_ahead(rows, panel_row_bytes),
         )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared_along
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared_along
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
@@ -44,7 +44,9 @@ def micro_kernel(
     """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
     vectors, lanes = panel
     common = shared_along(cell_type(element), lanes, rows, vectors, masked=masked)
-    return replace(common, is_segmented=True, is_elementwise=is_depthwise)
+    panels = on_panels(replace(common, is_segmented=True), vectors * lanes)
+    # Depthwise taps are few.
+    return replace(panels, is_elementwise=True, rows_ahead=0) if is_depthwise else panels
 
 
 def direct_template(element: DType, panel: tuple[int, int]) -> Template:
@@ -309,7 +311,6 @@ class _Units(DirectEmitter):
                         accumulate,
                         left,
                         given["row_step"],
-                        f.const(lt.I64, self.columns),
                         operands.row,
                         table,
                         count,

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ingot.analysis.library import VECTORS
-from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, shared_across
+from ingot.cpu.emit.contraction.microkernel import (
+    MOST_SHARED,
+    MicroKernel,
+    on_panels,
+    shared_across,
+)
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
@@ -37,7 +42,7 @@ MICRO_KERNELS = 4
 def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
     """Return the micro-kernel of a block of channels."""
     common = shared_across(cell_type(element), lanes, rows, VECTORS, masked=masked)
-    return replace(common, is_segmented=True)
+    return on_panels(replace(common, is_segmented=True), VECTORS * lanes)
 
 
 def filter_gradient_template(element: DType, lanes: int) -> Template:
@@ -231,7 +236,6 @@ class _Unit(DirectEmitter):
                 accumulate,
                 self.left,
                 given["row_step"],
-                f.const(lt.I64, self.columns),
                 step,
                 self.table,
                 segments,

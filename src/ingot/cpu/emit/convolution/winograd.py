@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingot.analysis.library import VECTORS
-from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared_along
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, on_panels, shared_along
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.winograd_transforms import (
     RESULTS,
@@ -41,7 +41,8 @@ from ingot.llvm.values import Value
 
 def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
     """Return the micro-kernel of the planes' products."""
-    return shared_along(cell_type(element), lanes, rows, VECTORS, masked=False)
+    common = shared_along(cell_type(element), lanes, rows, VECTORS, masked=False)
+    return on_panels(common, VECTORS * lanes)
 
 
 def winograd_template(element: DType, lanes: int) -> Template:
@@ -292,7 +293,7 @@ class _Driver:
         most = f.sub(tiles, given["rows"])
         signature = [type_ for _, type_ in micro_kernel(self.element, self.lanes, 1).params]
         none = f.const(lt.I64, 0)
-        strides = (given["image_row"], columns, given["n_block"])
+        strides = (given["image_row"], given["n_block"])
 
         def plane(number: Value, _: list[Value]) -> None:
             image = self._at(places.image, (number, given["image_plane"]))
