@@ -17,7 +17,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.size_definitions import defines_sizes
 from ingot.host.sites import sites
-from ingot.passes.expand.dynamic_boundary import dynamic_places
+from ingot.passes.expand.dynamic_boundary import dynamic_dims
 from ingot.runtime.cuda.arrays import DeviceArray, to_device
 from ingot.runtime.cuda.devices import Device, device
 from ingot.runtime.cuda.program import CudaProgram
@@ -124,7 +124,7 @@ def _require_supported(module: Module) -> None:
     shapes = (*module.parameter_shapes, module.result_shape)
     reasons = {
         "sizes that the program computes": defines_sizes(module),
-        "arguments or results of dynamic size": bool(dynamic_places(shapes)),
+        "arguments or results of dynamic size": bool(dynamic_dims(shapes)),
     }
     for what, is_there in reasons.items():
         if is_there:
