@@ -2,8 +2,8 @@
 """Aliasing: which value every leaf of every instruction holds.
 
 A value is made by one instruction at one leaf. Views (tuple, get-tuple-element, bitcast, reshape,
-barriers) make none: their leaves are the values of their operands. Loops and branches are where
-several values meet in one place:
+barriers) make none: their leaves are the values of their operands. Loops and branches join several
+values:
 
 * a loop element that the body returns unchanged is the initial value itself, inside and after;
 * any other loop element is two values: the *state*, which the condition and the body see as their
@@ -13,7 +13,7 @@ several values meet in one place:
   operand leaf is that operand; any other leaf of a conditional is a value of its own.
 
 The entry and each computation that a `call` runs are *functions*: their parameters are values that
-their callers give, and what a call returns is made by the call.
+their callers pass, and the results of a call are values that the call makes.
 
 Invariant: every computation that loops and branches run has one caller (`flatten-call-graph`), and
 is no function.
@@ -52,7 +52,7 @@ VIEWS = ops_with(Trait.VIEW, Trait.TUPLE)
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """What one instruction makes at one leaf.
+    """The value that one instruction makes at one leaf.
 
     Attributes:
         kind: "parameter" (of a function), "constant", "instruction", "state" (what condition and
@@ -167,7 +167,7 @@ def analyze(module: Module) -> Aliasing:
     """Return the values of every leaf of the functions and of what their control flow calls.
 
     Raises:
-        InternalError: INGOT0920 when control flow calls a computation from two places.
+        InternalError: INGOT0920 when two loops or branches call one computation.
     """
     return module.analysis(_analyze)
 
@@ -372,7 +372,7 @@ class _Passing:
 
 
 def _placeholders(parameter: Instruction | None, shape: Shape, path: Path) -> Tree:
-    """Return a tree of fresh values for a parameter; of nothing known for other instructions."""
+    """Return a tree of new values for a parameter; an unknown tree for other instructions."""
     if shape.is_tuple:
         return tuple(_placeholders(parameter, e, (*path, n)) for n, e in enumerate(shape.elements))
     if parameter is None or not shape.is_array:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases of convolutions of spread-out inputs: which results use which taps.
+"""Phases of convolutions with a dilated input: which results use which elements of the filter.
 
 With `base_dilation` d (the input gradient of a strided convolution), result p along a dimension
-uses only every d-th tap, and which ones depends on p mod d alone. So the results r, r + d, … are
-those of a dense convolution with a part of the taps: 1/d of the products.
+uses only every d-th element of the filter, and which ones depends on p mod d alone. So the results
+r, r + d, … are those of a dense convolution with a part of the filter: 1/d of the products.
 
 Read by the pass that cuts such convolutions apart (`passes.simplify.convolution_phases`) and for
 the driver that runs them whole (`direct_convolution`), which is quicker to compile.
@@ -23,14 +23,14 @@ MAX_PHASES = 16
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Results r, r + d, … along one dimension: their taps in the kernel, their dense window.
+    """Results r, r + d, … along one dimension: their part of the filter, their dense window.
 
     Attributes:
-        taps: (start, limit, stride) of the kernel's places; empty if start == limit.
+        filter_slice: (start, limit, stride) of the filter; empty if start == limit.
         window: how the dense convolution slides.
     """
 
-    taps: tuple[int, int, int]
+    filter_slice: tuple[int, int, int]
     window: WindowDimension
 
 
@@ -42,18 +42,18 @@ def phases_of(one: WindowDimension, size: int, count: int) -> list[Phase]:
     found: list[Phase] = []
     for number in range(step):
         first = (one.low - number) % step
-        taps = len(range(first, one.size, step))
+        part = len(range(first, one.size, step))
         low = (one.low - number - first) // step
-        high = count - size - low + taps - 1
-        start = one.size - 1 - first - step * (taps - 1) if one.reversal else first
-        limit = start + step * (taps - 1) + 1 if taps else start
-        window = WindowDimension(taps, low=low, high=high, reversal=one.reversal)
+        high = count - size - low + part - 1
+        start = one.size - 1 - first - step * (part - 1) if one.reversal else first
+        limit = start + step * (part - 1) + 1 if part else start
+        window = WindowDimension(part, low=low, high=high, reversal=one.reversal)
         found.append(Phase((start, limit, step), window))
     return found
 
 
 def has_phases(window: tuple[WindowDimension, ...]) -> bool:
-    """Whether a window meets a spread-out input in phases that are dense convolutions."""
+    """Whether the phases of a window over a dilated input are dense convolutions."""
     spread = [one for one in window if one.base_dilation > 1]
     is_simple = all(one.stride == 1 and one.window_dilation == 1 for one in spread)
     phases = math.prod(one.base_dilation for one in spread)

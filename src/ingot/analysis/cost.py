@@ -23,7 +23,7 @@ _IN_PLACE = ops_with(FusionClass.IN_PLACE)
 
 @record
 class Cost:
-    """What one execution of a computation takes.
+    """Cost of one execution of a computation.
 
     Attributes:
         flops: arithmetic operations.
@@ -63,7 +63,7 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
     if opcode == "dot":
         lhs = instruction.operands[0].shape
         given = instruction.as_(DotAttributes)
-        contracted = dim.product(lhs.dims[place] for place in given.lhs_contracting_dims)
+        contracted = dim.product(lhs.dims[dimension] for dimension in given.lhs_contracting_dims)
         return instruction.shape.size * contracted * 2
     if opcode == "convolution":
         labels = instruction.attributes.labels.rhs

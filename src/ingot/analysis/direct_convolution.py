@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which convolutions the driver of direct convolutions takes, and in which parts.
 
-The strategy (`kernel.convolution.direct`) asks `Sizes.refusal` for its kernel; passes that leave a
-convolution of a spread-out input to it ask `runs_whole`, which asks the same for each length of
-vectors, as they do not know the target.
+The strategy (`kernel.convolution.direct`) asks `Sizes.refusal` for its kernel; passes that leave it
+a convolution with a dilated input ask `runs_whole`, which asks the same for each vector length, as
+passes do not know the target.
 
-A convolution is one part; that of a spread-out input has a part for each phase
-(`convolution_phases`), with every d-th tap and every d-th result. Fewer than three spatial
-dimensions stand behind ones of size 1.
+A convolution is one part; one with a dilated input has a part for each phase
+(`convolution_phases`), with every d-th element of the filter and every d-th result. Where there are
+fewer than three spatial dimensions, dimensions of size 1 are put before them.
 
 Invariant: what `runs_whole` leaves to the driver, the driver takes.
 """
@@ -30,7 +30,7 @@ from ingot.support.records import record, replace
 
 DIMENSIONS = 3
 MIN_LINE = 4
-"""Results along the last dimension from which on register blocks of one line are worth it."""
+"""Register blocks of one line pay from this many results along the last dimension."""
 
 MIN_SEGMENT, MAX_SEGMENT, MAX_SEGMENTS = 8, 256, 512
 MIN_FEATURES = 4
@@ -43,12 +43,12 @@ class ConvolutionSizes:
     """The sizes of a convolution.
 
     Attributes:
-        batch: images.
-        sizes: spatial sizes of an image.
+        batch: size of the batch dimension.
+        sizes: spatial sizes of the input.
         results: spatial sizes of the result.
-        channels, features: features of image and result, of all groups.
+        channels, features: input features and output features, of all groups.
         groups: groups of features.
-        window: how the taps slide.
+        window: how the filter slides.
     """
 
     batch: int
@@ -68,7 +68,7 @@ class Sizes:
         batch, sizes, results, window, channels, features, groups: see `ConvolutionSizes`.
         group_channels, group_features: channels and features of a group.
         is_depthwise: whether each feature is a sum over its own channel alone.
-        column_step: the image's step from feature to feature, 0 where it has none.
+        column_step: the step in the input from feature to feature, 0 where there is none.
     """
 
     batch: int
@@ -85,7 +85,7 @@ class Sizes:
 
     @staticmethod
     def of(given: ConvolutionSizes) -> Sizes:
-        """Return those of a convolution."""
+        """Return the three-dimensional sizes of a convolution."""
         ones = (1,) * (DIMENSIONS - len(given.window))
         is_depthwise = given.groups == given.channels == given.features > 1
         groups = 1 if is_depthwise else given.groups
@@ -105,7 +105,7 @@ class Sizes:
 
     @property
     def is_padded(self) -> bool:
-        """Whether a window reaches out of the image."""
+        """Whether a window reaches beyond the input."""
         return any(
             one.low > 0
             or (result - 1) * one.stride + (one.size - 1) * one.window_dilation - one.low >= size
@@ -122,12 +122,12 @@ class Sizes:
         return self.window[-1].stride * self.copied * cell % L1_STRIDE == 0
 
     def segment(self, cell: int) -> int:
-        """Return the longest run of k that lies in one piece everywhere and is not too long."""
+        """Return the longest contiguous run of k, as far as it is not too long."""
         length = self.run_length(cell)
         return next(n for n in range(min(length, MAX_SEGMENT), 0, -1) if length % n == 0)
 
     def run_length(self, cell: int) -> int:
-        """Return how many elements of k lie in one piece."""
+        """Return how many elements of k are contiguous."""
         if self.is_depthwise:
             return 1
         last = self.window[-1]
@@ -137,7 +137,7 @@ class Sizes:
         return self.group_channels
 
     def panel(self, lanes: int) -> tuple[int, int]:
-        """Return the vectors of a panel of features and their lanes: fewer where these are few."""
+        """Return the vectors of a panel of features and their lanes; few features get fewer."""
         if self.groups > 1 or self.is_depthwise or not MIN_FEATURES <= self.features <= lanes:
             return VECTORS, lanes
         while lanes // 2 >= self.features:
@@ -145,7 +145,7 @@ class Sizes:
         return 1, lanes
 
     def fills(self, columns: int) -> bool:
-        """Whether the features fill panels of so many columns well enough."""
+        """Whether the features fill panels of `columns` columns well enough."""
         if self.is_depthwise:
             return 2 * self.features >= columns
         if self.groups == 1 and columns // 2 < self.features <= columns:
@@ -168,7 +168,7 @@ class Sizes:
         return ""
 
     def reach(self, dimension: int, results: int) -> int:
-        """Return the positions that so many neighbouring results take."""
+        """Return how many positions of the input `results` neighbouring results read."""
         one = self.window[dimension]
         return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
 
@@ -179,18 +179,20 @@ class Part:
 
     Attributes:
         sizes: the dense convolution that it is.
-        taps, tap_steps: first row of its taps in the kernel, rows from tap to tap.
-        first: place of its first result in the whole result.
-        image_step, steps: places from image to image, and along each dimension.
+        filter_start, filter_steps: first row of its filter in the whole one, rows from element
+            to element along each dimension.
+        first: position of its first result in the whole result.
+        batch_step, steps: distance of neighbouring results along the batch, and along each
+            spatial dimension.
         is_all: whether it is the whole convolution.
-        is_empty: whether no tap meets the image: all sums are zero.
+        is_empty: whether no element of the filter meets the input: all sums are zero.
     """
 
     sizes: Sizes
-    taps: int
-    tap_steps: tuple[int, ...]
+    filter_start: int
+    filter_steps: tuple[int, ...]
     first: int
-    image_step: int
+    batch_step: int
     steps: tuple[int, ...]
     is_all: bool
     is_empty: bool
@@ -198,8 +200,8 @@ class Part:
     @property
     def depth(self) -> int:
         """Products of a sum."""
-        taps = math.prod(one.size for one in self.sizes.window)
-        return 0 if self.is_empty else taps * self.sizes.group_channels
+        window = math.prod(one.size for one in self.sizes.window)
+        return 0 if self.is_empty else window * self.sizes.group_channels
 
     def is_suited(self, cell: int) -> bool:
         """Whether its lines are long enough, and its segments not too short and too many."""
@@ -222,11 +224,11 @@ def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
 
 
 def parts_of(sizes: Sizes) -> Iterator[Part]:
-    """Yield the parts of a convolution; none if its input is spread out and has no phases."""
-    taps = _rows(tuple(one.size for one in sizes.window), sizes.group_channels)
-    steps, image = _rows(sizes.results, 1), math.prod(sizes.results)
+    """Yield the parts of a convolution; none if its input is dilated and has no phases."""
+    rows = _rows(tuple(one.size for one in sizes.window), sizes.group_channels)
+    steps, batch_step = _rows(sizes.results, 1), math.prod(sizes.results)
     if all(one.base_dilation == 1 for one in sizes.window):
-        yield Part(sizes, 0, taps, 0, image, steps, is_all=True, is_empty=False)
+        yield Part(sizes, 0, rows, 0, batch_step, steps, is_all=True, is_empty=False)
         return
     if not has_phases(sizes.window):
         return
@@ -244,10 +246,10 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
             continue
         yield Part(
             replace(sizes, results=results, window=window),
-            sum(phase.taps[0] * step for phase, step in zip(chosen, taps, strict=True)),
-            tuple(phase.taps[2] * step for phase, step in zip(chosen, taps, strict=True)),
+            sum(phase.filter_slice[0] * step for phase, step in zip(chosen, rows, strict=True)),
+            tuple(phase.filter_slice[2] * step for phase, step in zip(chosen, rows, strict=True)),
             sum(number * step for number, step in zip(numbers, steps, strict=True)),
-            image,
+            batch_step,
             tuple(by * step for by, step in zip(dilations, steps, strict=True)),
             is_all=False,
             is_empty=is_empty,
@@ -264,7 +266,7 @@ def runs_whole(convolution: Instruction) -> bool:
 
 
 def runs_whole_in_f32(convolution: Instruction) -> bool:
-    """Whether it runs one of narrow floats as it is, once that is one of f32."""
+    """Whether the driver runs a convolution of narrow floats whole, once converted to f32."""
     kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
     return kinds <= {F32, BF16, F16} and kinds != {F32} and _is_taken(convolution)
 
@@ -285,7 +287,7 @@ def _is_taken(convolution: Instruction) -> bool:
 
 
 def _sizes_of(convolution: Instruction) -> ConvolutionSizes | None:
-    """Return the sizes of a convolution; None if some are no numbers, or one is 0."""
+    """Return the sizes of a convolution; None if one is symbolic or 0."""
     given = convolution.as_(ConvolutionAttributes)
     lhs, rhs = convolution.operands
     dims = (*lhs.shape.dims, *rhs.shape.dims, *convolution.shape.dims)
@@ -293,14 +295,14 @@ def _sizes_of(convolution: Instruction) -> ConvolutionSizes | None:
     if len(known) < len(dims) or given.batch_group_count > 1:
         return None
     labels = given.labels
-    image = dict(zip(labels.lhs, known, strict=False))
+    input = dict(zip(labels.lhs, known, strict=False))
     result = dict(zip(labels.output, known[-len(labels.output) :], strict=True))
-    places = [str(number) for number in range(len(given.window))]
+    spatial = [str(number) for number in range(len(given.window))]
     return ConvolutionSizes(
-        image["b"],
-        tuple(image[place] for place in places),
-        tuple(result[place] for place in places),
-        image["f"],
+        input["b"],
+        tuple(input[label] for label in spatial),
+        tuple(result[label] for label in spatial),
+        input["f"],
         result["f"],
         given.feature_group_count,
         given.window,

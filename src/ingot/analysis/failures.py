@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures: what may end an execution early, and the parameters that it must leave as they were.
+"""Failures: what may end an execution early, and the parameters that it must not change then.
 
-An assertion or a foreign call that fails ends the execution, and so do sizes with which a loop,
-branch or called function cannot run. What was written into a donated parameter stays there. Where
-the parameter must survive (`Alias.survives_failure`: a variable of TensorFlow's), nothing may be
-written into it before the last point of failure: liveness keeps it intact until then, and the
-scheduler puts what may fail before what writes into it.
+A failing assertion or foreign call ends the execution, and so do sizes with which a loop, branch or
+called function cannot run. What was written into a donated parameter stays there. Where the
+parameter must survive (`Alias.survives_failure`: a TensorFlow variable), nothing may be written
+into it before the last point of failure: liveness keeps it intact until then, and the scheduler
+puts instructions that may fail before those that write into it.
 
-Invariant: an instruction that cannot fail here ends the execution only where somebody cancels it.
+Invariant: an instruction that cannot fail ends an execution only if the execution is cancelled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ingot.hlo.module import Alias, Module
 
 
 def surviving_aliases(module: Module) -> list[Alias]:
-    """Return the aliases whose parameters must be as they were where the execution fails."""
+    """Return the aliases whose parameters must be unchanged if the execution fails."""
     return [alias for alias in module.aliases if alias.survives_failure]
 
 
@@ -39,7 +39,7 @@ def ends_early(module: Module) -> bool:
 
 
 def may_fail_to_start(module: Module) -> set[Computation]:
-    """Return what loops, branches and calls run that ends the execution for some sizes."""
+    """Return the computations of loops, branches and calls that some sizes make fail."""
     return size_demands(module).keys() - {module.entry}
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames: along which axes of the result each instruction of a fusion varies.
+"""Frames: the axes of the result along which each instruction of a fusion varies.
 
 A fusion's results are computed over axes 0, 1, 2 …, one per dimension of its main root. The
-*frame* of an instruction says for each of its dimensions which axis runs along it, when every
-use inside the fusion reads it at the same place; `None` when uses differ or the map is not that
-simple (slices, gathers, …). Fusion decides with frames what may share a kernel; kernel lowering
-uses the same frames to build the passes. Dimensions of extent 1 run along no axis (`ONE`).
+*frame* of an instruction gives the axis of each of its dimensions, if every use inside the fusion
+reads it at the same index; it is `None` when uses differ or the map is not that simple (slices,
+gathers, …). Fusion decides with frames which instructions may share a kernel; kernel lowering uses
+the same frames to build the passes. Dimensions of extent 1 have no axis (`ONE`).
 
-The rule for reductions: the result of a `reduce` is only at hand once per grid point, so it needs
-a frame, and all reductions of a fusion must vary along the same axes (the grid). The reduced
-dimensions get axes of their own, shared between reductions with equal extents.
+Reductions: the result of a `reduce` is available once per grid point, so it needs a frame, and all
+reductions of a fusion must vary along the same axes (the grid). The reduced dimensions get axes of
+their own, shared between reductions with equal extents.
 
 Source: the idea is XLA's indexing maps (xla/hlo/analysis/indexing_map.h), cut down to permutations.
 
@@ -79,9 +79,9 @@ class FrameMap:
         if frame is not None and user.opcode in _ELEMENTWISE:
             self.note(operand, frame)
             return
-        for other, place in zip(user.operands, self.operand_frames(user), strict=True):
+        for other, read in zip(user.operands, self.operand_frames(user), strict=True):
             if other is operand:
-                self.note(operand, place)
+                self.note(operand, read)
 
     def operand_frames(self, user: Instruction) -> list[Frame | None]:
         """Return the frame at which `user`, whose own frame is known, reads each operand."""
@@ -102,8 +102,8 @@ class FrameMap:
         """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
         operand = user.operands[0].shape
         given = user.as_(ReduceAttributes)
-        places = given.dimensions
-        extents = tuple(operand.dims[place] for place in sorted(places))
+        dimensions = given.dimensions
+        extents = tuple(operand.dims[dim] for dim in sorted(dimensions))
         if extents in self.reduce_axes:
             return self.reduce_axes[extents]
         # The axes of the main root that the result does not vary along, if they fit.
@@ -149,13 +149,11 @@ def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]
 def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     operand = user.operands[0].shape
     given = user.as_(ReduceAttributes)
-    places = sorted(given.dimensions)
+    dimensions = sorted(given.dimensions)
     axes = frames.reduction_axes(user, frame)
-    inner = dict(zip(places, axes, strict=True))
+    inner = dict(zip(dimensions, axes, strict=True))
     unreduced = iter(frame)
-    whole = tuple(
-        inner[place] if place in inner else next(unreduced) for place in range(operand.rank)
-    )
+    whole = tuple(inner[dim] if dim in inner else next(unreduced) for dim in range(operand.rank))
     count = len(user.operands) // 2
     return [*([whole] * count), *([()] * count)]
 

@@ -33,7 +33,7 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.structure import memoize_by_structure
 
 _ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
-"""Ops whose kernels write one element after the other, each when all it needs is read."""
+"""Ops whose kernels write element after element, each after reading all that it needs."""
 
 Sharing: TypeAlias = tuple[dict[Path, int], frozenset[int]]
 
@@ -112,10 +112,10 @@ def _only_updated(target: Instruction, update: Instruction, number: int) -> bool
 
 
 def reads_in_time(reader: Instruction, update: Instruction, inside: Container[Instruction]) -> bool:
-    """Whether a reader of the updated operand has read in time if both are one kernel, `inside`.
+    """Whether a reader of the updated operand, in one kernel with the update, reads in time.
 
-    A single element, the kernel's only result, is written when all is read. A longer one may follow
-    a dynamic-slice at the very same place whose elements go straight to the same elements.
+    A single element, the kernel's only result, is written when all is read. A longer update may
+    follow a dynamic-slice at the same indices whose elements go straight to the same elements.
     """
     if update.opcode != "dynamic-update-slice":
         return False
@@ -136,7 +136,7 @@ def _feeds_elementwise(
     behind: set[Instruction],
     inside: Container[Instruction],
 ) -> bool:
-    """Whether all that `source` reaches before `sinks` is elementwise of its dimensions."""
+    """Whether every path from `source` to `sinks` is elementwise on its dimensions."""
     seen: set[Instruction] = set()
     stack = [source]
     while stack:
@@ -188,7 +188,7 @@ def _shared_parameters(fused: Computation) -> frozenset[int]:
 
 
 def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
-    """Whether a kernel with `inner` reads all that it needs of an element before it writes there.
+    """Whether a kernel with `inner` has read an element's index everywhere before it writes it.
 
     A contraction's results are written together once a sum is finished; so are a reduction's that
     have its result's dimensions, or a single one.
@@ -201,7 +201,7 @@ def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
 
 
 def elementwise_users(parameter: Instruction) -> set[Instruction] | None:
-    """Return all that is computed from `parameter`; None unless elementwise of its dimensions."""
+    """Return all direct and indirect users of `parameter`; None unless all are elementwise."""
     seen: set[Instruction] = {parameter}
     stack = [parameter]
     while stack:

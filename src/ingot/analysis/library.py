@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library of shared code has: facts that passes ask before there are kernels.
+"""Contents of the library of shared code, for passes that run before there are kernels.
 
-Strategies (`kernel.contraction.product`, `kernel.convolution`) read them as well, so that both mean
-the same code.
+Strategies (`kernel.contraction.product`, `kernel.convolution`) read the same facts, so that both
+agree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""
 
 MIN_VECTOR_BITS = 256
-"""From here on rows end in masked vectors."""
+"""Rows of at least this many elements end in masked vectors."""
 
 VECTORS = 2
 """Vectors per row of the register blocks of most plain products."""
@@ -24,6 +24,6 @@ VECTORS = 2
 
 @cache
 def driver_vector_bits() -> tuple[int, ...]:
-    """Return the lengths of the vectors that there are drivers for."""
+    """Return the vector lengths, in bits, that drivers exist for."""
     lengths = {TargetSpec.at_level(level).vector_bits for level in CPU_LEVELS}
     return tuple(sorted(bits for bits in lengths if bits >= MIN_VECTOR_BITS))

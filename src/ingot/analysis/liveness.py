@@ -3,19 +3,19 @@
 
 The line: every instruction has a position; a `while` has one before its condition and body and one
 after them, a `conditional` around its branches, a computation one before and one after its own. The
-functions stand one behind another; a `call` is one instruction.
+functions follow one another; a `call` is one instruction.
 At position p, operands are read at time 2p and results written at 2p+1. An operand that must stay
 intact while the results are written is read until 2p+1; one that may be overwritten as it is read
 (`analysis.in_place`) only until 2p.
 
-What loops and branches do to time: a loop state is live from the start of the loop to its last use
-in the body, through all of the condition (the value of the last round leaves by there); a value
-from outside that branches read is live up to the conditional and, apart, inside each branch that
-reads it, so that one branch may overwrite what only another one reads. A donated parameter that
-must survive a failure is live until the last point of failure.
+Loops and branches: a loop state is live from the start of the loop to its last use in the body,
+through the whole condition (where the value of the last trip leaves the loop); a value from outside
+that branches read is live up to the conditional and, separately, inside each branch that reads it,
+so that one branch may overwrite what only another one reads. A donated parameter that must survive
+a failure is live until the last point of failure.
 
-`Edge`s are the pairs of values that want one buffer; `Liveness.edges` lists them in the order in
-which they should be tried: forward ones along the line, then loop ends, then outputs of functions.
+`Edge`s are the pairs of values that should share a buffer; `Liveness.edges` lists them in the order
+in which to try them: forward ones along the line, then loop ends, then outputs of functions.
 
 Source: xla/hlo/utils/hlo_live_range.cc, hlo_ordering.h.
 """
@@ -46,7 +46,7 @@ _NOTHING = ops_with(Trait.LEAF)
 
 
 class EdgeKind(Enum):
-    """Why two values want one buffer."""
+    """Why two values should share a buffer."""
 
     IN_PLACE = auto()  # operand and output of an in-place update
     INITIAL = auto()  # initial value and state of a loop
@@ -57,13 +57,13 @@ class EdgeKind(Enum):
 
 @record
 class Edge:
-    """Two values that want one buffer.
+    """Two values that should share a buffer.
 
     Attributes:
         kind: why.
         source: the earlier value.
         target: the later one.
-        user: who takes `source`: an instruction, or the root of a computation for BRANCH, LOOP
+        user: the reader of `source`: an instruction, or the root of a computation for BRANCH, LOOP
             and OUTPUT.
         number: operand number of `user` (IN_PLACE, INITIAL).
         path: leaf of that operand, or of the root.
@@ -79,7 +79,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Region:
-    """A computation's place on the line; `caller` is None for a function."""
+    """A computation's range on the line; `caller` is None for a function."""
 
     computation: Computation
     function: Computation
@@ -96,11 +96,11 @@ class Liveness:
         aliasing: the values.
         position: position of each instruction; for while and conditional the one before.
         after: for while and conditional, the position after.
-        regions: place of each computation.
+        regions: range of each computation on the line.
         segments: per value, disjoint sorted times during which its memory must be intact.
         hull_end: per value, until when other buffers must not overlap it (counts as reads until
             2p+1 also those that permit sharing one and the same buffer).
-        edges: pairs that want one buffer, in the order in which to try them.
+        edges: pairs that should share a buffer, in the order in which to try them.
         together: pairs that are one buffer by definition and never interfere.
         may_share: (operand value, output value) that may be one buffer if they do not interfere.
         outputs: the outputs of each function, per leaf of its root.
@@ -134,7 +134,7 @@ def analyze_liveness(module: Module) -> Liveness:
 
 
 def forget_liveness(module: Module) -> None:
-    """Keep no liveness: the schedule changed."""
+    """Drop the cached liveness: the schedule changed."""
     module.drop_analysis(_analyze)
 
 
@@ -173,7 +173,7 @@ def called_by_control_flow(instruction: Instruction) -> tuple[Computation, ...]:
 
 
 def _number(found: Liveness, region: Region, schedule: Schedule) -> Recursion[None]:
-    """Give positions to a region and to those inside of it, from where the line ends now."""
+    """Give positions to a region and to those inside it, from the present end of the line."""
     region.start = found.end
     found.regions[region.computation] = region
     found.end += 1
@@ -250,7 +250,7 @@ class _Ranges:
         while True:
             known = last.get(computation)
             last[computation] = time if known is None else max(known, time)
-            # Where it was read before, those around were told of that.
+            # An earlier read was already noted in the surrounding regions.
             if known is not None or self._is_condition_of(computation, value):
                 return
             caller = self._found.regions[computation].caller
@@ -357,7 +357,7 @@ class _Ranges:
     # ---- failures
 
     def _keep_until_checked(self, module: Module) -> None:
-        """Let what may fail read the parameters that survive a failure."""
+        """Let instructions that may fail read the parameters that survive a failure."""
         surviving = surviving_aliases(module)
         times = self._last_failures(module) if surviving else {}
         for alias in surviving:

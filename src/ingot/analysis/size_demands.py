@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops demand of symbolic sizes: windows and cuts inside their operands, no negative sizes.
+"""Demands of ops on symbolic sizes: windows and slices inside their operands, no negative sizes.
 
-`slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for
-every size; the rest is found here and checked when sizes are known: what the entry's ops demand
-before anything runs, what those of a loop, branch or call demand each time it is entered, since it
-may be there just because its ops are not always possible.
+`slice [0:5]` of `f32[?n]` is valid for n >= 5 only. The verifier refuses programs that are invalid
+for every size; the other demands are found here and checked when sizes are known: those of the
+entry before anything runs, those of a loop, branch or call each time it is entered, since a branch
+may exist just because its ops are not always possible.
 
-Invariant: where all demands hold, no window or cut is larger than its operand, no size of a result
-is negative, and none divides by less than 1.
+Invariant: where all demands hold, no window or slice is larger than its operand, no size of a
+result is negative, and no divisor is less than 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ingot.hlo.opset.indexing import GatherAttributes, TopKAttributes
 from ingot.hlo.opset.shaping import SliceAttributes
 
 Pair = tuple[int | Dim, int | Dim]
-"""A number, and another that must be no less."""
+"""A number and its required lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Demand:
 def size_demands(module: Module) -> dict[Computation, list[Demand]]:
     """Return the demands that do not hold for every size: of the entry's ops, each once.
 
-    Then those of the own ops of what loops, branches and calls run, but the entry's.
+    Then those of the computations that loops, branches and calls run, without the entry's.
     """
     known = _demands(module.entry)
     found = {module.entry: list(known.values())}
@@ -73,7 +73,7 @@ def _regions(entry: Computation) -> Iterator[Computation]:
 def _demands(computation: Computation) -> dict[int | Dim, Demand]:
     found: dict[int | Dim, Demand] = {}
     ops = list(_ops(computation))
-    # What an op says of its operands, then what makes sense of the sizes of results.
+    # The demands on an op's operands, then those that make the sizes of results valid.
     asked = [(op, _RULES[op.opcode]) for op in ops if op.opcode in _RULES]
     asked += [(op, _result_pairs) for op in ops if not op.shape.is_static]
     for op, rule in asked:
@@ -119,7 +119,7 @@ def _update(op: Instruction) -> Iterator[Pair]:
 def _gather(op: Instruction) -> Iterator[Pair]:
     given = op.as_(GatherAttributes)
     for pair in zip(given.slice_sizes, op.operands[0].shape.dims, strict=True):
-        # An empty operand is all right where there are no indices either.
+        # An empty operand is valid if there are no indices either.
         if pair[0] != 1:
             yield pair
 
@@ -133,7 +133,7 @@ _RUN = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 """Ops whose computations the host program runs."""
 
 _HANDED_ON = ops_with(Trait.LEAF, Trait.TUPLE)
-"""Ops that make nothing: the sizes of their results are those of others."""
+"""Ops that make no array: the sizes of their results are those of other values."""
 
 _RULES: dict[str, Callable[[Instruction], Iterator[Pair]]] = {
     "dynamic-slice": _window,

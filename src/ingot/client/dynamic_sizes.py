@@ -19,7 +19,7 @@ import numpy as np
 
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import dynamic_places
+from ingot.passes.expand.dynamic_boundary import dynamic_dims
 from ingot.support.diagnostics import ExecutionError
 
 
@@ -32,14 +32,14 @@ class DynamicSizes:
         """Look at the shapes of the entry."""
         self._parameters = _leaves(module.parameter_shapes)
         self._results = _leaves((module.result_shape,))
-        self._taken = dynamic_places(self._parameters)
-        self._given = dynamic_places(self._results)
+        self._taken = dynamic_dims(self._parameters)
+        self._given = dynamic_dims(self._results)
 
     @staticmethod
     def of(module: Module) -> DynamicSizes | None:
         """Return what a module needs; None when nothing is of dynamic size."""
         shapes = (*module.parameter_shapes, module.result_shape)
-        return DynamicSizes(module) if dynamic_places(shapes) else None
+        return DynamicSizes(module) if dynamic_dims(shapes) else None
 
     def arguments(self, args: Sequence[Any]) -> list[Any]:
         """Return arrays at their bounds, then sizes.

@@ -86,7 +86,7 @@ def threefry(key: int, counter: int, dims: tuple[int, ...], wide: bool) -> tuple
     if wide:
         first, second, used = _threefry_blocks(key, counter, dims)
         return (counter + used) & (2**64 - 1), first | (second << _HALF)
-    place = _split_place(dims)
+    place = _split_dim(dims)
     half = tuple(-(-size // 2) if n == place else size for n, size in enumerate(dims)) or (1,)
     first, second, used = _threefry_blocks(key, counter, half)
     after = (counter + used) & (2**64 - 1)
@@ -98,7 +98,7 @@ def threefry(key: int, counter: int, dims: tuple[int, ...], wide: bool) -> tuple
     return after, merged[tuple(slice(size) for size in dims)]
 
 
-def _split_place(dims: tuple[int, ...]) -> int:
+def _split_dim(dims: tuple[int, ...]) -> int:
     """Return the dimension that XLA halves: the first even one, else the first greatest."""
     even = [place for place, size in enumerate(dims) if size % 2 == 0]
     return even[0] if even else int(np.argmax(dims)) if dims else 0

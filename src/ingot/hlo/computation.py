@@ -154,7 +154,7 @@ class Computation:
         """
         if instruction.users or instruction is self.root_:
             raise InternalError(f"cannot remove {instruction.name}: it is used")
-        if instruction.is_awaited:
+        if instruction.has_control_successors:
             needs = (*instruction.operands, *instruction.control_predecessors)
             self._put_before_waiting(instruction, needs)
         for operand in instruction.operands:
@@ -204,11 +204,11 @@ class Computation:
             raise InternalError(f"{old.name} of {old.shape} is replaced by {new.shape}")
         if new.metadata is NO_METADATA:
             new.metadata = old.metadata
-        self.hand_on_order(old, new)
+        self.transfer_control_deps(old, new)
         self.replace_all_uses(old, new)
         self.remove_dead(old)
 
-    def hand_on_order(
+    def transfer_control_deps(
         self, old: Instruction, new: Instruction, effects: Iterable[Instruction] = ()
     ) -> None:
         """Give `new` the places of `old` in the control predecessors of this computation.
@@ -224,7 +224,7 @@ class Computation:
             waiting = list(old.users) if comes_before(new, before) else [new]
             for item in waiting:
                 item.run_after((*dict.fromkeys((*item.control_predecessors, *before)),))
-        if old.is_awaited:
+        if old.has_control_successors:
             self._put_before_waiting(old, (new, *effects))
 
     def _put_before_waiting(self, old: Instruction, new: Iterable[Instruction]) -> None:

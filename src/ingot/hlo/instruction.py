@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions: the nodes of the graph.
 
-An instruction has identity. Its shape, attributes and metadata are immutable values; its place in
-the graph changes only through the methods of its `Computation`, which keep users true.
+An instruction has identity. Its shape, attributes and metadata are immutable values; its position
+in the graph changes only through the methods of its `Computation`, which keep users true.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Instruction:
         operands: the instructions whose results this one uses.
         shape: result shape.
         attributes: instance of the op's attribute dataclass.
-        metadata: the user's own place.
+        metadata: where it comes from in the user's program.
         users: every instruction that has this one as operand, with how many times.
         parent: the computation that holds it.
         control_predecessors: the instructions that must run before; `run_after` sets them.
         extra: text attributes that Ingot keeps but does not read (sharding, backend_config, …).
-        is_awaited: whether this is, or once was, a control predecessor of another instruction.
+        has_control_successors: whether this is, or once was, a control predecessor of another.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Instruction:
         "control_predecessors",
         "definition",
         "extra",
-        "is_awaited",
+        "has_control_successors",
         "metadata",
         "name",
         "opcode",
@@ -94,7 +94,7 @@ class Instruction:
         self.users: dict[Instruction, int] = {}
         self.parent: Computation | None = None
         self.extra: dict[str, str] = {}
-        self.is_awaited = False
+        self.has_control_successors = False
         self.control_predecessors: tuple[Instruction, ...] = ()
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class Instruction:
             self.parent.version += 1
         self.control_predecessors = before
         for instruction in before:
-            instruction.is_awaited = True
+            instruction.has_control_successors = True
 
     @property
     def computation(self) -> Computation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.analysis.prefixes import prefixes_of
+from ingot.analysis.scans import scan_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
@@ -81,5 +81,5 @@ def _kernel_of_root(fused: Computation) -> Kernel | None:
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
-    prefixes = prefixes_of(fused.root)
-    return None if prefixes is None else collapse(build_scan_kernel(fused, prefixes))
+    scan = scan_of(fused.root)
+    return None if scan is None else collapse(build_scan_kernel(fused, scan))

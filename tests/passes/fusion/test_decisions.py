@@ -51,7 +51,7 @@ NOT_FUSED = {
       tb = f32[100,64] broadcast(t), dimensions={0}
       m = f32[100,64] multiply(tb, w)
       ROOT r = f32[64] reduce(m, zero), dimensions={0}, to_apply=add""",
-    "it is read at other places than it is computed at": ROWS + """
+    "it is read at other indices than it is computed at": ROWS + """
       s = f32[128] reduce(x, zero), dimensions={0}, to_apply=add
       r = f32[128] reverse(s), dimensions={0}
       ROOT a = f32[128] add(s, r)""",
@@ -78,7 +78,7 @@ NOT_FUSED = {
       w = f32[4,8] parameter(1)
       d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
       ROOT r = f32[8,8] reverse(d), dimensions={0}""",
-    "expensive, and read at other places than it is computed at": """x = f32[8] parameter(0)
+    "expensive, and read at other indices than it is computed at": """x = f32[8] parameter(0)
       e = f32[8] exponential(x)
       r = f32[8] reverse(e), dimensions={0}
       ROOT a = f32[8] add(e, r)""",

@@ -2,7 +2,7 @@
 """Scans: each element folded with all before it along an axis, one array or several together.
 
 A known length is a `reduce-window` whose windows are the prefixes, which kernels run as one pass
-(`analysis.prefixes`). An open length is a loop that doubles: each step combines every element with
+(`analysis.scans`). An open length is a loop that doubles: each step combines every element with
 the one `distance` before it, so a length of n takes log2 n steps.
 
 Invariant: the starts are neutral, also combined with themselves.

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ingot.analysis.conv1d import is_toeplitz_product
 from ingot.analysis.frames import ONE
-from ingot.analysis.signals import is_slid
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -61,7 +61,11 @@ def is_product(convolution: Instruction) -> bool:
     """Whether the convolution runs as a matrix product."""
     form = ConvolutionDims.of(convolution)
     features = form.group_features
-    if not isinstance(features, int) or features >= MIN_FEATURES or is_slid(convolution):
+    if (
+        not isinstance(features, int)
+        or features >= MIN_FEATURES
+        or is_toeplitz_product(convolution)
+    ):
         return True
     depth = product(loop_extents(convolution))
     return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH

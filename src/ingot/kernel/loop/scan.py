@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a fused scan (`analysis.prefixes`) to a loop kernel with a running value.
+"""From a fused scan (`analysis.scans`) to a loop kernel with a running value.
 
 The grid is every dimension but the scanned one; one pass walks that in order, folds, and stores
 what it has so far at every step. What the scan reads is computed on the way, as in any loop kernel.
@@ -8,7 +8,7 @@ what it has so far at every step. What the scan reads is computed on the way, as
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, FrameMap
-from ingot.analysis.prefixes import Prefixes
+from ingot.analysis.scans import Scan
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
@@ -19,7 +19,7 @@ from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, point_of
 
 
-def build_scan_kernel(fused: Computation, prefixes: Prefixes) -> LoopKernel:
+def build_scan_kernel(fused: Computation, scan: Scan) -> LoopKernel:
     """Return the kernel of a fused computation whose root is a scan."""
     root = fused.root
     dims = root.operands[0].shape.dims
@@ -29,10 +29,10 @@ def build_scan_kernel(fused: Computation, prefixes: Prefixes) -> LoopKernel:
     extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
     lowering = elemental_lowering(fused, extents)
     point = point_of(frame)
-    scanned = frame[prefixes.dimension]
-    if prefixes.is_reverse:
+    scanned = frame[scan.dimension]
+    if scan.is_reverse:
         index: list[int | Dim] = list(point.index)
-        index[prefixes.dimension] = dims[prefixes.dimension] - 1 - index[prefixes.dimension]
+        index[scan.dimension] = dims[scan.dimension] - 1 - index[scan.dimension]
         point = Point(tuple(index))
     inputs = tuple(lowering.operand(root, n, point) for n in range(count))
     inits = tuple(lowering.operand(root, count + n, Point(())) for n in range(count))

@@ -2,11 +2,11 @@
 """Buffer assignment: puts every value of a scheduled module into memory of the execution ABI.
 
 Runs after copy insertion: every pair that must share a buffer does. Then elementwise results take
-over operands that die; what is then one class of values is one buffer. A class with an output in it
-is that output, one with a parameter or constant is that; the others are packed into the arena by
-the times at which they are live, whatever computation of their function they belong to. Functions
-that may run inside of each other have different parts of the arena: no computation calls itself, so
-each has the part of its *level*, the length of the longest chain of calls that leads to it.
+over operands that die, and each class of values is one buffer. A class with an output is that
+output, one with a parameter or constant is that; the others are packed into the arena by the times
+at which they are live, whatever computation of their function they belong to. Functions that may
+call each other have different parts of the arena: no computation calls itself, so each has the part
+of its *level*, the length of the longest chain of calls that leads to it.
 
 Invariant: parameters and constants are never written; `verify.py` checks the rest.
 

@@ -89,7 +89,7 @@ def _of(function: str) -> str:
 
 @record
 class Ends:
-    """What the callers of a function give it.
+    """Buffers that the callers of a function pass.
 
     Attributes:
         parameters: allocation per flattened leaf of its parameters (None: a token). A parameter
@@ -115,7 +115,7 @@ class Slice:
 
 @record
 class PlacedConstant:
-    """A literal (an array) and where it stands in the constant block."""
+    """A literal (an array) and its offset in the constant block."""
 
     literal: Literal
     offset: int
@@ -148,12 +148,12 @@ class BufferAssignment:
 
     @property
     def parameters(self) -> tuple[Allocation | None, ...]:
-        """What callers give for the flattened leaves of the entry's parameters."""
+        """The buffers of the flattened leaves of the entry's parameters."""
         return self.ends[self.aliasing.module.entry].parameters
 
     @property
     def outputs(self) -> tuple[Allocation | None, ...]:
-        """What callers give for the flattened leaves of the entry's result."""
+        """The buffers of the flattened leaves of the entry's result."""
         return self.ends[self.aliasing.module.entry].outputs
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coalescing: values that want one buffer get it, as long as no two are live at one time.
+"""Coalescing: values that should share a buffer do, unless two are live at one time.
 
-A class is a set of values that live in one buffer, with the times at which it is taken. Classes
+A class is a set of values that live in one buffer, with the times at which it is in use. Classes
 that interfere are never joined; an edge that cannot be joined needs a copy.
 
 Invariant: the times of a class are disjoint and sorted; two different values of a class are never
@@ -25,7 +25,7 @@ class Classes:
     """Sets of values that share a buffer; built from liveness, joined by `join`."""
 
     def __init__(self, liveness: Liveness) -> None:
-        """Put every value in its own class, then join what is one buffer by definition."""
+        """Put every value in its own class, then join values that are one buffer by definition."""
         self._ends = liveness.hull_end
         self._parent: dict[Value, Value] = {}
         self._times: dict[Value, list[Segment]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lives in each buffer and when, for reports: made when somebody asks, not in a compilation.
+"""The contents of each buffer over time, for reports: computed on demand, not in a compilation.
 
 The classes of values are found again from the scheduled module, as buffer assignment found them;
 the table (`buffer_table`) says where they are. Printable like XLA's buffer-assignment dump.
@@ -27,7 +27,7 @@ class Contents:
 
     Attributes:
         slice: where it is.
-        values: who lives there, in order of time.
+        values: the values that live there, in order of time.
         first: position at which it is first needed, -1 for before the program.
         last: position at which it is last needed.
     """
@@ -40,7 +40,7 @@ class Contents:
 
 @record
 class BufferUsage:
-    """What a program's memory is used for.
+    """Use of a program's memory.
 
     Attributes:
         buffers: every buffer with its values.

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy insertion: afterwards all that must share a buffer can.
+"""Copy insertion: adds copies until all values that must share a buffer can share it.
 
-In-place updates, loops, conditionals and the program's outputs want values in given buffers
-(`liveness.Edge`). Every edge that coalescing cannot join gets a `copy`; then it is tried again,
-until all join. Loops start from constants and arguments as a rule, and nobody may write over these:
-they get their copies before anything is tried. Copies that a module came with are dropped first: a
-copy is the same value, and where its own buffer is needed it comes back.
+In-place updates, loops, conditionals and the program's outputs need values in given buffers
+(`liveness.Edge`). Every edge that coalescing cannot join gets a `copy`; this repeats until all
+edges join. Loops usually start from constants and arguments, which must not be overwritten: they
+get their copies first. Copies that a module came with are dropped before that: a copy is the same
+value, and where it needs its own buffer it is added again.
 
 A copy of an operand goes right before its user. Copies of what a computation returns go to its
-end, and are moves that happen together: each goes after those that read the buffer that it writes;
-where they go round in a circle (a swap), the value of one is saved by a second copy before all
-moves, and its move becomes the last. A move that still interferes in the next round is saved too.
-That always ends: an edge has at most two copies, and with two there is nothing left that could
-interfere.
+end, and are parallel moves: each comes after those that read the buffer that it writes. In a cycle
+(a swap), a second copy saves the value of one before all moves, and its move becomes the last. A
+move that still interferes in the next round is saved too. That always ends: an edge has at most two
+copies, and with two nothing can interfere.
 
 Invariant: after it every edge joins, in the order of `Liveness.edges`; the schedule holds exactly
 the module's instructions.
@@ -79,7 +78,7 @@ class CopyInsertion(Pass):
 def _fixed_starts(module: Module) -> Iterator[Edge]:
     """Yield the edges to states of loops from constants and from arguments that stay the caller's.
 
-    They join nowhere: such a value is live throughout.
+    These edges never join: such a value is live throughout.
     """
     loops = [one for order in module.schedule.values() for one in order if one.opcode == "while"]
     given = {(alias.parameter, alias.path) for alias in module.aliases}
@@ -121,7 +120,7 @@ class _Moves:
     """Copies at the ends of computations, over all rounds.
 
     Attributes:
-        stored: every copy that moves a result into its place; True when its value was saved.
+        stored: every copy that moves a result into its buffer; True when its value was saved.
         saves: copies that save a value before all moves.
     """
 
@@ -151,7 +150,7 @@ class _Move:
 def order_moves(moves: Sequence[_Move], save: Callable[[Instruction], None]) -> list[Instruction]:
     """Return moves such that each comes after all that read what it writes.
 
-    Where moves go round in a circle, `save` is called for one of them, and it comes last.
+    In a cycle of moves, `save` is called for one of them, and it comes last.
     """
     readers: dict[Value, int] = {}
     writers: dict[Value, list[_Move]] = {}
@@ -185,7 +184,7 @@ def _awaited(move: _Move, readers: dict[Value, int]) -> bool:
 
 @dataclass(slots=True)
 class _Edits:
-    """What changes in the schedule of one computation in one round."""
+    """Edits of the schedule of one computation in one round."""
 
     before: dict[Instruction, list[Instruction]] = field(
         default_factory=fresh(dict[Instruction, "list[Instruction]"])
@@ -207,7 +206,7 @@ class _Inserter:
         self._moves = moves
         self._edits: dict[Computation, _Edits] = {}
         # Moves whose buffers are known: those of this round, and those of earlier ones.
-        self._places: dict[Computation, list[_Move]] = {}
+        self._ends: dict[Computation, list[_Move]] = {}
 
     def insert(self, edges: list[Edge], liveness: Liveness, classes: Classes) -> None:
         groups: dict[tuple[Instruction, int, bool], list[Edge]] = {}
@@ -225,7 +224,7 @@ class _Inserter:
         self._reschedule_edited()
 
     def copy_operands(self, edges: list[Edge]) -> None:
-        """Add copies at operands, before anything is known of who may share what."""
+        """Add copies at operands, before liveness is known."""
         groups: dict[tuple[Instruction, int], set[Path]] = {}
         for edge in edges:
             groups.setdefault((edge.user, edge.number), set()).add(edge.path)
@@ -254,8 +253,8 @@ class _Inserter:
                 self._place(move, source, edge.target, classes)
 
     def _place(self, move: Instruction, source: Value, target: Value, classes: Classes) -> None:
-        places = self._places.setdefault(move.computation, [])
-        places.append(_Move(move, classes.find(source), classes.find(target)))
+        moves = self._ends.setdefault(move.computation, [])
+        moves.append(_Move(move, classes.find(source), classes.find(target)))
 
     def _at_operand(self, user: Instruction, number: int, paths: set[Path]) -> None:
         computation, operand = user.computation, user.operands[number]
@@ -286,7 +285,7 @@ class _Inserter:
     def _rebuild(
         self, source: Instruction, paths: set[Path], made: list[Instruction]
     ) -> Instruction:
-        """Return `source` with copies at leaves `paths`; what is new goes to `made`, in order."""
+        """Return `source` with copies at leaves `paths`; new instructions are added to `made`."""
         computation = source.computation
         if () in paths:
             copy = computation.add("copy", (source,), metadata=source.metadata)
@@ -306,7 +305,7 @@ class _Inserter:
         return rebuilt
 
     def _element(self, source: Instruction, number: int) -> Instruction:
-        """Return an element that stands right after its tuple in the schedule."""
+        """Return an element that is scheduled right after its tuple."""
         if source.opcode == "tuple":
             return source.operands[number]
         edits = self._edits[source.computation]
@@ -322,7 +321,7 @@ class _Inserter:
     def _reschedule(self, computation: Computation, edits: _Edits) -> None:
         order = self._module.schedule[computation]
         moves = self._moves
-        unsaved = order_moves(self._places.get(computation, ()), moves.save)
+        unsaved = order_moves(self._ends.get(computation, ()), moves.save)
         saved = [i for i in order if moves.stored.get(i) and i not in unsaved]
         stored = [*unsaved, *saved]
         saves = [i.operands[0] for i in stored if moves.stored[i]]
@@ -366,7 +365,7 @@ def _holders(root: Instruction, moved: set[Instruction]) -> list[Instruction]:
 
 
 def _leaf(root: Instruction, path: Path) -> Instruction:
-    """Return the instruction that a leaf of nested tuple instructions is, as far as they go."""
+    """Return the instruction at a leaf, through nested tuple instructions as deep as they go."""
     for number in path:
         if root.opcode != "tuple":
             break

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flattening: every computation that loops and branches run gets one caller.
 
-Buffers are assigned per computation, so a body that two loops share would have two buffers at one
-place. What `call` runs is shared by its calls: it is a function, to which its callers say where its
-parameters and results are. Computations that only fusions and reducers use are left shared.
+Buffers are assigned per computation, so a body that two loops share would need two buffers for one
+value. A computation that `call` runs stays shared: it is a function, whose callers pass where its
+parameters and results are. Computations that only fusions and reducers use stay shared as well.
 
 Source: xla/service/flatten_call_graph.cc.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splitting: a fused in-place update gets a parameter of its own for what it updates.
+"""Splitting: a fused in-place update gets a parameter of its own for the array that it updates.
 
-A fusion that updates a parameter and reads it elsewhere too cannot write over it. Given the operand
-twice, one parameter is only updated and the other only read; copy insertion then sees both uses and
-copies once.
+A fusion that updates a parameter and also reads other elements of it cannot overwrite it. If it
+gets the operand twice, one parameter is only updated and the other only read; copy insertion then
+sees both uses and copies once.
 
 Invariant: afterwards every fused update of a parameter is in place (`in_place_operands`).
 """
@@ -26,7 +26,7 @@ SPLIT = "updates-split"
 
 @dataclass(frozen=True, slots=True)
 class SplitUpdates(Pass):
-    """Gives updated parameters that are read elsewhere in the fusion a twin."""
+    """Duplicates updated parameters that the fusion also reads elsewhere."""
 
     name: ClassVar[str] = "split-updates"
     ensures: ClassVar[frozenset[str]] = frozenset({SPLIT})

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a buffer assignment by running the schedule on memory that only knows who wrote it.
+"""Checks a buffer assignment by running the schedule on memory that only records who wrote it.
 
 Independent of liveness and coalescing: every write puts a new mark on the bytes of a slice and
-removes the marks of all that it overlaps; every read demands the mark of the value that it means.
-Loops run twice and end after a third test, so that what one round leaves for the next is seen;
-branches run one after another from the same memory, and what they disagree on is nobody's. Where
-the entry may fail, the parameters that survive a failure have to be as they were. Each
-function runs once, callees first, on memory of its own; where it is called, whatever it writes of
-the arena, with what it calls in turn, is nobody's afterwards.
+removes the marks that it overlaps; every read requires the mark of the value that it reads. Loops
+run twice and end after a third test, so that dependences between trips are seen; branches run one
+after another from the same memory, and bytes on which they disagree have no owner. Where the entry
+may fail, the parameters that survive a failure must be unchanged. Each function runs once, callees
+first, on memory of its own; after a call, the bytes of the arena that the function and its callees
+write have no owner.
 
 Symbolic sizes are tried with several numbers each.
 """
@@ -42,7 +42,7 @@ from ingot.support.trampoline import Recursion, run
 
 _ROUNDS = 2
 _REPEATED = 6
-"""Loops inside each other that run so often; those inside of them run once: 3^n is too much."""
+"""Depth of nested loops that run several times; deeper ones run once, as 3^n would be too much."""
 
 _SIZES = ((0, 1), (1, 2), (5, 37), (129, 1))  # (first symbol's number, step to the next one's)
 # Marks of the leaves of one instruction; 0 for tokens.
@@ -53,7 +53,7 @@ def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssi
     """Check that no value is overwritten while it is needed, and that all slices are in bounds.
 
     Raises:
-        InternalError: INGOT0923 with the instruction that reads or writes what it must not.
+        InternalError: INGOT0923 with the instruction that makes a forbidden access.
     """
     symbols = sorted(_symbols(module))
     survivors = surviving_aliases(module)
@@ -260,12 +260,12 @@ class _Simulation:
         return made
 
     def _expect_surviving(self, failing: Instruction) -> None:
-        """Demand that what fails here leaves the parameters that survive as they were."""
+        """Require that the surviving parameters are unchanged where the execution may fail."""
         for where, mark in self._surviving:
             self._expect(where, mark, failing, "a parameter that survives a failure")
 
     def _call(self, call: Instruction, results: Sequence[Slice]) -> None:
-        """Put a mark of nobody on what a function writes of the arena: nothing of its ends."""
+        """Mark the bytes of the arena that a function writes as having no owner."""
         start, end = self._written[call.attributes.to_apply]
         if start >= end:
             return

@@ -53,8 +53,8 @@ class _Parts:
         dynamic = [n for n in self.others if self.shape.bounded and self.shape.bounded[n]]
         number = dim.product(self.shape.dims[n] for n in self.others if n not in dynamic)
         scalar = self.build.convert_to(size_value(self.build, number), self.element)
-        for place in dynamic:
-            size = self.build.get_dimension_size(self.operands[0], dimensions=(place,))
+        for dimension in dynamic:
+            size = self.build.get_dimension_size(self.operands[0], dimensions=(dimension,))
             scalar = self.build.multiply(scalar, self.build.convert_to(size, self.element))
         return self.build.broadcast_to(scalar, like.dims, ())
 

@@ -55,10 +55,10 @@ def _decomposed(
     bitcast: Instruction, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Instruction:
     build = Builder(bitcast.computation, bitcast.metadata)
-    lying = tuple(bitcast.shape.dims[place] for place in after)
+    lying = tuple(bitcast.shape.dims[dimension] for dimension in after)
     value = _transposed(build, bitcast.operands[0], before)
     value = _as_type(build, value, bitcast.shape.with_dims(lying))
-    inverse = tuple(after.index(place) for place in range(len(after)))
+    inverse = tuple(after.index(dimension) for dimension in range(len(after)))
     return _transposed(build, value, inverse)
 
 

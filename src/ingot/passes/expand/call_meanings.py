@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom calls that mean an ordinary computation, as that computation (`semantics/call_meanings`).
 
-It stands before `dynamic_padder`: TensorFlow's windows over dimensions of dynamic size become ops
-on such dimensions, which that pass knows.
+It runs before `dynamic_padder`: TensorFlow's windows over dimensions of dynamic size become ops on
+such dimensions, which that pass rewrites.
 
-Invariant: afterwards no call is left whose meaning is known.
+Invariant: afterwards no call is left whose computation is known.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ingot.semantics.call_meanings import meaning_of
 
 @dataclass(frozen=True, slots=True)
 class CallMeanings(Expander):
-    """Puts what a custom call means in its place."""
+    """Replaces custom calls by the computations that they mean."""
 
     name: ClassVar[str] = "call-meanings"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return what a call means; the call itself if it is foreign."""
+        """Return the computation's result; the call itself if it is foreign."""
         meaning = meaning_of(op)
         if meaning is None:
             return op

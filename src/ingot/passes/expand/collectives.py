@@ -37,9 +37,9 @@ SMALLEST_PART = 4096
 def _folded(called: Computation, parts: list[Instruction], build: Builder) -> Instruction:
     """Return the parts combined from the first to the last."""
     result = parts[0]
-    places = tuple(range(result.shape.rank))
+    dimensions = tuple(range(result.shape.rank))
     for part in parts[1:]:
-        result = build.map(result, part, dimensions=places, to_apply=called)
+        result = build.map(result, part, dimensions=dimensions, to_apply=called)
     return result
 
 
@@ -77,11 +77,11 @@ def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchang
     device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
     own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
     parts = exchange.stacked(value)
-    places = tuple(range(value.shape.rank))
+    dimensions = tuple(range(value.shape.rank))
     result = parts[0]
     for number, part in enumerate(parts[1:], 1):
         there = build.compare(build.constant(number, S32), own, direction="LT")
-        more = build.map(result, part, dimensions=places, to_apply=called)
+        more = build.map(result, part, dimensions=dimensions, to_apply=called)
         result = build.select(build.broadcast_to(there, value.shape.dims, ()), more, result)
     return result
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of dynamic size enters and leaves a program: arrays at their bounds, and their sizes.
+"""Parameters and results of dynamic size: arrays at their bounds, and their sizes.
 
-A parameter `f32[<=8]` becomes an `f32[8]` and an `s32[]` behind all other parameters; a result
-becomes an array at its bound and an `s32[]` behind all other results. `client/dynamic_sizes` does
-the same to the arrays of a call. XLA:CPU takes no parameter of dynamic size.
+A parameter `f32[<=8]` becomes an `f32[8]` and an `s32[]` after all other parameters; a result
+becomes an array at its bound and an `s32[]` after all other results. `client/dynamic_sizes` does
+the same to the arrays of a call. XLA:CPU supports no parameter of dynamic size.
 
 Invariant: afterwards the entry's parameters and result have no dynamic dimension, and there is one
-size for each that there was, in the order of `dynamic_places`.
+size for each that there was, in the order of `dynamic_dims`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import replace
 
 
-def dynamic_places(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
+def dynamic_dims(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
     """Return (number of the leaf, dimension) of every dynamic dimension, leaves counted over all.
 
     Example:
         >>> from ingot.hlo.builder import shape_of
-        >>> dynamic_places([shape_of("f32[2]"), replace(shape_of("f32[3,4]"), bounded=(0, 1))])
+        >>> dynamic_dims([shape_of("f32[2]"), replace(shape_of("f32[3,4]"), bounded=(0, 1))])
         [(1, 1)]
     """
     leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
-    return [
-        (n, place) for n, leaf in enumerate(leaves) for place, f in enumerate(leaf.bounded) if f
-    ]
+    return [(n, dim) for n, leaf in enumerate(leaves) for dim, f in enumerate(leaf.bounded) if f]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +50,10 @@ class DynamicBoundary(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""
-        taken = [p for p in module.entry.parameters if dynamic_places([p.shape])]
+        taken = [p for p in module.entry.parameters if dynamic_dims([p.shape])]
         for parameter in taken:
             _open(module.entry, parameter)
-        given = bool(dynamic_places([module.entry.root.shape]))
+        given = bool(dynamic_dims([module.entry.root.shape]))
         if given:
             _close(module)
         return bool(taken) or given
@@ -64,19 +62,19 @@ class DynamicBoundary(Pass):
 def pack_results(module: Module) -> None:
     """Put results of dynamic size at the start of arrays at their bounds, as XLA:CPU's client does.
 
-    Hosts of PJRT ask for one shape before anything runs; what lies behind the elements is anything.
+    PJRT clients ask for the shape before anything runs; memory beyond the elements is undefined.
 
     Raises:
         UnsupportedError: a parameter is of dynamic size.
     """
     for parameter in module.entry.parameters:
-        if dynamic_places([parameter.shape]):
+        if dynamic_dims([parameter.shape]):
             raise UnsupportedError(
                 "a PJRT program takes no parameter of dynamic size",
                 instruction=repr(parameter),
                 hint="pass the array at its bound and its size, and use set-dimension-size",
             )
-    if dynamic_places([module.result_shape]):
+    if dynamic_dims([module.result_shape]):
         build = Builder(module.entry, module.entry.root.metadata)
         module.entry.set_root(_packed(build, module.entry.root))
 
@@ -85,12 +83,12 @@ def _packed(build: Builder, value: Instruction) -> Instruction:
     shape = value.shape
     if shape.is_tuple:
         return build.tuple(*(_packed(build, element) for element in elements_of(build, value)))
-    if not dynamic_places([shape]):
+    if not dynamic_dims([shape]):
         return value
     count = math.prod(shape.static_dims)
     total = build.constant(1, S32)
-    for place in range(shape.rank):
-        size = build.get_dimension_size(value, dimensions=(place,))
+    for dim in range(shape.rank):
+        size = build.get_dimension_size(value, dimensions=(dim,))
         total = build.multiply(total, size)
     line = Shape.array(shape.dtype, (count,))
     flat = build.dynamic_reshape(value, total, shape=replace(line, bounded=(True,)))
@@ -103,11 +101,11 @@ def _open(entry: Computation, parameter: Instruction) -> None:
     """Make a parameter static; its readers read it with its size set."""
 
     def sized(build: Builder, value: Instruction, shape: Shape) -> Instruction:
-        for _, place in dynamic_places([shape]):
+        for _, dim in dynamic_dims([shape]):
             count = len(entry.parameters)
             name = f"{parameter.name}.size"
             size = build.parameter(count, Shape.array(S32, ()), name)
-            value = with_size(build, value, shape, place, size)
+            value = with_size(build, value, shape, dim, size)
         return value
 
     reopen(entry, parameter, without_bounds(parameter.shape), sized)
@@ -140,28 +138,28 @@ def reopen(entry: Computation, parameter: Instruction, shape: Shape, leaf: Leaf)
 
 
 def with_size(
-    build: Builder, value: Instruction, shape: Shape, place: int, size: Instruction
+    build: Builder, value: Instruction, shape: Shape, dim: int, size: Instruction
 ) -> Instruction:
     """Return an array with a size set, in one of the dimensions that are dynamic in `shape`."""
     marks = list(value.shape.bounded or (False,) * shape.rank)
-    marks[place] = True
+    marks[dim] = True
     marked = replace(shape, bounded=tuple(marks))
-    return build.set_dimension_size(value, size, shape=marked, dimensions=(place,))
+    return build.set_dimension_size(value, size, shape=marked, dimensions=(dim,))
 
 
 def at_bounds(build: Builder, value: Instruction) -> Instruction:
     """Return an array at its bounds; what lies behind its sizes is anything."""
-    for _, place in dynamic_places([value.shape]):
+    for _, dim in dynamic_dims([value.shape]):
         marks = list(value.shape.bounded)
-        marks[place] = False
+        marks[dim] = False
         static = replace(value.shape, bounded=tuple(marks) if any(marks) else ())
-        full = build.constant(value.shape.static_dims[place], S32)
-        value = build.set_dimension_size(value, full, shape=static, dimensions=(place,))
+        full = build.constant(value.shape.static_dims[dim], S32)
+        value = build.set_dimension_size(value, full, shape=static, dimensions=(dim,))
     return value
 
 
 def _close(module: Module) -> None:
-    """Make the result static, with its sizes behind it."""
+    """Make the result static, followed by its sizes."""
     entry, root = module.entry, module.entry.root
     build, sizes = Builder(entry, root.metadata), list[Instruction]()
 
@@ -169,8 +167,8 @@ def _close(module: Module) -> None:
         shape = value.shape
         if shape.is_tuple:
             return build.tuple(*(whole(element) for element in elements_of(build, value)))
-        for _, place in dynamic_places([shape]):
-            sizes.append(build.get_dimension_size(value, dimensions=(place,)))
+        for _, dim in dynamic_dims([shape]):
+            sizes.append(build.get_dimension_size(value, dimensions=(dim,)))
         return at_bounds(build, value)
 
     result = whole(root)

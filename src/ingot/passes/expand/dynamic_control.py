@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops and branches whose state is of dynamic size: sizes are further elements of it.
+"""Loops and branches whose state is of dynamic size: the sizes become elements of the state.
 
 The state of a loop, the operand and the result of a branch get one s32[] for each dynamic
 dimension, behind their own elements; the computations are copied and rewritten for that.
@@ -52,7 +52,7 @@ def rewrite_conditional(rewriter: Rewriter, op: Instruction) -> None:
         inner.append(branch)
         wide.append(_with_sizes(rewriter, operand, carried))
     given = [_carried(op.shape, b.leaves.get(b.computation.root, {})) for b in inner]
-    carried = sorted({place for places in given for place in places})
+    carried = sorted({dim for dimensions in given for dim in dimensions})
     for branch in inner:
         root = branch.computation.root
         branch.computation.set_root(_with_sizes(branch, root, carried))
@@ -64,10 +64,10 @@ def rewrite_conditional(rewriter: Rewriter, op: Instruction) -> None:
 
 
 def _carried(shape: Shape, leaves: Leaves) -> list[Carried]:
-    """Return the dimensions that are declared to be dynamic or are."""
-    found: set[Carried] = {(path, place) for path, sizes in leaves.items() for place in sizes}
+    """Return the dimensions that are dynamic or declared to be."""
+    found: set[Carried] = {(path, dim) for path, sizes in leaves.items() for dim in sizes}
     for path, leaf in shape.leaves():
-        found |= {(path, place) for place, flag in enumerate(leaf.bounded) if flag}
+        found |= {(path, dim) for dim, flag in enumerate(leaf.bounded) if flag}
     return sorted(found)
 
 
@@ -96,26 +96,26 @@ def _widened(rewriter: Rewriter, source: Computation, carried: Sequence[Carried]
 def _state(
     rewriter: Rewriter, wide: Instruction, narrow: Shape, carried: Sequence[Carried]
 ) -> tuple[Instruction, Leaves]:
-    """Return a value without the sizes behind its elements, and what they are the sizes of."""
+    """Return a value without the sizes after its elements, and the sizes by path and dimension."""
     build = Builder(rewriter.computation, wide.metadata)
     count = len(narrow.elements) if narrow.is_tuple else 1
     parts = [build.get_tuple_element(wide, index=number) for number in range(count)]
     leaves: Leaves = {}
-    for number, (path, place) in enumerate(carried):
+    for number, (path, dim) in enumerate(carried):
         size = build.get_tuple_element(wide, index=count + number)
-        leaves.setdefault(path, {})[place] = rewriter.size(size)
+        leaves.setdefault(path, {})[dim] = rewriter.size(size)
     return (build.tuple(*parts) if narrow.is_tuple else parts[0]), leaves
 
 
 def _with_sizes(rewriter: Rewriter, value: Instruction, carried: Sequence[Carried]) -> Instruction:
-    """Return a value with sizes behind its elements; what has none is of full size."""
+    """Return a value with sizes after its elements; static dimensions have their full size."""
     if not carried:
         return value
     build = Builder(rewriter.computation, value.metadata)
     leaves = rewriter.leaves.get(value, {})
     return build.tuple(*_elements(build, value), *(
-        rewriter.number(leaves.get(path, {}).get(place, value.shape.at(path).dims[place]))
-        for path, place in carried
+        rewriter.number(leaves.get(path, {}).get(dim, value.shape.at(path).dims[dim]))
+        for path, dim in carried
     ))  # fmt: skip
 
 
@@ -130,6 +130,6 @@ def _elements(build: Builder, value: Instruction) -> Iterator[Instruction]:
 def _narrowed(
     rewriter: Rewriter, op: Instruction, made: Instruction, carried: Sequence[Carried]
 ) -> None:
-    """Put what a loop or branch gives, without the sizes, in its place."""
+    """Replace a loop or branch by its result without the sizes."""
     state, leaves = (made, {}) if not carried else _state(rewriter, made, op.shape, carried)
     rewriter.replace_leaves(op, state, leaves)

@@ -2,8 +2,8 @@
 """Moves of elements across the border of a dynamic dimension: where each element comes from.
 
 An array of dynamic size lies in memory at its bounds, so a reshape that joins or divides a dynamic
-dimension, or a reversal of one, is no plain move: the place of an element in the padded array is
-computed from the sizes, and one gather takes them. Places behind the sizes get any element.
+dimension, or a reversal of one, is no plain move: the index of each element in the padded array is
+computed from the sizes, and one gather reads them. Indices beyond the sizes get any element.
 
 Source: the meaning is xla/service/dynamic_padder.cc (RewriteDynamicReshape, RewriteReverse,
 RewriteDynamicConcat, RewriteDynamicSort).
@@ -29,51 +29,50 @@ Numbers = dict[int, Instruction]
 def all_sizes(build: Builder, dims: Sequence[int], sizes: Numbers) -> list[Instruction]:
     """Return the size of every dimension as an s32[]."""
     return [
-        sizes[place] if place in sizes else build.constant(size, S32)
-        for place, size in enumerate(dims)
+        sizes[dim] if dim in sizes else build.constant(size, S32) for dim, size in enumerate(dims)
     ]
 
 
 def reshaped(
     build: Builder, operand: Instruction, before: Numbers, dims: Sequence[int], after: Numbers
 ) -> Instruction:
-    """Return the elements in row-major order of their sizes, as `dims` of sizes `after`."""
+    """Return the elements of an array of sizes `before`, reshaped to `dims` of sizes `after`."""
     sources = all_sizes(build, operand.shape.static_dims, before)
-    number = _flat(build, dims, _places(build, dims), all_sizes(build, dims, after))
-    places: list[Instruction] = []
+    number = _flat(build, dims, _indices(build, dims), all_sizes(build, dims, after))
+    indices: list[Instruction] = []
     for size in reversed(sources):
-        # Nothing is divided by an empty dimension, whose elements nobody takes.
+        # Avoid division by the size of an empty dimension, whose elements nobody reads.
         least = build.maximum(size, build.constant(1, S32))
         wide = build.broadcast_to(least, tuple(dims), ())
-        places.insert(0, build.remainder(number, wide))
+        indices.insert(0, build.remainder(number, wide))
         number = build.divide(number, wide)
-    return _taken(build, operand, dims, places)
+    return _taken(build, operand, dims, indices)
 
 
 def reversed_along(
     build: Builder, operand: Instruction, sizes: Numbers, dimensions: Sequence[int]
 ) -> Instruction:
-    """Return the elements with some dimensions from their last to their first."""
+    """Return the elements with some dimensions reversed."""
     dims = operand.shape.static_dims
-    places = _places(build, dims)
-    for place in dimensions:
-        size = sizes[place] if place in sizes else build.constant(dims[place], S32)
+    indices = _indices(build, dims)
+    for dim in dimensions:
+        size = sizes[dim] if dim in sizes else build.constant(dims[dim], S32)
         last = build.subtract(size, build.constant(1, S32))
-        places[place] = build.subtract(build.broadcast_to(last, dims, ()), places[place])
-    return _taken(build, operand, dims, places)
+        indices[dim] = build.subtract(build.broadcast_to(last, dims, ()), indices[dim])
+    return _taken(build, operand, dims, indices)
 
 
 def stretched(
-    build: Builder, operand: Instruction, place: int, size: Instruction, wanted: Instruction
+    build: Builder, operand: Instruction, dim: int, size: Instruction, wanted: Instruction
 ) -> Instruction:
-    """Return an operand whose dimension is of the wanted size, or of one element, which repeats."""
+    """Return an operand of the wanted size along a dimension; one element is repeated."""
     dims = operand.shape.static_dims
     if 0 in dims:
         return operand
     first = build.slice(
-        operand, slice=tuple((0, 1 if n == place else d, 1) for n, d in enumerate(dims))
+        operand, slice=tuple((0, 1 if n == dim else d, 1) for n, d in enumerate(dims))
     )
-    other_dims = tuple(n for n in range(len(dims)) if n != place)
+    other_dims = tuple(n for n in range(len(dims)) if n != dim)
     row = build.reshape_to(first, tuple(dims[n] for n in other_dims))
     repeated = build.broadcast_to(row, dims, other_dims)
     is_short = build.compare(size, wanted, direction="LT")
@@ -81,17 +80,17 @@ def stretched(
 
 
 def joined(
-    build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], place: int
+    build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], dim: int
 ) -> Instruction:
-    """Return the elements of operands that have some lengths, one after the other."""
+    """Return the operands, each cut to its length, concatenated along a dimension."""
     dims = list(operands[0].shape.static_dims)
-    dims[place] = sum(operand.shape.static_dims[place] for operand in operands)
+    dims[dim] = sum(operand.shape.static_dims[dim] for operand in operands)
     zero = build.constant(0, S32)
     whole = build.full(0, operands[0].shape.with_dims(tuple(dims)))
     start = zero
     for operand, length in zip(operands, lengths, strict=True):
-        # What lies behind the size of one is overwritten by the next.
-        starts = [start if number == place else zero for number in range(len(dims))]
+        # The next operand overwrites what lies beyond the length of this one.
+        starts = [start if number == dim else zero for number in range(len(dims))]
         whole = build.dynamic_update_slice(whole, operand, *starts)
         start = build.add(start, length)
     return whole
@@ -100,7 +99,7 @@ def joined(
 def sorted_inside(
     build: Builder, module: Module, op: Instruction, inside: Instruction
 ) -> Instruction:
-    """Return a sort's result with the elements that count, which `inside` says, before others."""
+    """Return a sort's result with the elements where `inside` is true before all others."""
     source: Computation = op.attributes.to_apply
     order = Builder(source.name)
     given = [
@@ -121,7 +120,7 @@ def sorted_inside(
     return build.tuple(*found) if op.shape.is_tuple else found[0]
 
 
-def _places(build: Builder, dims: Sequence[int]) -> list[Instruction]:
+def _indices(build: Builder, dims: Sequence[int]) -> list[Instruction]:
     shape = Shape.array(S32, tuple(dims))
     return [build.iota(shape=shape, iota_dimension=number) for number in range(len(dims))]
 
@@ -129,25 +128,25 @@ def _places(build: Builder, dims: Sequence[int]) -> list[Instruction]:
 def _flat(
     build: Builder,
     dims: Sequence[int],
-    places: Sequence[Instruction],
+    indices: Sequence[Instruction],
     sizes: Sequence[Instruction],
 ) -> Instruction:
-    """Return row-major numbers of places in an array of `sizes`."""
+    """Return the row-major numbers of `indices` in an array of `sizes`."""
     number = build.full(0, Shape.array(S32, tuple(dims)))
-    for place, size in zip(places, sizes, strict=True):
+    for index, size in zip(indices, sizes, strict=True):
         scaled = build.multiply(number, build.broadcast_to(size, tuple(dims), ()))
-        number = build.add(scaled, place)
+        number = build.add(scaled, index)
     return number
 
 
 def _taken(
-    build: Builder, operand: Instruction, dims: Sequence[int], places: Sequence[Instruction]
+    build: Builder, operand: Instruction, dims: Sequence[int], indices: Sequence[Instruction]
 ) -> Instruction:
     bounds = operand.shape.static_dims
     if 0 in bounds:
-        # There is nothing to take: all places lie behind the sizes.
+        # There is nothing to read: all indices lie beyond the sizes.
         return build.full(0, operand.shape.with_dims(tuple(dims)))
-    number = _flat(build, dims, places, [build.constant(bound, S32) for bound in bounds])
+    number = _flat(build, dims, indices, [build.constant(bound, S32) for bound in bounds])
     return build.gather(
         build.reshape_to(operand, (math.prod(bounds),)),
         number,

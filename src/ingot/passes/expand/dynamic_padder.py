@@ -3,9 +3,9 @@
 
 A dynamic array lies in memory at its bound; its size is a scalar that this pass carries along from
 `set-dimension-size` to `get-dimension-size`, through loops and branches as further elements of
-their state. What lies behind a size must not be seen: the table `semantics/dynamic_sizes` says what
-each op masks and how large its result is. Elements that move across the border of a size are moved
-by `dynamic_moves`. What enters and leaves the program is the concern of `dynamic_boundary`.
+their state. Elements beyond a size must not be seen: the table `semantics/dynamic_sizes` lists what
+each op masks and how large its result is. `dynamic_moves` moves elements across the border of a
+size; `dynamic_boundary` handles what enters and leaves the program.
 
 Invariant: afterwards no shape in a reachable computation has a dynamic dimension.
 
@@ -52,7 +52,7 @@ class DynamicPadder(Pass):
 
 
 def _is_closed(computation: Computation) -> bool:
-    """Whether nothing of dynamic size goes in or out: those are rewritten where they are called."""
+    """Whether nothing of dynamic size goes in or out; others are rewritten at their call."""
     ends = (*computation.parameters, computation.root)
     return not any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
 
@@ -62,14 +62,14 @@ def _is_closed(computation: Computation) -> bool:
 
 def _set_size(rewriter: Rewriter, op: Instruction) -> None:
     operand, size = op.operands
-    place: int = op.attributes.dimensions[0]
+    dim: int = op.attributes.dimensions[0]
     found = dict(rewriter.of(operand))
-    found.pop(place, None)
+    found.pop(dim, None)
     build = rewriter.builder(op)
-    if op.shape.bounded and op.shape.bounded[place]:
+    if op.shape.bounded and op.shape.bounded[dim]:
         low = build.constant(0, S32)
-        high = rewriter.number(op.shape.dims[place])
-        found[place] = rewriter.size(build.clamp(low, size, high))
+        high = rewriter.number(op.shape.dims[dim])
+        found[dim] = rewriter.size(build.clamp(low, size, high))
     # A copy: the operand itself may be used at its own size too.
     rewriter.replace(op, build.copy(operand), found)
 
@@ -83,30 +83,30 @@ def _get_size(rewriter: Rewriter, op: Instruction) -> None:
 def _dynamic_reshape(rewriter: Rewriter, op: Instruction) -> None:
     build = rewriter.builder(op)
     found: Sizes = {}
-    for place, (size, bound) in enumerate(zip(op.operands[1:], op.shape.dims, strict=True)):
-        if op.shape.bounded and op.shape.bounded[place]:
+    for dim, (size, bound) in enumerate(zip(op.operands[1:], op.shape.dims, strict=True)):
+        if op.shape.bounded and op.shape.bounded[dim]:
             low, high = build.constant(0, S32), rewriter.number(bound)
-            found[place] = rewriter.size(build.clamp(low, build.convert_to(size, S32), high))
+            found[dim] = rewriter.size(build.clamp(low, build.convert_to(size, S32), high))
     _reshape_to(rewriter, op, found)
 
 
 def _custom_call(rewriter: Rewriter, op: Instruction) -> None:
-    """XLA's own casts between an array of dynamic size and one at its bound beside its sizes."""
+    """XLA's own casts between an array of dynamic size and a static one with its sizes."""
     target: str = op.attributes.custom_call_target
     build = rewriter.builder(op)
     operand, *sizes = op.operands
     if target == "SliceToDynamic":
         low, dims = build.constant(0, S32), op.shape.dims
         found: Sizes = {
-            place: rewriter.size(build.clamp(low, sizes[place], rewriter.number(dims[place])))
-            for place, is_dynamic in enumerate(op.shape.bounded)
+            dim: rewriter.size(build.clamp(low, sizes[dim], rewriter.number(dims[dim])))
+            for dim, is_dynamic in enumerate(op.shape.bounded)
             if is_dynamic
         }
         rewriter.replace(op, build.copy(operand), found)
     elif target == "PadToStatic":
         known = rewriter.of(operand)
         numbers = (
-            rewriter.number(known.get(place, size)) for place, size in enumerate(operand.shape.dims)
+            rewriter.number(known.get(dim, size)) for dim, size in enumerate(operand.shape.dims)
         )
         zero = build.constant(0, operand.shape.dtype)
         whole = rewriter.masked(op, operand, known, zero)
@@ -149,32 +149,32 @@ def _reverse(rewriter: Rewriter, op: Instruction) -> None:
 def _zeros_behind(
     rewriter: Rewriter, op: Instruction, made: Instruction, sizes: Sizes
 ) -> Instruction:
-    """Return what an op gives where the places behind its sizes got any element."""
+    """Return a replacement of an op in which elements beyond the sizes are arbitrary."""
     zero = rewriter.builder(op).constant(0, made.shape.dtype)
     return rewriter.masked(op, made, sizes, zero)
 
 
 def _concatenate(rewriter: Rewriter, op: Instruction) -> None:
     sizes = rewriter.result_sizes(op)
-    place: int = op.attributes.dimensions[0]
-    if place not in sizes:
+    dim: int = op.attributes.dimensions[0]
+    if dim not in sizes:
         rewriter.general(op)
         return
     lengths = [
-        rewriter.number(rewriter.of(operand).get(place, operand.shape.dims[place]))
+        rewriter.number(rewriter.of(operand).get(dim, operand.shape.dims[dim]))
         for operand in op.operands
     ]
-    made = moves.joined(rewriter.builder(op), op.operands, lengths, place)
+    made = moves.joined(rewriter.builder(op), op.operands, lengths, dim)
     rewriter.replace(op, made, sizes)
 
 
 def _sort(rewriter: Rewriter, op: Instruction) -> None:
     sizes = rewriter.result_sizes(op)
-    place: int = op.attributes.dimensions[0]
-    if place not in sizes:
+    dim: int = op.attributes.dimensions[0]
+    if dim not in sizes:
         rewriter.general(op)
         return
-    inside = rewriter.inside(op, op.operands[0].shape, place, sizes[place])
+    inside = rewriter.inside(op, op.operands[0].shape, dim, sizes[dim])
     made = moves.sorted_inside(rewriter.builder(op), rewriter.module, op, inside)
     rewriter.replace(op, made, sizes)
 

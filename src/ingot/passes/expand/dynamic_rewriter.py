@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of one computation's values, and how ops that have a mask at most are rewritten.
+"""The sizes of one computation's values, and how ops that need at most a mask are rewritten.
 
 `Rewriter` walks a computation, operands first. Sizes are `Dim`s over the scalars that the program
-computes; they become instructions where one is asked for. Ops that move elements or have
-computations of their own are the concern of the rules that `dynamic_padder` gives.
+computes; they become instructions on demand. Ops that move elements or have computations of their
+own are handled by the rules of `dynamic_padder`.
 
 Source: xla/service/dynamic_dimension_inference.cc, dynamic_padder.cc (PadWithScalar).
 """
@@ -40,11 +40,11 @@ _FUNCTIONS = {"floordiv": "divide", "mod": "remainder", "max": "maximum", "min":
 
 
 RESIZING = ("set-dimension-size", "dynamic-reshape")
-"""Ops that make something of dynamic size of what is not."""
+"""Ops whose result is of dynamic size while their operands are not."""
 
 
 def is_dynamic(op: Instruction) -> bool:
-    """Whether an op makes something of dynamic size."""
+    """Whether an op is one of these."""
     bounded = any(leaf.bounded for _, leaf in op.shape.leaves())
     return bounded or op.opcode in RESIZING
 
@@ -57,13 +57,13 @@ def without_bounds(shape: Shape) -> Shape:
 
 
 class Rewriter:
-    """One computation on its way from dynamic to static shapes.
+    """Rewrites one computation from dynamic to static shapes.
 
     Attributes:
-        module: where computations that are made go.
-        computation: what is rewritten, in place.
+        module: gets the computations that are made.
+        computation: the one that is rewritten, in place.
         leaves: dynamic dimensions of every value that has some.
-        rules: what is done with the ops that need more than a mask.
+        rules: rewrite the ops that need more than a mask.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Rewriter:
         self._made: dict[int | Dim, Instruction] = {}
 
     def run(self) -> None:
-        """Rewrite every op, then take the bounds off all shapes."""
+        """Rewrite every op, then make all shapes static."""
         for op in self.computation.post_order():
             dynamic = any(any(self.leaves.get(o, {}).values()) for o in op.operands)
             if dynamic or (is_dynamic(op) and op not in self.leaves):
@@ -104,7 +104,7 @@ class Rewriter:
         return self.leaves.get(value, {}).get((), {})
 
     def size(self, value: Instruction) -> int | Dim:
-        """Return the size that an s32[] is."""
+        """Return the size whose value an s32[] is."""
         if value.opcode == "constant":
             return int(value.attributes.literal.value)
         self._values[value.name] = value
@@ -120,7 +120,7 @@ class Rewriter:
 
     def numbers(self, sizes: Sizes) -> dict[int, Instruction]:
         """Return sizes as s32[]."""
-        return {place: self.number(size) for place, size in sizes.items()}
+        return {dim: self.number(size) for dim, size in sizes.items()}
 
     def _lowered(self, size: int | Dim) -> Instruction:
         build = Builder(self.computation)
@@ -151,24 +151,24 @@ class Rewriter:
     # ---- rewriting
 
     def builder(self, op: Instruction) -> Builder:
-        """Return a builder of what stands for an op."""
+        """Return a builder for the replacement of an op."""
         return Builder(self.computation, op.metadata)
 
     def replace(self, op: Instruction, made: Instruction, sizes: Sizes) -> None:
-        """Put a value of some sizes in the place of an op."""
+        """Replace an op by a value of some sizes."""
         self.replace_leaves(op, made, {(): sizes} if made.shape.is_array else _all(made, sizes))
 
     def replace_leaves(self, op: Instruction, made: Instruction, leaves: Leaves) -> None:
-        """Put a value of some sizes in the place of an op."""
+        """Replace an op by a value of some sizes."""
         self.computation.set_shape(op, made.shape)
         if any(leaves.values()):
             self.leaves[made] = leaves
-        self.computation.hand_on_order(op, made)
+        self.computation.transfer_control_deps(op, made)
         self.computation.replace_all_uses(op, made)
         self.computation.remove(op)
 
     def keep(self, op: Instruction, sizes: Sizes) -> None:
-        """Let an op stand, with these sizes of each element of its result."""
+        """Keep an op, and note the sizes of each element of its result."""
         self.leaves[op] = {(): sizes} if op.shape.is_array else _all(op, sizes)
 
     def result_sizes(self, op: Instruction) -> Sizes:
@@ -178,7 +178,7 @@ class Rewriter:
             raise refused(op, f"{op.opcode} of a dynamic size")
         marked = any(leaf.bounded for _, leaf in op.shape.leaves())
         if not marked and not op.called_computations:
-            # As XLA: a result that is declared static is.
+            # As in XLA: a result that is declared static is static.
             return {}
         return rule.sizes(op, [self.of(operand) for operand in op.operands])
 
@@ -193,10 +193,10 @@ class Rewriter:
         self.keep(op, sizes)
 
     def _joined(self, op: Instruction, sizes: Sizes) -> Sizes:
-        """Return one size per dimension: the smaller; one element repeats beside more."""
+        """Return the smallest size per dimension; an operand of one element is repeated."""
         found, build = dict(sizes), self.builder(op)
-        for place in sizes:
-            given = {n: self.of(o)[place] for n, o in enumerate(op.operands) if place in self.of(o)}
+        for dim in sizes:
+            given = {n: self.of(o)[dim] for n, o in enumerate(op.operands) if dim in self.of(o)}
             different = list(dict.fromkeys(given.values()))
             if len(different) == 1:
                 continue
@@ -206,11 +206,11 @@ class Rewriter:
                 least, most = build.minimum(joined, other), build.maximum(joined, other)
                 alone = build.compare(least, one, direction="EQ")
                 joined = build.select(alone, most, least)
-            found[place] = self.size(joined)
+            found[dim] = self.size(joined)
             for number, size in given.items():
                 operand = op.operands[number]
-                value = stretched(build, operand, place, self.number(size), joined)
-                self.leaves[value] = {(): self.of(operand) | {place: found[place]}}
+                value = stretched(build, operand, dim, self.number(size), joined)
+                self.leaves[value] = {(): self.of(operand) | {dim: found[dim]}}
                 self.computation.replace_operand(op, number, value)
         return found
 
@@ -232,18 +232,18 @@ class Rewriter:
     def masked(
         self, op: Instruction, value: Instruction, sizes: Sizes, neutral: Instruction
     ) -> Instruction:
-        """Return `value` with `neutral`, a scalar or an array, behind some sizes."""
+        """Return `value` with `neutral`, a scalar or an array, beyond some sizes."""
         build, dims = self.builder(op), value.shape.dims
         if neutral.shape.is_scalar:
             neutral = build.broadcast_to(neutral, dims, ())
-        for place, size in sizes.items():
-            value = build.select(self.inside(op, value.shape, place, size), value, neutral)
+        for dim, size in sizes.items():
+            value = build.select(self.inside(op, value.shape, dim, size), value, neutral)
         return value
 
-    def inside(self, op: Instruction, shape: Shape, place: int, size: int | Dim) -> Instruction:
+    def inside(self, op: Instruction, shape: Shape, dim: int, size: int | Dim) -> Instruction:
         """Return where an array is inside the size of one dimension."""
         build = self.builder(op)
-        at = build.iota(shape=Shape.array(S32, shape.dims), iota_dimension=place)
+        at = build.iota(shape=Shape.array(S32, shape.dims), iota_dimension=dim)
         limit = build.broadcast_to(self.number(size), shape.dims, ())
         return build.compare(at, limit, direction="LT")
 

@@ -27,7 +27,7 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
 from ingot.passes.expand.dynamic_boundary import (
     at_bounds,
-    dynamic_places,
+    dynamic_dims,
     elements_of,
     reopen,
     with_size,
@@ -47,8 +47,8 @@ class ExactBoundary(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""
         entry, names = module.entry, _names(module)
-        taken = [one for one in entry.parameters if dynamic_places([one.shape])]
-        given = bool(dynamic_places([entry.root.shape]))
+        taken = [one for one in entry.parameters if dynamic_dims([one.shape])]
+        given = bool(dynamic_dims([entry.root.shape]))
         if not taken and not given:
             return False
         # What has another size at each call cannot take over memory.
@@ -56,8 +56,8 @@ class ExactBoundary(Pass):
         module.aliases = tuple(
             alias
             for alias in module.aliases
-            if not dynamic_places([shapes[alias.parameter].at(alias.path)])
-            and not dynamic_places([module.result_shape.at(alias.output)])
+            if not dynamic_dims([shapes[alias.parameter].at(alias.path)])
+            and not dynamic_dims([module.result_shape.at(alias.output)])
         )
         for parameter in taken:
             reopen(entry, parameter, _exact(parameter.shape, names), _put_at_bounds)
@@ -88,15 +88,15 @@ def _exact(shape: Shape, names: Names) -> Shape:
 
 def _put_at_bounds(build: Builder, value: Instruction, shape: Shape) -> Instruction:
     """Return an array of dynamic size, given one that is as large as that."""
-    places = [place for _, place in dynamic_places([shape])]
-    if not places:
+    dims = [dim for _, dim in dynamic_dims([shape])]
+    if not dims:
         return value
-    sizes = [build.get_dimension_size(value, dimensions=(place,)) for place in places]
+    sizes = [build.get_dimension_size(value, dimensions=(dim,)) for dim in dims]
     room = build.full(0, replace(shape, bounded=()))
     zero = build.constant(0, S32)
     result = build.dynamic_update_slice(room, value, *(zero for _ in shape.dims))
-    for place, size in zip(places, sizes, strict=True):
-        result = with_size(build, result, shape, place, size)
+    for dim, size in zip(dims, sizes, strict=True):
+        result = with_size(build, result, shape, dim, size)
     return result
 
 
@@ -105,14 +105,14 @@ def _cut(build: Builder, value: Instruction, names: Names) -> Instruction:
     shape = value.shape
     if shape.is_tuple:
         return build.tuple(*(_cut(build, one, names) for one in elements_of(build, value)))
-    places = [place for _, place in dynamic_places([shape])]
-    if not places:
+    dims = [dim for _, dim in dynamic_dims([shape])]
+    if not dims:
         return value
     limits: list[int | Dim] = list(shape.dims)
-    for place in places:
+    for dim in dims:
         name = next(names)
-        define_size(build, build.get_dimension_size(value, dimensions=(place,)), name)
-        limits[place] = Dim.symbol(name)
+        define_size(build, build.get_dimension_size(value, dimensions=(dim,)), name)
+        limits[dim] = Dim.symbol(name)
     whole = at_bounds(build, value)
     slices = tuple((0, limit, 1) for limit in limits)
     return build.slice(whole, slice=slices)

@@ -87,8 +87,8 @@ def parts_of(
     found: list[Instruction] = []
     for number in range(count):
         box = tuple(
-            (number * size, (number + 1) * size, 1) if place == along else (0, length, 1)
-            for place, length in enumerate(whole)
+            (number * size, (number + 1) * size, 1) if dim == along else (0, length, 1)
+            for dim, length in enumerate(whole)
         )
         found.append(build.reshape_to(build.slice(value, slice=box), dims))
     return found

@@ -36,7 +36,7 @@ class Expander(Pass):
                 if op.control_predecessors:
                     for item in computation.instructions[count:]:
                         item.run_after(op.control_predecessors)
-                computation.hand_on_order(op, made)
+                computation.transfer_control_deps(op, made)
                 computation.replace_all_uses(op, made)
                 if not op.users:
                     computation.remove(op)

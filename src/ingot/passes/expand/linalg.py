@@ -39,9 +39,9 @@ def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
     # LAPACK may not notice NaN; one that went in has reached the diagonal.
     whole = build.compare(factor, factor, direction="EQ")
     true = build.constant(True)
-    places = tuple(range(len(dims) - 2, len(dims)))
+    dimensions = tuple(range(len(dims) - 2, len(dims)))
     both = module.take(scalar_computation("and", PRED))
-    sound = build.reduce(whole, true, dimensions=places, to_apply=both)
+    sound = build.reduce(whole, true, dimensions=dimensions, to_apply=both)
     sound = build.broadcast_to(sound, dims, tuple(range(len(dims) - 2)))
     ok = build.and_(sound, succeeded(build, info, dims))
     return build.convert_to(build.select(ok, factor, nan), op.shape.dtype)

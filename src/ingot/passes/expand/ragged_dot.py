@@ -47,7 +47,9 @@ class RaggedDotRewriter(Expander):
             )
         (ragged,) = given.lhs_ragged_dims
         masked = _masked(lhs, ragged, sizes, build, module)
-        moved = {name: tuple(p + 1 for p in places) for name, places in _numbers(given).items()}
+        moved = {
+            name: tuple(p + 1 for p in dimensions) for name, dimensions in _numbers(given).items()
+        }
         numbers = {**_numbers(given), **{n: p for n, p in moved.items() if n.startswith("lhs")}}
         if mode == "rows":
             numbers["lhs_contracting_dims"] = (0, *numbers["lhs_contracting_dims"])
@@ -106,7 +108,7 @@ def _running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruc
     """Return the sum of the sizes up to each group: a sum over a triangle."""
     (groups,) = sizes.shape.dims
     square = Shape.array(S64, (groups, groups))
-    row, column = (build.iota(shape=square, iota_dimension=place) for place in (0, 1))
+    row, column = (build.iota(shape=square, iota_dimension=dim) for dim in (0, 1))
     counted = build.compare(column, row, direction="LE")
     values = build.select(
         counted, build.broadcast_to(sizes, square.dims, (1,)), build.full(0, square)

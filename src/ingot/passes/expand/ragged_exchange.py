@@ -37,10 +37,10 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     behind = build.compare(row, target, direction="GE")
     before = build.compare(row, build.add(target, size), direction="LT")
     inside = build.and_(behind, before)
-    place = build.add(
+    position = build.add(
         build.subtract(build.add(first, row), target), build.multiply(device, length_value)
     )
-    chosen = build.select(inside, place, build.full(-1, grid))
+    chosen = build.select(inside, position, build.full(-1, grid))
     largest = exchange.module.take(scalar_computation("maximum", S32))
     source = build.reduce(chosen, build.constant(-1, S32), dimensions=(1,), to_apply=largest)
     taken = _rows_at(everyone, source, output.shape, build)

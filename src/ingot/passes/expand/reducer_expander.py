@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from ingot.analysis.prefixes import is_scan
+from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -53,11 +53,11 @@ def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction
     reduced: tuple[int, ...] = tuple(sorted(op.attributes.dimensions))
     count = len(op.operands) // 2
     dims = op.operands[0].shape.dims
-    unreduced = [place for place in range(len(dims)) if place not in reduced]
+    unreduced = [dim for dim in range(len(dims)) if dim not in reduced]
     size: int | Dim = 1
-    for place in reduced:
-        size = size * dims[place]
-    rest = tuple(dims[place] for place in unreduced)
+    for dim in reduced:
+        size = size * dims[dim]
+    rest = tuple(dims[dim] for dim in unreduced)
     rows = [
         build.reshape_to(build.transpose(one, dimensions=(*reduced, *unreduced)), (size, *rest))
         for one in converted(build, op.operands[:count], reducer.parameters[count:])
@@ -127,8 +127,8 @@ def _reduce_window(op: Instruction, build: Builder, module: Module) -> list[Inst
     everywhere = build.full(True, Shape.array(PRED, inputs[0].shape.dims))
     inside = build.pad(everywhere, build.constant(False, PRED), padding=padding)
     totals = [build.broadcast_to(start, dims) for start in starts]
-    for place in product(*(range(one.size) for one in window)):
-        firsts = [at * one.window_dilation for at, one in zip(place, window, strict=True)]
+    for index in product(*(range(one.size) for one in window)):
+        firsts = [at * one.window_dilation for at, one in zip(index, window, strict=True)]
         boxes = tuple(
             (first, first + (n - 1) * one.stride + 1, one.stride)
             for first, one, n in zip(firsts, window, dims, strict=True)
@@ -148,8 +148,8 @@ def _joined(
 ) -> list[Instruction]:
     if has_loop(reducer):
         return applied(build, module, reducer, operands)
-    places = tuple(range(len(operands[0].shape.dims)))
-    return [build.map(*operands, dimensions=places, to_apply=reducer)]
+    dimensions = tuple(range(len(operands[0].shape.dims)))
+    return [build.map(*operands, dimensions=dimensions, to_apply=reducer)]
 
 
 _Expansion = Callable[[Instruction, Builder, Module], list[Instruction]]

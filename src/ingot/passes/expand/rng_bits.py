@@ -163,13 +163,13 @@ def _threefry(
 ) -> tuple[Instruction, Instruction]:
     """Return the counter after, and u32 or (wide) u64 bits of shape `dims`."""
     on = Words(build, dims)
-    place = None if wide or not dims else _split_place(dims)
-    half = [(size + 1) // 2 if n == place else size for n, size in enumerate(dims)]
+    dimension = None if wide or not dims else _split_dim(dims)
+    half = [(size + 1) // 2 if n == dimension else size for n, size in enumerate(dims)]
     index = on.constant(0, 64)
     stride: int | Dim = 1
     for number in reversed(range(len(dims))):
         along = build.iota(shape=Shape.array(U64, dims), iota_dimension=number)
-        along = on.shifted_right(along, 1) if number == place else along
+        along = on.shifted_right(along, 1) if number == dimension else along
         index = build.add(index, build.multiply(along, on.spread(size_value(build, stride))))
         stride = stride * half[number]
     counters = build.add(on.spread(state[1]), index)
@@ -177,18 +177,18 @@ def _threefry(
     after = build.add(state[1], size_value(build, stride))
     if wide:
         return after, on.joined(first, second)
-    if place is None:
+    if dimension is None:
         return after, first
-    along = build.iota(shape=Shape.array(U64, dims), iota_dimension=place)
+    along = build.iota(shape=Shape.array(U64, dims), iota_dimension=dimension)
     odd = build.compare(on.masked(along, 1), on.constant(1, 64), direction="EQ")
     return after, build.select(odd, second, first)
 
 
-def _split_place(dims: tuple[int | Dim, ...]) -> int:
+def _split_dim(dims: tuple[int | Dim, ...]) -> int:
     """Return the dimension that XLA halves: the first even one, else the first greatest."""
-    for place, size in enumerate(dims):
+    for dimension, size in enumerate(dims):
         if dim.known_multiple_of(size, 2):
-            return place
+            return dimension
         if isinstance(size, Dim):
             raise UnsupportedError(
                 f"rng_three_fry of symbolic size {size}: its bits depend on whether it is even",

@@ -56,8 +56,8 @@ def _spread(scale: Instruction, operand: Instruction, build: Builder) -> Instruc
     if not scale.shape.dims:
         return build.broadcast_to(scale, dims, ())
     blocks: list[int | dim.Dim] = []
-    places: list[int] = []
+    dimensions: list[int] = []
     for size, count in zip(dims, scale.shape.dims, strict=True):
-        places.append(len(blocks))
+        dimensions.append(len(blocks))
         blocks += [count, dim.floordiv(size, count)]
-    return build.reshape_to(build.broadcast_to(scale, tuple(blocks), tuple(places)), dims)
+    return build.reshape_to(build.broadcast_to(scale, tuple(blocks), tuple(dimensions)), dims)

@@ -56,8 +56,8 @@ def _target(op: Instruction, build: Builder) -> Instruction:
     for number, size in enumerate(operand.shape.dims):
         position, extent = build.full(0, wide), 1
         if number not in dropped:
-            place = next(window)
-            position, extent = build.iota(shape=wide, iota_dimension=place), dims[place]
+            dim = next(window)
+            position, extent = build.iota(shape=wide, iota_dimension=dim), dims[dim]
         if number in given.input_batching_dims:
             at = given.scatter_indices_batching_dims[given.input_batching_dims.index(number)]
             at -= at > given.index_vector_dim

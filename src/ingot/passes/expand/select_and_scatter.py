@@ -7,7 +7,7 @@ threads write one element, and the order of sums is that of the windows.
 
 Where windows do not overlap an element has one window, found by a broadcast; else there is one
 `pad` per element of the window. Windows of very many elements, and spread-out operands, become a
-`scatter` of chosen places.
+`scatter` to the chosen elements.
 
 Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathering is our own.
 """
@@ -30,7 +30,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 
-MAX_TAPS = 32
+MAX_WINDOW_SIZE = 32
 """Elements of a window beyond which pads cost more than a scatter."""
 
 _WHOLE = WindowDimension(1)
@@ -55,7 +55,7 @@ class SelectAndScatterExpander(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """One op being rewritten: its parts, and numbers that tell elements of a window apart."""
+    """One op being rewritten: its parts, and numbers that identify the elements of a window."""
 
     op: Instruction
     build: Builder
@@ -74,37 +74,40 @@ class _Expansion:
         start = self.build.broadcast_to(self.op.operands[2], self.dims)
         if 0 in self.counts or 0 in self.dims:
             return start
-        if any(one.base_dilation != 1 for one in self.window) or self._taps() > MAX_TAPS:
+        if (
+            any(one.base_dilation != 1 for one in self.window)
+            or self._window_size() > MAX_WINDOW_SIZE
+        ):
             return self._scattered(start)
         numbers = self._numbers(self._windowed())
         chosen = self._chosen(numbers)
         if all(_is_apart(one) for one in self.window):
             return self._joined(start, self._spread(chosen, -1), numbers, self._spread_source())
         total = start
-        places = [range(one.size) for one in self.window]
-        for place in reversed(list(product(*places))):
-            here = self._padded(chosen, place, self.build.constant(-1, chosen.shape.dtype))
+        ranges = [range(one.size) for one in self.window]
+        for index in reversed(list(product(*ranges))):
+            here = self._padded(chosen, index, self.build.constant(-1, chosen.shape.dtype))
             zero = self.build.constant(0, self.op.shape.dtype)
-            source = self._padded(self.op.operands[1], place, zero)
+            source = self._padded(self.op.operands[1], index, zero)
             total = self._joined(total, here, numbers, source)
         return total
 
-    def _taps(self) -> int:
+    def _window_size(self) -> int:
         return math.prod(one.size for one in self.window)
 
     def _windowed(self) -> tuple[int, ...]:
         """Return the dimensions along which the window moves at all."""
-        return tuple(place for place, one in enumerate(self.window) if one != _WHOLE)
+        return tuple(dim for dim, one in enumerate(self.window) if one != _WHOLE)
 
-    def _numbers(self, places: tuple[int, ...]) -> Instruction:
-        """Return an array of the operand's dimensions that numbers the elements along `places`."""
-        sizes = tuple(self.dims[place] for place in places)
+    def _numbers(self, dimensions: tuple[int, ...]) -> Instruction:
+        """Return an array of the operand's shape that numbers the elements along `dimensions`."""
+        sizes = tuple(self.dims[dim] for dim in dimensions)
         count: int | Dim = 1
         for size in sizes:
             count = count * size
         element = S32 if isinstance(count, int) and count < 1 << 31 else S64
         flat = self.build.iota(shape=Shape.array(element, (count,)), iota_dimension=0)
-        return self.build.broadcast_to(self.build.reshape_to(flat, sizes), self.dims, places)
+        return self.build.broadcast_to(self.build.reshape_to(flat, sizes), self.dims, dimensions)
 
     def _chosen(self, numbers: Instruction) -> Instruction:
         """Return the number of the element that each window chose; -1 for none."""
@@ -118,7 +121,7 @@ class _Expansion:
         return build.element_of(made, 1)
 
     def _chooser(self, element: DType) -> Computation:
-        """Return the computation that keeps (value, number) of the chosen one of two elements."""
+        """Return the computation that returns (value, number) of the chosen one of two elements."""
         given = self.op.as_(SelectAndScatterAttributes)
         value, number = Shape.array(self.op.shape.dtype, ()), Shape.array(element, ())
         b = Builder("choose")
@@ -153,15 +156,15 @@ class _Expansion:
         return self._spread(self.op.operands[1], 0)
 
     def _spread(self, value: Instruction, filler: int) -> Instruction:
-        """Return an array of the operand's dimensions with each element's window's value."""
+        """Return an array of the operand's shape with the value of each element's window."""
         build = self.build
         inner: list[int | Dim] = []
         whole: list[int | Dim] = []
         for count, one in zip(self.counts, self.window, strict=True):
             inner.extend((count, one.size))
             whole.append(count * one.size)
-        places = tuple(range(0, 2 * len(self.counts), 2))
-        repeated = build.broadcast_to(value, tuple(inner), places)
+        dimensions = tuple(range(0, 2 * len(self.counts), 2))
+        repeated = build.broadcast_to(value, tuple(inner), dimensions)
         repeated = build.reshape_to(repeated, tuple(whole))
         padding: list[tuple[int, int, int]] = []
         for size, covered in zip(self.dims, whole, strict=True):
@@ -177,12 +180,12 @@ class _Expansion:
     # ---- windows that overlap
 
     def _padded(
-        self, value: Instruction, place: tuple[int, ...], filler: Instruction
+        self, value: Instruction, index: tuple[int, ...], filler: Instruction
     ) -> Instruction:
-        """Return for each element of the operand what the window with it at `place` has."""
+        """Return for each element of the operand the value of the window with it at `index`."""
         padding: list[tuple[int, int, int]] = []
-        for tap, one, size, count in zip(place, self.window, self.dims, self.counts, strict=True):
-            low = tap * one.window_dilation - one.low
+        for at, one, size, count in zip(index, self.window, self.dims, self.counts, strict=True):
+            low = at * one.window_dilation - one.low
             high = size - low - ((count - 1) * one.stride + 1)
             assert isinstance(high, int), "windows move along dimensions of known sizes"
             padding.append((low, high, one.stride - 1))

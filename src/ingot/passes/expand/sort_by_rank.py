@@ -24,9 +24,9 @@ def sorted_by_rank(op: Instruction, build: Builder, module: Module) -> list[Inst
     axis: int = op.attributes.dimensions[0]
     dims = op.operands[0].shape.dims
     size, last = dims[axis], len(dims)
-    places = tuple(place for place in range(last) if place != axis)
-    rest = tuple(dims[place] for place in places)
-    rows = [build.transpose(one, dimensions=(*places, axis)) for one in op.operands]
+    dimensions = tuple(dim for dim in range(last) if dim != axis)
+    rest = tuple(dims[dim] for dim in dimensions)
+    rows = [build.transpose(one, dimensions=(*dimensions, axis)) for one in op.operands]
     square = (*rest, size, size)
     outer = tuple(range(last - 1))
     firsts = [build.broadcast_to(one, square, (*outer, last - 1)) for one in rows]
@@ -41,7 +41,7 @@ def sorted_by_rank(op: Instruction, build: Builder, module: Module) -> list[Inst
     ahead = build.convert_to(build.or_(before, first), S32)
     zero, add = build.constant(0, S32), module.take(scalar_computation("add", "s32"))
     rank = build.reduce(ahead, zero, dimensions=(last - 1,), to_apply=add)
-    return [_by_rank(build, one, rank, module, (*places, axis)) for one in rows]
+    return [_by_rank(build, one, rank, module, (*dimensions, axis)) for one in rows]
 
 
 def _by_rank(
@@ -70,5 +70,5 @@ def _by_rank(
         unique_indices=True,
         to_apply=put,
     )
-    back = tuple(order.index(place) for place in range(len(order)))
+    back = tuple(order.index(dim) for dim in range(len(order)))
     return build.transpose(placed, dimensions=back)

@@ -56,7 +56,7 @@ def _sorted(topk: Instruction, build: Builder, module: Module) -> Instruction:
         is_stable=True,
         to_apply=module.take(_comparator(operand.shape, given.largest)),
     )
-    cut = tuple((0, given.k if place == last else size, 1) for place, size in enumerate(dims))
+    cut = tuple((0, given.k if dim == last else size, 1) for dim, size in enumerate(dims))
     return build.tuple(*(build.slice(build.element_of(ordered, n), slice=cut) for n in (0, 1)))
 
 

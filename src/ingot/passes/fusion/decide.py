@@ -2,9 +2,9 @@
 """Decisions: which instructions share a kernel, and the reason for each edge.
 
 Instructions are visited consumers first. A producer is fused into the kernels of all its consumers
-when that is legal (`legality`) and recomputing is cheaper than a trip through memory; otherwise it
-is a result, of a consumer's kernel if it is computed there anyway (multi-output fusion), else of
-its own.
+when that is legal (`legality`) and recomputing it is cheaper than a trip through memory; otherwise
+it is a result: of a consumer's kernel if it is computed there anyway (multi-output fusion), else of
+a kernel of its own.
 
 Costs are counted in bytes and recomputed expensive ops, as XLA's `InstructionFusion` does.
 """
@@ -12,7 +12,7 @@ Costs are counted in bytes and recomputed expensive ops, as XLA's `InstructionFu
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, grid_of
-from ingot.analysis.prefixes import is_scan
+from ingot.analysis.scans import is_scan
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
@@ -33,8 +33,8 @@ from ingot.passes.fusion.recompute import (
     LITERALS,
     RESHAPES,
     STEPS,
+    indices_in,
     is_cheap_to_recompute,
-    places_in,
 )
 
 MAX_COPIES = 3
@@ -100,9 +100,9 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
 
 
 def _chain_through(reached: Reached, producer: Instruction) -> Group | None:
-    """Return the one kernel whose points need `producer` each at itself, without more to ask.
+    """Return the one kernel that needs `producer` at its own points, if that settles the question.
 
-    That is how most members of large kernels are met; all rules would say the same of them.
+    Most members of large kernels are decided here; all rules would decide the same.
     """
     if producer.is_root or not producer.shape.dims:
         return None
@@ -121,10 +121,10 @@ def _chain_through(reached: Reached, producer: Instruction) -> Group | None:
 
 
 def _continue(grouping: Grouping, producer: Instruction, group: Group) -> None:
-    """Compute `producer` in a kernel where the kernel's points are."""
+    """Fuse `producer` into a kernel that needs it at its own points."""
     frame = group.frames.frames[producer] = group.frames.frames[group.main]
     grouping.fused_into[producer] = [group]
-    group.places[producer] = frozenset((frame,))
+    group.indices[producer] = frozenset((frame,))
     group.members[producer] = None
     _record(grouping, producer, group, True, ONLY_CONSUMER)
 
@@ -144,7 +144,7 @@ def _consumers(reached: Reached, producer: Instruction) -> tuple[dict[Group, Non
 
 
 def _note_frames(reached: Reached, groups: dict[Group, None], producer: Instruction) -> None:
-    """Note in each group how it reads `producer`; each user is looked at once."""
+    """Note in each group how it reads `producer`; each user is visited once."""
     for user, readers in reached:
         for group in readers:
             if group in groups:
@@ -180,7 +180,7 @@ def _fuse_reason(groups: list[Group]) -> str:
 def _fuse(grouping: Grouping, producer: Instruction, groups: list[Group]) -> None:
     grouping.fused_into.setdefault(producer, []).extend(groups)
     for group in groups:
-        group.places[producer] = places_in(group, producer)
+        group.indices[producer] = indices_in(group, producer)
         group.members[producer] = None
         if group.dot is not None and any(is_way_in(group, user) for user in producer.users):
             group.ways_in[producer] = None
@@ -188,7 +188,7 @@ def _fuse(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
 
 
 def _adopt(group: Group, member: Instruction) -> None:
-    """Note what a new member makes of its group."""
+    """Update a group for a new member."""
     if member.opcode in REDUCTIONS:
         frame = group.frames.frames.get(member) or ()
         group.grid = grid_of(frame)

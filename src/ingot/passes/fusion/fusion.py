@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fusion pass: decides the kernels of every computation that runs instructions one by one.
 
-That is the entry and whatever `while`, `conditional` and `call` reach; reducers and other scalar
-computations are left alone. Decisions are remarks of the context (`Executable.fusion_log`).
+These are the entry and the computations of `while`, `conditional` and `call`; reducers and other
+scalar computations stay as they are. Decisions are remarks of the context
+(`Executable.fusion_log`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def controlled_computations(module: Module) -> list[Computation]:
 class Fusion(Pass):
     """Makes kernels: loop, reduction, multi-output and contraction fusions.
 
-    Left out by name, it makes one kernel of each op: every op runs in some kernel.
+    If the pass is disabled by name, it makes one kernel of each op: every op runs in some kernel.
     """
 
     name: ClassVar[str] = "fusion"

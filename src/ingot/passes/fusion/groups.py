@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups: kernels in the making, grown from their results towards their inputs.
+"""Groups: the kernels being formed, grown from their results towards their inputs.
 
 A group has roots (results that reach memory) and instructions that are fused into it. An
 instruction may be fused into several groups (it is then computed in each) and may be a root of one.
-Everything that is neither a root nor fused stands for itself: parameters, calls, tuples, free
+Instructions that are neither a root nor fused stay outside: parameters, calls, tuples, free
 reshapes.
 
 Invariant: the graph of groups has no cycle; every reduction in a group varies along the same grid.
@@ -31,16 +31,16 @@ class GroupKind(Enum):
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One kernel in the making.
+    """One kernel being formed.
 
     Attributes:
         roots: results, the main one (which defines the axes) first.
-        kind: what it becomes.
-        frames: where each member varies.
+        kind: the kind of kernel that it becomes.
+        frames: the axes along which each member varies.
         members: roots and instructions fused into them.
-        places: where each fused member is computed, relative to a point (`recompute.places_in`).
-        moves: how much moving lies between a fused member and a point, of as many as somebody
-            asked for (`recompute.moves_to`).
+        indices: where each fused member is computed, relative to a point (`recompute.indices_in`).
+        moves: how many moves lie between a fused member and a point; computed on demand
+            (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
         ways_in: fused members through which the contraction reads its operands.
@@ -50,7 +50,7 @@ class Group:
     kind: GroupKind = GroupKind.LOOP
     frames: FrameMap = field(default_factory=FrameMap)
     members: dict[Instruction, None] = field(default_factory=fresh(dict[Instruction, None]))
-    places: dict[Instruction, frozenset[object]] = field(
+    indices: dict[Instruction, frozenset[object]] = field(
         default_factory=fresh(dict[Instruction, frozenset[object]])
     )
     moves: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
@@ -65,7 +65,7 @@ class Group:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it computes every point for itself, all of one array's, and nothing else."""
+        """Whether it computes every point of one array independently, and nothing else."""
         plain = self.kind is GroupKind.LOOP and self.grid is None and self.dot is None
         return plain and not self.main.shape.is_tuple
 
@@ -128,7 +128,7 @@ class Grouping:
         return [own, *(g for g in fused if g is not own)] if own is not None else fused
 
     def would_cycle(self, root: Instruction, group: Group) -> bool:
-        """Whether `group` would feed itself if it also gave out `root`."""
+        """Whether `group` would depend on itself if it also returned `root`."""
         seen: set[Instruction] = {root}
         stack = [root]
         while stack:
@@ -146,11 +146,11 @@ class Grouping:
         return False
 
     def _outputs(self, user: Instruction, groups: list[Group], group: Group) -> list[Instruction]:
-        """Return what becomes known outside once `user` is computed."""
+        """Return the values that are in memory once `user` is computed."""
         if not groups:
             return [user]
         return [root for other in groups if other is not group for root in other.roots]
 
     def _feeds(self, value: Instruction, group: Group) -> bool:
-        """Whether `value`, computed outside of `group`, is read or is a root inside."""
+        """Whether `value`, computed outside `group`, is read inside or is one of its roots."""
         return any(group in self.groups_with(user) for user in value.users)

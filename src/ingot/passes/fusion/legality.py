@@ -13,7 +13,7 @@ from __future__ import annotations
 from ingot.analysis.direct_convolution import runs_whole
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
-from ingot.analysis.prefixes import is_scan
+from ingot.analysis.scans import is_scan
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
@@ -23,39 +23,40 @@ from ingot.passes.fusion.recompute import (
     LITERALS,
     RESHAPE_MOVES,
     STEPS,
+    indices_in,
     is_repeated,
     moves_to,
-    places_in,
     read_of,
 )
 
-MAX_PLACES = 4
-"""Places of one point at which a kernel computes the same cheap value again, at most."""
+MAX_INDICES = 4
+"""Indices, relative to one point, at which a kernel recomputes the same cheap value, at most."""
 
 MAX_SPREADS = 1
-"""Pads with gaps between their elements one inside the other, at most: each halves what is used."""
+"""Nested pads with gaps between their elements, at most: each halves the share that is used."""
 
 MAX_MEMBERS = 400
 """Instructions per kernel: beyond, compile time grows faster than memory traffic shrinks."""
 
 MAX_LEAVES = 800
-"""So many more that only read an array and repeated numbers: left out, their result would be an
-array to read, from a kernel of its own."""
+"""Further instructions beyond MAX_MEMBERS, of those that only read an array and scalar constants:
+left out, their result would itself be an array that the kernel reads."""
 
 MAX_MOVES = 48
-"""Slices, transposes, pads ... that a kernel's index goes through, one inside the other."""
+"""Nested slices, transposes, pads ... through which an index of a kernel is computed, at most."""
 
 MAX_PARTS = 64
-"""Operands of a concatenation at most; wider ones are made in parts (`wide_concatenates`)."""
+"""Operands of a concatenation at most; wider ones are split (`wide_concatenates`)."""
 
 SMALL_GRID = 16
-"""Grids below this leave threads idle: a whole-array reduction stays apart from its big users."""
+"""Grids below this leave threads idle: a whole-array reduction is not fused with large users."""
 
 SMALL_WORK = 32_768
 """Elements below which idle threads do not matter."""
 
 TINY = 32
-"""Rows, and elements of one, that are summed faster than a function is computed row by row."""
+"""Up to this many rows of this many elements, summing them anew is faster than computing an
+expensive function row by row."""
 
 _SHAPING = ops_with(FusionClass.INJECTIVE)
 IN_PLACE = ops_with(FusionClass.IN_PLACE)
@@ -75,7 +76,7 @@ CONTRACTIONS = {
     ),
     "convolution": frozenset({"convert", "copy"}),
 }
-"""Contractions, and what each of them does to its operands on the way in."""
+"""Contractions, and the ops that can be fused into the operands of each."""
 
 ALONE = ops_with(FusionClass.OPAQUE)
 """Ops that are kernels of their own, with nothing fused into them."""
@@ -84,7 +85,7 @@ EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
 _SLOW = ops_with(Trait.LONG_LATENCY)
-"""Ops of one instruction that takes as long as many others: not for every row of a large result."""
+"""Ops that are one slow instruction: not recomputed for every row of a large result."""
 
 
 _FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
@@ -101,18 +102,18 @@ def is_fusible(instruction: Instruction) -> bool:
         given = instruction.as_(ConstantAttributes)
         return given.literal.is_splat
     if opcode == "bitcast":
-        # Complex numbers seen as real ones are what lies in memory.
+        # A bitcast between complex and real numbers reads memory.
         return instruction.operands[0].shape.dtype.is_complex == instruction.shape.dtype.is_complex
     return opcode in _FUSIBLE
 
 
 def is_full(group: Group) -> bool:
-    """Whether a kernel has as many instructions as it may have."""
+    """Whether a kernel has the maximal number of instructions."""
     return len(group.members) >= MAX_MEMBERS
 
 
 def _is_leaf_with_room(group: Group, producer: Instruction) -> bool:
-    """Whether a full kernel takes what reads an array from memory at most, and repeated numbers."""
+    """Whether a full kernel still takes an op that reads at most one array and scalar constants."""
     if len(group.members) >= MAX_MEMBERS + MAX_LEAVES:
         return False
     if producer.opcode not in STEPS:
@@ -128,7 +129,7 @@ def _is_number(value: Instruction) -> bool:
 
 
 def is_way_in(group: Group, user: Instruction) -> bool:
-    """Whether what `user` reads is on the way into the contraction of `group`."""
+    """Whether operands of `user` feed the contraction of `group`."""
     return user is group.dot or user in group.ways_in
 
 
@@ -140,7 +141,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     """Whether `user` takes the producer from memory even inside its own kernel.
 
     In-place ops update their first operands where they lie. Contractions read each operand element
-    many times, so only what moves or casts elements is done on the way in.
+    many times, so only ops that move or cast elements are fused into their operands.
     """
     if user.opcode in ALONE:
         return True
@@ -149,7 +150,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     if is_way_in(group, user):
         assert group.dot is not None, "a way in leads to a contraction"
         if group.dot.shape.dtype.is_complex or _runs_whole(group.dot):
-            # The library runs it, on operands as they lie in memory.
+            # The library runs it, and reads its operands from memory.
             return True
         return producer.opcode not in CONTRACTIONS[group.dot.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
@@ -177,7 +178,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_expensive(producer, group, frame)
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
-    return _why_not_places(producer, group)
+    return _why_not_indices(producer, group)
 
 
 def _why_not_size(producer: Instruction, group: Group) -> str:
@@ -199,7 +200,7 @@ def _is_wide(user: Instruction, part: Instruction) -> bool:
 
 
 def _why_not_in_place(producer: Instruction, group: Group) -> str:
-    """An updated operand lies where the result does: whoever reads it later needs a whole copy."""
+    """The updated operand shares memory with the result: a later reader would need a copy of it."""
     if producer.opcode in IN_PLACE:
         return "it updates its operand in place"
     update = group.main
@@ -212,22 +213,22 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
     return "" if in_time else "it reads elsewhere what the kernel updates in place"
 
 
-def _why_not_places(producer: Instruction, group: Group) -> str:
-    """A scan by doubling reads each step at two places of the next: 2^n places after n steps."""
+def _why_not_indices(producer: Instruction, group: Group) -> str:
+    """A scan by doubling reads each step at two indices of the next: 2^n indices after n steps."""
     if producer.opcode in LITERALS:
         return ""
-    places = places_in(group, producer)
-    if max(map(_spreads, places), default=0) > MAX_SPREADS:
+    indices = indices_in(group, producer)
+    if max(map(_spreads, indices), default=0) > MAX_SPREADS:
         return "spread out twice, most of what is computed would be thrown away"
-    count = len(places)
-    return f"it would be computed at {count} places for each point" if count > MAX_PLACES else ""
+    count = len(indices)
+    return f"it would be computed at {count} indices for each point" if count > MAX_INDICES else ""
 
 
-def _spreads(place: object) -> int:
-    """Return how many pads with gaps lie between a place and the kernel's point."""
+def _spreads(index: object) -> int:
+    """Return how many pads with gaps lie between an index and the kernel's point."""
     count = 0
-    while read := read_of(place):
-        user, place = read
+    while read := read_of(index):
+        user, index = read
         count += user.opcode == "pad" and any(gap for _, _, gap in user.attributes.padding)
     return count
 
@@ -236,7 +237,7 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
     if group.kind in (GroupKind.CONTRACTION, GroupKind.IN_PLACE):
         return f"a {group.kind.value} kernel holds no reduction"
     if frame is None:
-        return "it is read at other places than it is computed at"
+        return "it is read at other indices than it is computed at"
     grid = grid_of(frame)
     if group.grid is not None and grid != group.grid:
         return "it varies along other axes than the reductions already there"
@@ -258,12 +259,12 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
 
 
 def _why_not_tiny_rows(producer: Instruction, group: Group) -> str:
-    """What follows a row's reduction is computed for one row at a time, so not in vectors."""
+    """Ops after a row's reduction are computed one row at a time, so not in vectors."""
     if producer.opcode != "reduce":
         return ""
     dims = producer.operands[0].shape.dims
     reduced: tuple[int, ...] = producer.attributes.dimensions
-    size = product(dims[place] for place in reduced)
+    size = product(dims[dim] for dim in reduced)
     tiny = all(isinstance(one, int) and one <= TINY for one in (size, group.points))
     if len(dims) - 1 not in reduced or not tiny:
         return ""
@@ -293,12 +294,12 @@ def _why_not_dot(
 def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:
     if producer.opcode in _SLOW:
         if frame is None or _is_small(group.points):
-            return _why_not_places(producer, group)
-        return _why_not_every_row(group, frame) or _why_not_places(producer, group)
+            return _why_not_indices(producer, group)
+        return _why_not_every_row(group, frame) or _why_not_indices(producer, group)
     if group.kind is GroupKind.IN_PLACE:
         return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
     if frame is None:
-        return "expensive, and read at other places than it is computed at"
+        return "expensive, and read at other indices than it is computed at"
     return _why_not_every_row(group, frame)
 
 
@@ -318,7 +319,7 @@ def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> s
         return "an in-place kernel has one result, and so has a scan, sort, topk or fft"
     frame = group.frame_without_ones(producer)
     if frame is None:
-        return "it is read at other places than it is computed at"
+        return "it is read at other indices than it is computed at"
     if group.main.shape.is_tuple:
         return "a kernel with a variadic reduction has no further results"
     grid = set(frame) if producer.opcode in REDUCTIONS else group.grid

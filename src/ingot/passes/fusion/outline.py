@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outlining: groups become `fusion` instructions with computations of their own.
+"""Outlining: each group becomes a `fusion` instruction with its own computation.
 
 Members are cloned into the fused computation from the roots upwards; what is not a member becomes a
 parameter. Results replace the roots (through `get-tuple-element` when there are several).

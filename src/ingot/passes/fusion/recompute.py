@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recomputation: how much work stands behind a value if a kernel computes it on the way.
+"""Recomputation: how much work it takes to compute a value inside a kernel.
 
 A producer with several consumers may be computed in each of them, so that it never reaches memory.
-That pays while little stands behind it; random bits, say, are a hundred operations an element and
-one byte as a mask. The count walks up through what would be fused, and stops counting early.
+That pays while its computation is short; random bits, for example, are a hundred operations per
+element and one byte as a mask. The count follows the operands that would be fused, up to a limit.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
 
 MAX_REPEATED = 2
-"""Operations per element that a reduction may do again for each of its results."""
+"""Operations per element that a reduction may repeat for each of its results."""
 
 MIN_REPETITIONS = 32
-"""Results below which doing them again is cheaper than one more kernel."""
+"""Results below which repeating them is cheaper than one more kernel."""
 
 EXPENSIVE_OPERATIONS = 12
 
 RESHAPE_MOVES = 8
-"""Moves that a reshape counts as: six of them, one inside the other, give 2^6 divisions."""
+"""Moves that a reshape counts as: six nested ones give 2^6 divisions."""
 
 
 LITERALS = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
-"""Ops that cost no memory: what they give is known wherever it is needed, or repeats."""
+"""Ops that cost no memory traffic: their result is a constant, or repeats elements."""
 
 RESHAPES = ops_with(Trait.RESHAPE_LIKE)
 STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
-"""Ops that a point of a kernel computes from what its operands are at that point."""
+"""Ops that a kernel computes at a point from the operands at that point."""
 
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
 _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
@@ -44,7 +44,7 @@ _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 
 
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
-    """Whether at most so many operations an element stand behind `producer`."""
+    """Whether computing `producer` takes at most `most` operations per element."""
     total = 0
     seen: set[Instruction] = {producer}
     stack = [producer]
@@ -69,7 +69,7 @@ def _operations(item: Instruction) -> int:
 def _is_computed(operand: Instruction, producer: Instruction) -> bool:
     """Whether a kernel that `producer` is fused into would compute `operand` for each element too.
 
-    What is smaller is computed once and spread; what others need from memory is read from there.
+    Smaller values are computed once and broadcast; values that others read from memory are there.
     """
     if operand.opcode not in _COMPUTED:
         return False
@@ -79,7 +79,7 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
 
 
 def is_repeated(group: Group, producer: Instruction) -> bool:
-    """Whether a reduction would do more than a little work of `producer` again for each result.
+    """Whether a reduction would repeat more than a little work of `producer` for each result.
 
     That is so where the producer does not vary along an axis of the grid: the vector of a
     matrix-vector product, say, which each row reads whole.
@@ -93,32 +93,32 @@ def is_repeated(group: Group, producer: Instruction) -> bool:
     return not is_cheap_to_recompute(producer, MAX_REPEATED)
 
 
-def places_in(group: Group, producer: Instruction) -> frozenset[object]:
-    """Return the places, relative to a point of the kernel, at which it would compute `producer`.
+def indices_in(group: Group, producer: Instruction) -> frozenset[object]:
+    """Return the indices, relative to a point of the kernel, at which it would compute `producer`.
 
-    An elementwise consumer takes it where it is computed itself; any other one somewhere else.
+    An elementwise consumer reads it at its own index; any other one reads it at a new index.
     """
     frame = group.frames.frames.get(producer)
     if frame is not None:
         return frozenset((frame,))
     found: set[object] = set()
     for user in _users_in(group, producer):
-        of_user = group.places.get(user, _HERE)
+        of_user = group.indices.get(user, _HERE)
         if user.has(Trait.ELEMENTWISE):
             found |= of_user
             continue
         reads = [n for n, operand in enumerate(user.operands) if operand is producer]
-        found |= {(user, number, place) for number in reads for place in of_user}
+        found |= {(user, number, index) for number in reads for index in of_user}
     return frozenset(found)
 
 
 def moves_to(group: Group, producer: Instruction) -> int:
-    """Return how many moves of elements a kernel would follow from a point to `producer`.
+    """Return how many moves of elements lie between a kernel's point and `producer`.
 
-    A reshape counts as many: its index holds that of its result once for each dimension.
+    A reshape counts as several: its index holds that of its result once for each dimension.
     """
     # In the order in which they were fused: users first.
-    for member in islice(group.places, len(group.moves), None):
+    for member in islice(group.indices, len(group.moves), None):
         group.moves[member] = _farthest(group, member)
     return _farthest(group, producer)
 
@@ -141,9 +141,9 @@ def _weight(user: Instruction, producer: Instruction) -> int:
     return 1 if given == wanted else RESHAPE_MOVES
 
 
-def read_of(place: object) -> tuple[Instruction, object] | None:
-    """Return who reads at a place of `places_in`, and the reader's place; None for the point."""
-    found = cast("tuple[object, ...]", place) if isinstance(place, tuple) else ()
+def read_of(index: object) -> tuple[Instruction, object] | None:
+    """Return the reader of an index of `indices_in`, and the reader's index; None for the point."""
+    found = cast("tuple[object, ...]", index) if isinstance(index, tuple) else ()
     if len(found) != 3 or not isinstance(found[0], Instruction):
         return None
     return found[0], found[2]

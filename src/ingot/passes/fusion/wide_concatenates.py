@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wide concatenations in parts: one of thousands of operands becomes a tree of narrow ones.
+"""Wide concatenations: one of thousands of operands becomes a tree of narrow ones.
 
-A kernel asks at each element which operand it lies in, so one of many operands takes time (its own,
-and LLVM's) that grows with the square of their number. Here each part has few, and is a kernel of
-its own: `why_not` of the fusion's legality keeps parts apart.
+A kernel searches for each element the operand that it lies in, so with many operands its run time
+and LLVM's time grow with the square of their number. Here each part has few operands, and is a
+kernel of its own: `why_not` of the fusion's legality does not join parts.
 
 Invariant: no concatenation has more than `MAX_PARTS` operands.
 
@@ -31,7 +31,7 @@ from ingot.passes.fusion.legality import MAX_PARTS
 
 @dataclass(frozen=True, slots=True)
 class WideConcatenates(Pass):
-    """Makes concatenations of many operands by parts."""
+    """Splits concatenations of many operands into trees."""
 
     name: ClassVar[str] = "wide-concatenates"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"concatenate"})
@@ -51,7 +51,7 @@ class WideConcatenates(Pass):
 
 
 def _in_parts(wide: Instruction) -> Instruction:
-    """Add the tree that gives the same."""
+    """Add the tree with the same result."""
     build = Builder(wide.computation, wide.metadata)
     dimensions = wide.attributes.dimensions
     level: list[Instruction] = list(wide.operands)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom-call-layouts pass: transposes around calls that want other orders than row-major.
+"""The custom-call-layouts pass: transposes around calls whose layouts are not row-major.
 
-In Ingot a value is dense row-major whatever its layout says. A custom call with layouts takes and
-gives other orders: this pass transposes its operands before and its results after, gives the call
-the permuted shapes, and notes in it how the dimensions that its target knows lie in them
-(`semantics.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
-Calls that can do with the transposed problem are given that (`transposed_problems`).
+In Ingot every value is dense row-major, whatever its layout says. A custom call with layouts reads
+and writes other orders: this pass transposes its operands before it and its results after it, gives
+the call the permuted shapes, and notes in it where the dimensions that its target knows are
+(`semantics.call_layouts`). The transposes are ordinary ops, which fuse with their neighbours. Calls
+that can solve the transposed problem get that instead (`transposed_problems`).
 
 Invariant: afterwards the buffers of every custom call are dense row-major arrays of its shapes.
 """
@@ -77,7 +77,7 @@ def _make_explicit(call: Instruction) -> None:
 
 
 def _turn(call: Instruction, config: str) -> None:
-    """Make a call its transposed problem's, whose columns are the rows that there are."""
+    """Let a call solve the transposed problem, whose columns are the rows in memory."""
     orders = layout_orders(call)
     set_config(call, config)
     call.computation.set_shape(call, _plain(call.shape))
@@ -87,7 +87,7 @@ def _turn(call: Instruction, config: str) -> None:
 
 
 def _constrain(call: Instruction, operands: Sequence[Instruction]) -> None:
-    """Write that a call takes its operands' shapes as they are."""
+    """Note that a call takes its operands' shapes as they are."""
     shapes = [leaf for operand in operands for _, leaf in operand.shape.leaves()]
     text = "{" + ", ".join(map(str, shapes)) + "}"
     attributes = replace(call.attributes, operand_layout_constraints=text)
@@ -97,22 +97,22 @@ def _constrain(call: Instruction, operands: Sequence[Instruction]) -> None:
 def _moved(
     build: Builder, value: Instruction, orders: Iterator[Order], *, into: bool
 ) -> Instruction:
-    """Return the value's arrays transposed between logical dimensions and what lies in memory."""
+    """Return the value's arrays transposed between logical order and memory order."""
     if value.shape.is_tuple:
         count = len(value.shape.elements)
         elements = (build.element_of(value, number) for number in range(count))
         return build.tuple(*(_moved(build, e, orders, into=into) for e in elements))
     order = next(orders)
-    places = range(value.shape.rank)
-    # A transpose's result dimension n is dimension places[n] of its operand.
-    permutation = physical_dims(places, order) if into else logical_dims(places, order)
-    if not value.shape.is_array or permutation == tuple(places):
+    dimensions = range(value.shape.rank)
+    # A transpose's result dimension n is dimension permutation[n] of its operand.
+    permutation = physical_dims(dimensions, order) if into else logical_dims(dimensions, order)
+    if not value.shape.is_array or permutation == tuple(dimensions):
         return value
     return build.transpose(value, dimensions=permutation)
 
 
 def _plain(shape: Shape) -> Shape:
-    """Return a shape whose arrays lie row-major."""
+    """Return the shape with row-major arrays."""
     if shape.is_tuple:
         return Shape.tuple(tuple(map(_plain, shape.elements)))
     return shape.with_dims(shape.dims) if shape.is_array else shape

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling: the order of the host program's instructions, for little memory and few copies.
+"""Scheduling: an order of the host program's instructions with little memory and few copies.
 
-Per computation, callees first, two orders are made and the one with the lower peak is taken, unless
-each instruction reads what the one before it makes, so that there is but one:
+For each computation, callees first, the better of two orders by peak memory is taken, unless each
+instruction reads the result of the previous one, so that there is only one order:
 
-* list scheduling: of what is ready, first what frees most bytes beyond what it takes;
+* list scheduling: of the ready instructions, the one that frees most bytes, less those it takes;
 * depth first: operands right before their user, as in `post_order`.
 
 In both, an instruction that overwrites a value (an in-place update, a loop, the value that a loop
-body returns for a state) waits while other readers of that value can still run: each one that
-comes too late would cost a copy. What overwrites a parameter that must survive a failure waits for
-all that may fail as well. Instructions with side effects keep their order.
+body returns for a state) waits while other readers of that value can still run: a reader that comes
+too late would cost a copy. An instruction that overwrites a parameter that must survive a failure
+also waits for all that may fail. Instructions with side effects keep their order.
 
 Invariant: `module.schedule[c]` holds every instruction of `c` once, after its operands and control
 predecessors.
@@ -65,12 +65,12 @@ class MemoryScheduler(Pass):
             alias.output: (alias.parameter, alias.path) for alias in surviving_aliases(module)
         }
         for computation in _order(aliasing.functions):
-            places = surviving if computation is module.entry else {}
-            problem = _Problem(computation, aliasing.trees, problems, effects, places)
+            replaced = surviving if computation is module.entry else {}
+            problem = _Problem(computation, aliasing.trees, problems, effects, replaced)
             problems[computation] = problem
             module.schedule[computation] = list(problem.best)
             if computation is not module.entry:
-                # Its callers ask; those of callers of callers would ask one inside the other.
+                # Callers need it; computed on demand, it would recurse through chains of callers.
                 _ = problem.lowest_peak
         if before == module.schedule:
             return False
@@ -103,14 +103,14 @@ def _typical(size: Dim) -> int:
 
 
 class _Problem:
-    """One computation: who reads and makes which value, and who has to wait for whom.
+    """One computation: the makers and readers of values, and the dependences.
 
     Attributes:
-        order: the instructions, operands first; `number` is the place of each there.
+        order: the instructions, operands first; `number` is the position of each there.
         free: those that take no memory and no time; they run as soon as they can.
         makes, reads: the values that each instruction makes and reads.
-        missing, next: how many others each instruction comes after, and what comes after it.
-        surviving: the parameters that survive a failure, each with the value that takes its place.
+        missing, next: how many predecessors each instruction has, and its successors.
+        surviving: the parameters that survive a failure, each with the value that overwrites it.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class _Problem:
 
     @cached_property
     def counts(self) -> dict[Value, int]:
-        """How many read each value; the root reads what it returns."""
+        """Number of readers of each value; the root reads what it returns."""
         counts = {value: len(found) for value, found in self.readers.items()}
         for _, value in leaves(self._trees[self._root]):
             counts[value] = counts.get(value, 0) + 1
@@ -180,7 +180,7 @@ class _Problem:
         return list(found)
 
     def _depend(self, effects: dict[Computation, bool]) -> None:
-        """Note what must come before each instruction; side effects follow one another."""
+        """Note the predecessors of each instruction; side effects keep their order."""
         previous: Instruction | None = None
         for instruction in self.order:
             needed = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
@@ -194,7 +194,7 @@ class _Problem:
 
     @cached_property
     def overwrites(self) -> dict[Instruction, list[Value]]:
-        """Per instruction, the values whose memory it would like to write."""
+        """Per instruction, the values whose memory it should overwrite."""
         found: dict[Instruction, list[Value]] = {}
         written = (
             *self._updated_operands(),
@@ -216,7 +216,7 @@ class _Problem:
                     yield instruction, self._trees[instruction.operands[number]]
 
     def _returned_states(self) -> Iterator[tuple[Instruction, Tree]]:
-        """Yield who makes what a loop body returns, with the state that it takes the place of."""
+        """Yield the makers of a loop body's results, with the state that each overwrites."""
         parameters = [p for p in self.order if p.opcode == "parameter"]
         if len(parameters) != 1 or not self._root.shape.compatible(parameters[0].shape):
             return
@@ -225,14 +225,14 @@ class _Problem:
                 yield value.instruction, at(self._trees[parameters[0]], path)
 
     def _returned_parameters(self) -> Iterator[tuple[Instruction, Tree]]:
-        """Yield who makes what takes the place of a parameter that survives a failure."""
+        """Yield the makers of values that overwrite a parameter that survives a failure."""
         for parameter, value in self.surviving.items():
             if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
                 yield value.instruction, parameter
 
     @cached_property
     def waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
-        """Who waits for each reader of what it overwrites, and for how many each writer waits."""
+        """The writers that wait for each reader, and how many readers each writer waits for."""
         writers: dict[Instruction, list[Instruction]] = {}
         waits: dict[Instruction, int] = {}
         known: dict[Computation, bool] = {}
@@ -261,7 +261,7 @@ class _Problem:
         return any(value.instruction is maker for value in self.reads[reader])
 
     def _in_turn(self, makers: list[Instruction]) -> list[Instruction]:
-        """Return the order in which `makers` follow one another."""
+        """Return an order that runs `makers` one after another."""
         missing, order = dict(self.missing), list[Instruction]()
         ready = [number for one, number in self.number.items() if one in self.free]
         ready = [number for number in ready if not missing[self.order[number]]]
@@ -308,7 +308,7 @@ class _Problem:
 
 
 class _ListScheduler:
-    """Takes the best ready instruction, again and again."""
+    """List scheduling: always runs the best ready instruction."""
 
     def __init__(self, problem: _Problem, *, greedy: bool) -> None:
         self._problem = problem

@@ -54,7 +54,7 @@ class MapInliner(Pass):
                 made = _widened(mapping)
                 if made is not None:
                     result, inner = made
-                    computation.hand_on_order(mapping, result)
+                    computation.transfer_control_deps(mapping, result)
                     computation.replace_all_uses(mapping, result)
                     computation.remove(mapping)
                     work.extend(one for one in inner if one.parent is not None)
@@ -115,7 +115,7 @@ def _taken(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]
     """Return the branch of a conditional that is taken and its operand, where that is known."""
     if instruction.opcode != "conditional":
         return None
-    if instruction.control_predecessors or instruction.is_awaited:
+    if instruction.control_predecessors or instruction.has_control_successors:
         return None
     number = _known_branch(instruction)
     if number is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose kernel is larger than their input: the two change places.
+"""Convolutions whose kernel is larger than their input: the two are swapped.
 
 Sums over the input's elements in place of sums over the kernel's, most of which meet padding only.
-Both are read backwards then: window k at place p meets input i where `p * stride + k * window
-dilation = i * base dilation + low`, and counting both from their ends turns that around.
+Both are then read backwards: window element k at result p meets input i where `p * stride + k *
+window dilation = i * base dilation + low`, and counting both from their ends exchanges their roles.
 
 Invariant: the same products are summed for each result.
 Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_swapper.cc).
@@ -25,7 +25,8 @@ from ingot.passes.expand.expander import Expander
 from ingot.support.records import replace
 
 MIN_FACTOR = 2
-"""How many times as many places as the input a kernel has: with as many nothing is won."""
+"""A kernel must have at least this many times the input's positions; with equally many, swapping
+gains nothing."""
 
 _OF_KERNEL = str.maketrans("io", "fb")
 _OF_INPUT = str.maketrans("fb", "io")
@@ -51,8 +52,8 @@ def _pays(convolution: Instruction) -> bool:
     sizes = [size for operand in convolution.operands for size in operand.shape.dims]
     if 0 in sizes or any(isinstance(size, Dim) for size in sizes):
         return False
-    places = math.prod(_extents(convolution))
-    return math.prod(one.size for one in given.window) >= MIN_FACTOR * places
+    positions = math.prod(_extents(convolution))
+    return math.prod(one.size for one in given.window) >= MIN_FACTOR * positions
 
 
 def _extents(convolution: Instruction) -> list[int]:
@@ -68,7 +69,7 @@ def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     """Return the same convolution with its kernel as the input."""
     given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
-    kernel, image = convolution.operands[1], convolution.operands[0]
+    kernel, input = convolution.operands[1], convolution.operands[0]
     forwards = [str(number) for number, one in enumerate(given.window) if not one.reversal]
     if forwards:
         kernel = build.reverse(
@@ -87,7 +88,7 @@ def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     )
     return convolution.computation.add(
         "convolution",
-        (kernel, image),
+        (kernel, input),
         attributes,
         shape=convolution.shape,
         name=convolution.name,

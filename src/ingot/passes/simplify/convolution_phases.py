@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of spread-out inputs, without the products with gaps.
+"""Convolutions with a dilated input, without the products with the gaps.
 
 The result is several dense convolutions with parts of the kernel, one for each phase
-(`analysis.convolution_phases`), their results side by side. What a driver of the library runs
-whole stays as it is, in f32 if it is of narrower floats.
+(`analysis.convolution_phases`), with interleaved results. A convolution that a driver of the
+library runs whole stays as it is; one of narrower floats is converted to f32 for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MIN_PRODUCTS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPhases(Pass):
-    """Cuts convolutions of spread-out inputs into dense ones."""
+    """Splits convolutions with a dilated input into dense ones."""
 
     name: ClassVar[str] = "convolution-phases"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
@@ -46,7 +46,7 @@ class ConvolutionPhases(Pass):
                     computation.replace(item, _in_f32(item))
                     changed = True
                 elif _pays(item):
-                    convolution = _with_taps_outside(item)
+                    convolution = _with_filter_order(item)
                     computation.replace(convolution, _interleaved(convolution))
                     changed = True
         return changed
@@ -68,7 +68,7 @@ def _pays(convolution: Instruction) -> bool:
 
 
 def _in_f32(convolution: Instruction) -> Instruction:
-    """Return a convolution with operands and sums in f32, converted to what it was."""
+    """Return a convolution of f32 operands, with its result converted back."""
     build = Builder(convolution.computation, convolution.metadata)
     made = convolution.computation.add(
         "convolution",
@@ -86,7 +86,7 @@ def _int(size: object) -> int:
 
 
 def _interleaved(convolution: Instruction) -> Instruction:
-    """Return the phases' results, side by side."""
+    """Return the interleaved results of the phases."""
     build = Builder(convolution.computation, convolution.metadata)
     given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
@@ -94,11 +94,11 @@ def _interleaved(convolution: Instruction) -> Instruction:
     per_dimension: list[list[Phase]] = []
     counts = list(dims)
     for number, one in enumerate(given.window):
-        place = labels.output.index(str(number))
+        dim = labels.output.index(str(number))
         size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
         if one.base_dilation > 1:
-            counts[place] = -(-_int(dims[place]) // one.base_dilation)
-        per_dimension.append(phases_of(one, _int(size), _int(counts[place])))
+            counts[dim] = -(-_int(dims[dim]) // one.base_dilation)
+        per_dimension.append(phases_of(one, _int(size), _int(counts[dim])))
     parts = {
         numbers: _dense(
             convolution,
@@ -117,8 +117,8 @@ def _interleaved(convolution: Instruction) -> Instruction:
     return build.slice(whole, slice=tuple((0, size, 1) for size in dims))
 
 
-def _with_taps_outside(convolution: Instruction) -> Instruction:
-    """Give a convolution its kernel in the order in which parts of it are whole; return it."""
+def _with_filter_order(convolution: Instruction) -> Instruction:
+    """Return the convolution with a kernel whose parts are contiguous."""
     build = Builder(convolution.computation, convolution.metadata)
     given = convolution.as_(ConvolutionAttributes)
     labels, wanted = given.labels, canonical_labels(given.labels)
@@ -144,9 +144,9 @@ def _joined(
     build: Builder,
     parts: dict[tuple[int, ...], Instruction],
     number: int,
-    place: int,
+    dim: int,
 ) -> dict[tuple[int, ...], Instruction]:
-    """Return the parts with their last number gone: interleaved along dimension `place`."""
+    """Return the parts interleaved along dimension `dim`; their last number goes away."""
     rows: dict[tuple[int, ...], list[Instruction]] = {}
     for numbers, part in parts.items():
         rows.setdefault(numbers[:number], []).append(part)
@@ -156,10 +156,10 @@ def _joined(
             found[numbers] = row[0]
             continue
         dims = row[0].shape.dims
-        apart = (*dims[: place + 1], 1, *dims[place + 1 :])
+        apart = (*dims[: dim + 1], 1, *dims[dim + 1 :])
         wide = [build.reshape_to(part, apart) for part in row]
-        together = build.concatenate(*wide, dimensions=(place + 1,))
-        longer = (*dims[:place], dims[place] * len(row), *dims[place + 1 :])
+        together = build.concatenate(*wide, dimensions=(dim + 1,))
+        longer = (*dims[:dim], dims[dim] * len(row), *dims[dim + 1 :])
         found[numbers] = build.reshape_to(together, longer)
     return found
 
@@ -167,7 +167,7 @@ def _joined(
 def _dense(
     convolution: Instruction, build: Builder, phases: list[Phase], dims: tuple[int | Dim, ...]
 ) -> Instruction:
-    """Return the results of one phase along every dimension; zeros where no tap meets them."""
+    """Return the results of one phase of every dimension; zeros if it has no filter element."""
     lhs, rhs = convolution.operands
     shape = convolution.shape.with_dims(dims)
     if any(phase.window.size == 0 for phase in phases):
@@ -175,7 +175,7 @@ def _dense(
     given = convolution.as_(ConvolutionAttributes)
     cut = [(0, size, 1) for size in rhs.shape.dims]
     for number, phase in enumerate(phases):
-        cut[given.labels.rhs.index(str(number))] = phase.taps
+        cut[given.labels.rhs.index(str(number))] = phase.filter_slice
     attributes = replace(given, window=tuple(phase.window for phase in phases))
     kernel = build.slice(rhs, slice=tuple(cut))
     return convolution.computation.add(

@@ -4,9 +4,9 @@
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
 get transposes, which other passes move or cancel (`transposes`). A reversed kernel is read
-backwards. Sums over nothing are zero. Signals are padded before and taps reversed before
-(`analysis.signals`): what is left is a product, many times as fast as the copy is slow. Where
-nothing slides, because the window is as large as the image, it is a product, too (`whole_images`).
+backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and reversed
+filters (`analysis.conv1d`): what is left is a product, which saves much more than these copies
+cost. So is one whose window is as large as the image (`whole_images`).
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.analysis.signals import is_signal
+from ingot.analysis.conv1d import is_conv1d
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -59,8 +59,8 @@ def _canonicalize(convolution: Instruction) -> bool:
     labels = given.labels
     wanted = canonical_labels(labels)
     lhs, rhs = convolution.operands
-    if is_signal(convolution):
-        lhs, kernel, window = _slid(build, lhs, rhs, given)
+    if is_conv1d(convolution):
+        lhs, kernel, window = _as_product(build, lhs, rhs, given)
     else:
         kernel, window = unreversed(rhs, given)
     if wanted == labels and (lhs, kernel) == convolution.operands:
@@ -84,26 +84,26 @@ def _canonicalize(convolution: Instruction) -> bool:
     return True
 
 
-def _slid(
-    build: Builder, signal: Instruction, taps: Instruction, given: ConvolutionAttributes
+def _as_product(
+    build: Builder, input: Instruction, filter: Instruction, given: ConvolutionAttributes
 ) -> tuple[Instruction, Instruction, Window]:
-    """Return a padded signal, its taps in order, and the window that is left."""
+    """Return the padded input, the filter in order, and the window that is left."""
     (one,) = given.window
     if one.low or one.high:
-        edges = [(0, 0, 0)] * signal.shape.rank
+        edges = [(0, 0, 0)] * input.shape.rank
         edges[given.labels.lhs.index("0")] = (one.low, one.high, 0)
-        signal = build.pad(signal, build.constant(0, signal.shape.dtype), padding=tuple(edges))
+        input = build.pad(input, build.constant(0, input.shape.dtype), padding=tuple(edges))
     if one.reversal:
-        taps = build.reverse(taps, dimensions=(given.labels.rhs.index("0"),))
-    return signal, taps, (replace(one, low=0, high=0, reversal=False),)
+        filter = build.reverse(filter, dimensions=(given.labels.rhs.index("0"),))
+    return input, filter, (replace(one, low=0, high=0, reversal=False),)
 
 
 def unreversed(kernel: Instruction, given: ConvolutionAttributes) -> tuple[Instruction, Window]:
-    """Return what a kernel is the reverse of, and the window that reads that backwards."""
-    places = given.labels.rhs
-    if kernel.opcode != "reverse" or any(places[d] in "io" for d in kernel.attributes.dimensions):
+    """Return the operand of a reversed kernel, and the window that reads it backwards."""
+    letters = given.labels.rhs
+    if kernel.opcode != "reverse" or any(letters[d] in "io" for d in kernel.attributes.dimensions):
         return kernel, given.window
-    backwards = {int(places[number]) for number in kernel.attributes.dimensions}
+    backwards = {int(letters[number]) for number in kernel.attributes.dimensions}
     window = tuple(
         replace(one, reversal=one.reversal != (number in backwards))
         for number, one in enumerate(given.window)

@@ -67,19 +67,19 @@ class Side:
         found = self
         while found.value.opcode == "transpose":
             order: tuple[int, ...] = found.value.attributes.dimensions
-            batch = tuple(order[place] for place in found.batch)
-            contracting = tuple(order[place] for place in found.contracting)
+            batch = tuple(order[dimension] for dimension in found.batch)
+            contracting = tuple(order[dimension] for dimension in found.contracting)
             # Free dimensions must come out in the order in which the result has them.
-            free = tuple(order[place] for place in found.free)
+            free = tuple(order[dimension] for dimension in found.free)
             inner = Side(found.value.operands[0], batch, contracting)
             if free != inner.free:
                 break
             found = inner
         return found
 
-    def sizes(self, places: tuple[int, ...]) -> tuple[int | Dim, ...]:
+    def sizes(self, dimensions: tuple[int, ...]) -> tuple[int | Dim, ...]:
         """Return the sizes of dimensions."""
-        return tuple(self.value.shape.dims[place] for place in places)
+        return tuple(self.value.shape.dims[dimension] for dimension in dimensions)
 
 
 def sides_of(dot: Instruction) -> tuple[Side, Side]:
@@ -128,8 +128,12 @@ def _swap(transpose: Instruction) -> bool:
         return False
     lhs, rhs = sides_of(dot)
     batch, frees = len(lhs.batch), len(lhs.free)
-    places = tuple(range(dot.shape.rank))
-    swapped = (*places[:batch], *places[batch + frees :], *places[batch : batch + frees])
+    dimensions = tuple(range(dot.shape.rank))
+    swapped = (
+        *dimensions[:batch],
+        *dimensions[batch + frees :],
+        *dimensions[batch : batch + frees],
+    )
     if transpose.attributes.dimensions != swapped or not (lhs.is_native and rhs.is_native):
         return False
     made = _dot(dot, Builder(dot.computation, dot.metadata), (rhs, lhs), swapped=True)
@@ -176,8 +180,8 @@ def _packed(side: Side, order: list[int], build: Builder) -> Side:
     batch = (dim.product(side.sizes(side.batch)),) if side.batch else ()
     sizes = (dim.product(side.sizes(side.free)), dim.product(side.sizes(contracting)))
     packed = build.reshape_to(value, (*batch, *(sizes[::-1] if swapped else sizes)))
-    place = len(batch) + (0 if swapped else 1)
-    return Side(packed, (0,) * len(batch), (place,))
+    dimension = len(batch) + (0 if swapped else 1)
+    return Side(packed, (0,) * len(batch), (dimension,))
 
 
 def _dot(
@@ -289,9 +293,9 @@ def _product(dot: Instruction) -> Instruction:
         module = dot.computation.module
         assert module is not None, "passes see computations of a module"
         module.take(adder)
-        places = tuple(range(depth_start, depth_start + len(depth)))
+        dimensions = tuple(range(depth_start, depth_start + len(depth)))
         zero = build.constant(0, element)
-        product = build.reduce(product, zero, dimensions=places, to_apply=adder)
+        product = build.reduce(product, zero, dimensions=dimensions, to_apply=adder)
     narrow = build.convert_to(product, dot.shape.dtype)
     return build.reshape_to(narrow, dot.shape.dims)
 
@@ -299,11 +303,15 @@ def _product(dot: Instruction) -> Instruction:
 def _without_ones(side: Side, build: Builder) -> Side:
     """Return the side without its free dimensions of size 1."""
     dims = side.value.shape.dims
-    remaining = [place for place in range(len(dims)) if place not in side.free or dims[place] != 1]
+    remaining = [
+        dimension
+        for dimension in range(len(dims))
+        if dimension not in side.free or dims[dimension] != 1
+    ]
     return Side(
-        build.reshape_to(side.value, tuple(dims[place] for place in remaining)),
-        tuple(remaining.index(place) for place in side.batch),
-        tuple(remaining.index(place) for place in side.contracting),
+        build.reshape_to(side.value, tuple(dims[dimension] for dimension in remaining)),
+        tuple(remaining.index(dimension) for dimension in side.batch),
+        tuple(remaining.index(dimension) for dimension in side.contracting),
     )
 
 
@@ -323,14 +331,14 @@ def _placed(
 ) -> Instruction:
     """Return an operand broadcast to `dims`; `starts`: of its free, of contracting dimensions."""
     target: dict[int, int] = {}
-    for number, place in enumerate(side.batch):
-        target[place] = number
-    for number, place in enumerate(side.free):
-        target[place] = starts[0] + number
-    for number, place in enumerate(side.contracting):
-        target[place] = starts[1] + number
+    for number, dimension in enumerate(side.batch):
+        target[dimension] = number
+    for number, dimension in enumerate(side.free):
+        target[dimension] = starts[0] + number
+    for number, dimension in enumerate(side.contracting):
+        target[dimension] = starts[1] + number
     value = build.convert_to(side.value, element)
-    order = tuple(sorted(range(value.shape.rank), key=lambda place: target[place]))
+    order = tuple(sorted(range(value.shape.rank), key=lambda dimension: target[dimension]))
     if order != tuple(range(value.shape.rank)):
         value = build.transpose(value, dimensions=order)
-    return build.broadcast_to(value, dims, tuple(target[place] for place in order))
+    return build.broadcast_to(value, dims, tuple(target[dimension] for dimension in order))

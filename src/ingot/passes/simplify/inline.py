@@ -33,15 +33,15 @@ Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | Non
 
 
 def inline_all(module: Module, choose: Choice) -> bool:
-    """Replace every op that the program reaches and that is chosen by the body that stands for it.
+    """Replace every reachable op that `choose` takes by the body that it calls.
 
-    Calls that would come to too many instructions stay (`simplify.unfolding`). From the callers
-    down: an op in a body is replaced where the body was copied to, so that each instruction is
-    copied once for each place that it comes to, however deep the calls are.
+    Calls that would come to too many instructions stay (`simplify.unfolding`). Callers come first:
+    an op in a body is replaced where the body was copied to, so that each instruction is copied
+    once for each of its copies in the result, however deep the calls are.
 
     Args:
         module: the program.
-        choose: asked of every instruction that may act, or call.
+        choose: asked for every instruction that has effects or calls a computation.
 
     Raises:
         ResourceError: INGOT0403
@@ -58,7 +58,7 @@ def inline_all(module: Module, choose: Choice) -> bool:
 
 
 def called_by(opcode: str) -> Choice:
-    """Choose every op `opcode`, which applies what it calls to its operands."""
+    """Return a `choose` for every op `opcode`, which applies what it calls to its operands."""
 
     def choose(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
         if instruction.opcode != opcode:
@@ -71,8 +71,8 @@ def called_by(opcode: str) -> Choice:
 def _inline_in(computation: Computation, choose: Choice) -> bool:
     """Inline in one computation.
 
-    All bodies are copied before any op is replaced: so each use gets the value that stands for it
-    in the end at once, not one of each level.
+    All bodies are copied before any op is replaced, so each use gets its final value at once, not
+    one per level of calls.
     """
     bodies: dict[Instruction, _Body] = {}
     work = computation.calls_and_effects[::-1]
@@ -85,7 +85,7 @@ def _inline_in(computation: Computation, choose: Choice) -> bool:
     values: dict[Instruction, Instruction] = {}
     for call, made in reversed(bodies.items()):
         result = _value(call, bodies, values)
-        computation.hand_on_order(call, result, _effects(made, bodies))
+        computation.transfer_control_deps(call, result, _effects(made, bodies))
         computation.replace_all_uses(call, result)
         computation.remove(call)
     return bool(bodies)
@@ -96,7 +96,7 @@ def _value(
     bodies: Mapping[Instruction, _Body],
     values: dict[Instruction, Instruction],
 ) -> Instruction:
-    """Return what stands for a call in the end, through calls that are results of bodies."""
+    """Return the value that finally replaces a call, through calls that are results of bodies."""
     path: list[Instruction] = []
     value = call
     while value in bodies and value not in values:
@@ -108,7 +108,7 @@ def _value(
 
 
 def from_callers(module: Module) -> Iterator[Computation]:
-    """Yield the entry, then what those that were yielded call by then, each once."""
+    """Yield the entry, then the computations that the yielded ones call by then, each once."""
     seen, pending = {module.entry}, [module.entry]
     while pending:
         computation = pending.pop()
@@ -134,7 +134,7 @@ def copy_into(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What was copied to where it was called: all of it, and its result."""
+    """A body that was copied to its call: all copies, and its result."""
 
     items: list[Instruction]
     result: Instruction
@@ -145,17 +145,17 @@ def replace_by_call(
 ) -> None:
     """Replace `call` by the inlined body of `callee`.
 
-    All of the body comes after what the call had to come after, and what had to come after the call
-    comes after the result and after the body's effects.
+    The call's control predecessors run before the whole body; its control successors run after the
+    result and the body's effects.
     """
     made = _copy_body(call, callee, operands)
-    call.computation.hand_on_order(call, made.result, _effects(made, {}))
+    call.computation.transfer_control_deps(call, made.result, _effects(made, {}))
     call.computation.replace_all_uses(call, made.result)
     call.computation.remove(call)
 
 
 def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instruction]) -> _Body:
-    """Copy what stands for a call to where it stands; the call itself stays."""
+    """Copy the body of a call to where the call is; the call itself stays."""
     copies: dict[Instruction, Instruction] = dict(zip(callee.parameters, operands, strict=True))
     result = copy_into(call.computation, callee.post_order(), copies)[callee.root]
     items = [copy for source, copy in copies.items() if source.opcode != "parameter"]
@@ -167,7 +167,7 @@ def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instru
 
 
 def _effects(body: _Body, bodies: Mapping[Instruction, _Body]) -> Iterator[Instruction]:
-    """Yield a body's instructions with effects, of what stands for calls in it too."""
+    """Yield a body's instructions with effects, those of bodies inlined into it included."""
     work = body.items[::-1]
     while work:
         item = work.pop()

@@ -103,7 +103,7 @@ DOTS = FixedPoint(
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
-    Order("unfolding-limit", "defuser", "what is fused from several places may stay called"),
+    Order("unfolding-limit", "defuser", "a computation of several fusions may stay called"),
     Order("unfolding-limit", "bitcast-decomposer", "no pass sees what is called so many times"),
     Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
     Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
@@ -129,7 +129,7 @@ ORDER = (
     Order("custom-call-expander", "topk-expander", "it makes topk of a custom call"),
     Order("custom-call-expander", "complex-expander", "it selects among complex numbers"),
     Order("linalg-expander", "complex-expander", "it selects among complex numbers"),
-    Order("linalg-expander", "float-normalization", "it computes on f32 in their place"),
+    Order("linalg-expander", "float-normalization", "it computes on f32 instead of them"),
     Order("topk-expander", "comparison-expander", "its comparator asks for the total order"),
     Order(
         "select-and-scatter-expander",

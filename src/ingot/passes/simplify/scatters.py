@@ -63,7 +63,7 @@ def _window(scatter: Instruction) -> tuple[int, ...]:
     operand, _, updates = scatter.operands
     sizes = iter([updates.shape.static_dims[number] for number in given.update_window_dims])
     dropped = (*given.inserted_window_dims, *given.input_batching_dims)
-    return tuple(1 if place in dropped else next(sizes) for place in range(operand.shape.rank))
+    return tuple(1 if dim in dropped else next(sizes) for dim in range(operand.shape.rank))
 
 
 def _update(scatter: Instruction, build: Builder) -> Instruction:
@@ -74,14 +74,14 @@ def _update(scatter: Instruction, build: Builder) -> Instruction:
         indices = build.convert_to(indices, S64)
     order = given.scatter_dims_to_operand_dims
     flat = build.reshape_to(indices, (len(order),))
-    starts = [_start(build, flat, place, order) for place in range(operand.shape.rank)]
+    starts = [_start(build, flat, dim, order) for dim in range(operand.shape.rank)]
     update = build.reshape_to(updates, window)
     old = build.dynamic_slice(operand, *starts, dynamic_slice_sizes=window)
     new = _combined(build, given.to_apply, old, update)
     inside = [
         check
-        for place in order
-        for check in _checks(build, starts[place], operand.shape.static_dims[place] - window[place])
+        for dim in order
+        for check in _checks(build, starts[dim], operand.shape.static_dims[dim] - window[dim])
     ]
     if inside:  # no index at all: the window starts at zero
         held = inside[0]
@@ -92,18 +92,18 @@ def _update(scatter: Instruction, build: Builder) -> Instruction:
     return build.dynamic_update_slice(operand, new, *starts)
 
 
-def _start(build: Builder, flat: Instruction, place: int, order: tuple[int, ...]) -> Instruction:
-    """Return the window's start along dimension `place` of the operand."""
-    if place not in order:
+def _start(build: Builder, flat: Instruction, dim: int, order: tuple[int, ...]) -> Instruction:
+    """Return the window's start along dimension `dim` of the operand."""
+    if dim not in order:
         return build.constant(0, flat.shape.dtype)
-    number = order.index(place)
+    number = order.index(dim)
     if len(order) > 1:
         flat = build.slice(flat, slice=((number, number + 1, 1),))
     return build.reshape_to(flat, ())
 
 
 def _checks(build: Builder, start: Instruction, last: int) -> list[Instruction]:
-    """Return conditions that hold if a window that may start at 0 … `last` starts inside."""
+    """Return the conditions for `start` being one of 0 … `last`."""
     return [
         build.compare(start, build.constant(bound, start.shape.dtype), direction=direction)
         for direction, bound in (("GE", 0), ("LE", last))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts of less: operands that nobody reads are left out, and first elements are selected.
+"""Smaller sorts: operands that nobody reads are left out, and first elements are selected.
 
 An operand that the comparator does not look at and whose result has no user is not moved. A stable
-sort of values (with their places) of which only the first few are kept is `topk`, where a kernel
+sort of values (with their indices) of which only the first few are kept is `topk`, where a kernel
 selects and the comparator is the order that `topk` has: integers, or floats in total order.
 
 Source: xla/service/sort_simplifier.cc, xla/service/topk_rewriter.cc.
@@ -22,12 +22,12 @@ from ingot.passes.expand.topk import has_keys
 from ingot.passes.simplify.inline import copy_into
 
 LEAST_PART = 8
-"""A selection pays where at most one element of so many is kept."""
+"""A selection pays where at most one element of this many is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortSimplifier(Pass):
-    """Leaves out what sorts move for nobody, and sorts of which a few elements are kept."""
+    """Removes unread operands of sorts, and replaces sorts of which a few elements are kept."""
 
     name: ClassVar[str] = "simplify-sorts"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"sort"})
@@ -43,7 +43,7 @@ class SortSimplifier(Pass):
 
 
 def _results(sort: Instruction) -> dict[int, list[Instruction]] | None:
-    """Return who reads each result; None where the whole is handed on."""
+    """Return the readers of each result; None where the whole tuple is used."""
     if not sort.shape.is_tuple:
         return None if sort.is_root else {0: list(sort.users)}
     found: dict[int, list[Instruction]] = {}
@@ -80,8 +80,8 @@ def _narrow(sort: Instruction, module: Module) -> bool:
     )
     for user in list(sort.users):
         if user.attributes.index in used:
-            place = used.index(user.attributes.index)
-            part = build.get_tuple_element(made, index=place) if len(used) > 1 else made
+            position = used.index(user.attributes.index)
+            part = build.get_tuple_element(made, index=position) if len(used) > 1 else made
             sort.computation.replace(user, part)
     return True
 
@@ -89,10 +89,10 @@ def _narrow(sort: Instruction, module: Module) -> bool:
 def _comparator(source: Computation, used: list[int]) -> Computation:
     build = Builder(source.name)
     copies: dict[Instruction, Instruction] = {}
-    for place, number in enumerate(used):
+    for position, number in enumerate(used):
         for side in (0, 1):
             old = source.parameters[2 * number + side]
-            copies[old] = build.parameter(2 * place + side, old.shape, old.name)
+            copies[old] = build.parameter(2 * position + side, old.shape, old.name)
     rest = [i for i in source.post_order() if i.opcode != "parameter"]
     return build.build(copy_into(build.computation, rest, copies)[source.root])
 
@@ -104,7 +104,7 @@ def _select(sort: Instruction) -> bool:
     """Replace slices of the first elements by those of a selection."""
     readers = _results(sort)
     largest = _wants_largest(sort)
-    if readers is None or largest is None or not _has_places(sort):
+    if readers is None or largest is None or not _has_indices(sort):
         return False
     slices = [user for users in readers.values() for user in users]
     if not slices or not all(user.opcode == "slice" for user in slices):
@@ -124,20 +124,20 @@ def _select(sort: Instruction) -> bool:
     return True
 
 
-def _has_places(sort: Instruction) -> bool:
-    """Whether a stable sort along the last dimension is of values, or of them and their places."""
+def _has_indices(sort: Instruction) -> bool:
+    """Whether a stable sort along the last dimension is of values, or of them and their indices."""
     operand, last = sort.operands[0], sort.operands[0].shape.rank - 1
     if sort.attributes.dimensions != (last,) or not has_keys(operand.shape.dtype):
         return False
     if len(sort.operands) == 1:
         return True
-    places = sort.operands[1]
-    is_count = places.opcode == "iota" and places.attributes.iota_dimension == last
+    indices = sort.operands[1]
+    is_count = indices.opcode == "iota" and indices.attributes.iota_dimension == last
     return (
         len(sort.operands) == 2
         and sort.attributes.is_stable
         and is_count
-        and places.shape.dtype.name == "s32"
+        and indices.shape.dtype.name == "s32"
     )
 
 
@@ -154,7 +154,7 @@ def _wants_largest(sort: Instruction) -> bool | None:
 
 
 def _first(part: Instruction) -> int:
-    """Return how many first elements of each row a slice keeps; 0 of one that keeps others."""
+    """Return how many first elements of each row a slice keeps; 0 if it keeps other elements."""
     *rows, (start, limit, stride) = part.attributes.slice
     dims = part.operands[0].shape.dims
     whole = all(row == (0, size, 1) for row, size in zip(rows, dims[:-1], strict=True))

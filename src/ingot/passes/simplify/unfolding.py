@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unfolding: which computations stay called where copies of them would be too many.
+"""Unfolding: which computations stay called because copies of them would be too many.
 
 Calls and fusions are replaced by what they call, and each loop and branch gets computations of its
-own. Thirty computations that each call the next one twice come to 2^30 instructions so. A program
-that would grow beyond a limit keeps calls of what is large and called from several places: those
-computations are functions of the host program, compiled once. Where a fusion, a loop or a branch
-shares one, a `call` stands in its place, or in a computation that holds nothing else.
+own. Thirty computations that each call the next one twice would become 2^30 instructions. A program
+that would grow beyond a limit keeps calls of large computations that have several callers: these
+are functions of the host program, compiled once. Where a fusion, a loop or a branch shares one, a
+`call` replaces it, or is alone in its computation.
 
-What ops apply to elements (reducers, comparators, mapped computations) becomes part of kernels:
-there every call is replaced. Where one of them alone is over the limit, its calls stay, and
-`expand.element_loops` runs it for one element after the other.
+Computations that ops apply to elements (reducers, comparators, mapped computations) become part of
+kernels, where every call is replaced. Where one of them alone exceeds the limit, its calls stay,
+and `expand.element_loops` runs it for one element after the other.
 
 Calls that the program asks to keep stay too.
 
-Invariant: a program within the limit stays exactly as it is. After the pass, a program with every
-call replaced but those of `Unfolding.kept` is within the limit.
+Invariant: a program within the limit stays exactly as it is. After the pass, replacing every call
+but those of `Unfolding.kept` gives a program within the limit.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ingot.support.records import fresh
 
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
-"""Instructions of a program with each called computation copied to where it is called: at most so
-many, or so many times what is written. Passes that come later may make so many times more of it."""
+"""A program with each called computation copied to its calls may have MAX_UNFOLDED instructions, or
+MAX_GROWTH times the written ones if that is more; after later passes MAX_GROWTH times as many."""
 
 SMALL = 32
-"""Instructions of a computation that is copied all the same: a call of it is hardly shorter."""
+"""A computation of at most this many instructions is always copied: its call is hardly shorter."""
 
 _NOT_INLINED = 'inlineable="false"'
 
@@ -47,7 +47,7 @@ _FLOW = ops_with(RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKi
 """Ops whose computations the host program runs."""
 
 _CALLS = ops_with(RegionKind.CALL)
-"""Ops that are a call as they stand, or become one."""
+"""Ops that are a call, or become one."""
 
 _APPLIES = ops_with(RegionKind.ELEMENT)
 """Ops that kernels run, or loops of the host program if what they apply is large."""
@@ -58,33 +58,33 @@ _ENDS = ops_with(RegionKind.ASYNC)
 
 @dataclass(slots=True)
 class Unfolding:
-    """What is not copied.
+    """The computations that are not copied.
 
     Attributes:
         kept: the computations whose calls stay.
-        flow: the computations in which they do: the host program runs them.
+        flow: the computations that hold such calls: the host program runs them.
     """
 
     kept: set[Computation] = field(default_factory=fresh(set[Computation]))
     flow: set[Computation] = field(default_factory=fresh(set[Computation]))
 
     def stays(self, op: Instruction) -> bool:
-        """Whether an op is a call that is not replaced by what it calls, or is to become one."""
+        """Whether an op is, or becomes, a call that is not replaced by what it calls."""
         if not self.kept or op.computation not in self.flow:
             return False
         kept = self.kept.intersection(op.called_computations)
-        # What kernels apply has no calls.
+        # Computations that kernels apply have no calls.
         return bool(kept) and (op.opcode in _FLOW or self.flow.issuperset(kept))
 
 
 @dataclass(frozen=True, slots=True)
 class UnfoldingLimit(Pass):
-    """Makes calls of what a program would copy too often."""
+    """Makes calls of computations that a program would copy too often."""
 
     name: ClassVar[str] = "unfolding-limit"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Let fusions, loops and branches of what is to stay called make calls."""
+        """Let fusions, loops and branches of computations that stay called make calls."""
         found = unfolding(module)
         changed = False
         for computation in module.post_order() if found.kept else ():
@@ -106,10 +106,10 @@ def check_unfolded(module: Module) -> None:
 
 
 def unfolding(module: Module) -> Unfolding:
-    """Return what is to stay called.
+    """Return the computations that stay called.
 
     Raises:
-        ResourceError: INGOT0403, what kernels apply to elements comes to too many instructions.
+        ResourceError: INGOT0403 when a computation that kernels apply has too many instructions.
     """
     if len(module.computations) == 1:
         return Unfolding()
@@ -128,7 +128,7 @@ def unfolding(module: Module) -> Unfolding:
 
 
 def _asked(module: Module) -> set[Computation]:
-    """Return what the program asks to be called (JAX's `xla_metadata_call(inlineable="false")`)."""
+    """Return the computations that the program asks not to inline (JAX's `inlineable="false"`)."""
     return {
         op.called_computations[0]
         for computation in module.post_order()
@@ -153,7 +153,7 @@ def _require(size: int, most: int) -> None:
 
 
 def _sizes(module: Module, stays: Callable[[Instruction], bool]) -> dict[Computation, int]:
-    """Return the instructions of each computation with copies of what is called but `stays`."""
+    """Return the instructions of each computation with copies of all callees but `stays`."""
     sizes: dict[Computation, int] = {}
     for computation in module.post_order():
         size = len(computation)
@@ -170,7 +170,7 @@ def _run_by(op: Instruction) -> tuple[Computation, ...]:
 
 
 def _choose(module: Module, small: int) -> Unfolding:
-    """Return what stays called: all that has more than `small` instructions and several users."""
+    """Return the computations of more than `small` instructions and with several users."""
     found = Unfolding(set(), _flow(module))
     uses = Counter(
         called
@@ -194,7 +194,7 @@ def _choose(module: Module, small: int) -> Unfolding:
 
 
 def _flow(module: Module) -> set[Computation]:
-    """Return what the host program runs and no kernel applies."""
+    """Return the computations that the host program runs and no kernel applies."""
     sizes, most = _sizes(module, lambda op: False), _most(module)
     reached, applied = {module.entry}, set[Computation]()
     for computation in reversed(module.post_order()):
@@ -211,7 +211,7 @@ def _flow(module: Module) -> set[Computation]:
 
 
 def _has_dynamic_ends(computation: Computation) -> bool:
-    """Whether arrays of dynamic size go in or out: their sizes would have to go with them."""
+    """Whether arrays of dynamic size go in or out: their sizes would have to be passed too."""
     ends = (*computation.parameters, computation.root)
     return any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
 
@@ -224,18 +224,18 @@ def _call_instead(op: Instruction, found: Unfolding, module: Module) -> None:
 
 
 def _call_in_place(fusion: Instruction) -> None:
-    """Replace a fusion by a call of what it fuses."""
+    """Replace a fusion by a call of its computation."""
     computation = fusion.computation
     build = Builder(computation, fusion.metadata)
     made = build.call(*fusion.operands, to_apply=fusion.attributes.calls)
     made.run_after(fusion.control_predecessors)
-    computation.hand_on_order(fusion, made)
+    computation.transfer_control_deps(fusion, made)
     computation.replace_all_uses(fusion, made)
     computation.remove(fusion)
 
 
 def _call_inside(op: Instruction, found: Unfolding, module: Module) -> None:
-    """Let a loop or branch run a computation that only calls what it shares with others."""
+    """Let a loop or branch run a computation that only calls the shared one."""
     ran = [*op.called_computations]
     for number, called in enumerate(ran):
         if called in found.kept:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of a loop's state that are always equal: `duplicates` finds them.
+"""Elements of a loop's state that are always equal.
 
-Two elements are equal after every trip if they start with the same value and the body computes the
-same of what is equal before: `fori_loop` of JAX counts twice, in its own counter and in that of the
-scan which it becomes. Elements with one start are held to be equal until the body tells them apart
-(the refinement of partitions by which automata are minimized); what is left is.
+Two elements are equal after every trip if they start with the same value and the body computes both
+alike from equal elements: JAX's `fori_loop` has two counters, its own and that of the scan which it
+becomes. Elements with the same start count as equal until the body distinguishes them (partition
+refinement, by which automata are minimized); those that remain equal always are.
 
 Called by `while_loops`, which then carries one element of each.
 Source: xla/service/while_loop_simplifier.cc (TryRemoveRepeatedWhileTupleIndices, which finds those
@@ -41,13 +41,13 @@ def duplicates(loop: Instruction) -> dict[int, int]:
 
 
 def _firsts(keys: Iterable[Hashable]) -> list[int]:
-    """Return, for each key, the place of the first one that equals it."""
+    """Return, for each key, the position of the first one that equals it."""
     known: dict[Hashable, int] = {}
     return [known.setdefault(key, number) for number, key in enumerate(keys)]
 
 
 def _value_numbers(body: Computation, first: list[int]) -> dict[Instruction, int]:
-    """Number what a body computes: equal numbers are equal values where equal elements are."""
+    """Number a body's values such that equal numbers are equal values if equal elements are."""
     state = body.parameters[0]
     called = Representatives()
     effects: dict[Computation, bool] = {}

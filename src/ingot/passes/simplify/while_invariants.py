@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""while-loop-invariant-code-motion: what a loop computes alike in each turn is computed before it.
+"""while-loop-invariant-code-motion: values that are the same in each trip are computed before it.
 
-An instruction of the body is invariant if it reads only elements of the state that the body hands
-on unchanged, constants, and other invariants. It moves to the loop's caller, and its result becomes
-one more unchanged element of the state. What only moves elements or repeats them stays, unless
-something that moves needs it: it is cheaper to do again than to keep.
+An instruction of the body is invariant if it reads only elements of the state that the body returns
+unchanged, constants, and other invariants. It moves to the loop's caller, and its result becomes
+one more unchanged element of the state. Ops that only move or repeat elements stay, unless an
+instruction that moves needs them: recomputing them is cheaper than keeping their results.
 
-Invariant: a loop that is not entered may compute more than before, never fail or act.
+Invariant: a loop that is not entered may compute more than before, but has no effect and cannot
+fail.
 
 Source: xla/service/while_loop_invariant_code_motion.cc; results larger than what they are computed
 from are hoisted if they are dear (while_loop_expensive_invariant_code_motion.cc).
@@ -39,15 +40,15 @@ _STAYS = ops_with(
     Trait.BARRIER,
     also=("parameter",),
 )
-"""Ops that are what they are where they stand, and those that might not end or fail."""
+"""Ops that depend on where they stand, and those that may fail or not end."""
 
 _DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPAQUE)
-"""Ops whose results are worth any memory."""
+"""Ops whose results are kept whatever memory they take."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhileLoopInvariantCodeMotion(Pass):
-    """Moves what does not change out of loops.
+    """Moves invariant instructions out of loops.
 
     Attributes:
         least_elements: smaller results stay: they are computed in registers, and an element of
@@ -118,7 +119,7 @@ def _is_inflated(one: Instruction) -> bool:
 
 
 def _invariants(body: Computation) -> dict[Instruction, None]:
-    """Return the instructions that are the same in each turn, operands first."""
+    """Return the instructions that are the same in each trip, operands first."""
     state, effects = body.parameters[0], dict[Computation, bool]()
     pinned = {p for one in body.instructions for p in one.control_predecessors}
     found: dict[Instruction, None] = {}
@@ -142,7 +143,7 @@ def _invariants(body: Computation) -> dict[Instruction, None]:
 def _is_read(
     one: Instruction, invariant: dict[Instruction, None], hoistable: list[Instruction]
 ) -> bool:
-    """Whether something that stays in the loop needs a result, be it by way of cheap ops."""
+    """Whether an instruction that stays in the loop needs a result, be it through cheap ops."""
     stack, seen = [one], {one}
     while stack:
         for user in stack.pop().users:
@@ -174,14 +175,14 @@ def _move(loop: Instruction, moved: list[Instruction], module: Module) -> None:
         body=module.take(_widened(body, shape, moved, len(first))),
     )
     made.extra = dict(loop.extra)
-    caller.hand_on_order(loop, made)
+    caller.transfer_control_deps(loop, made)
     results = [build.get_tuple_element(made, index=n) for n in range(len(first))]
     caller.replace_all_uses(loop, build.tuple(*results))
     caller.remove(loop)
 
 
 def _behind(roots: list[Instruction], known: dict[Instruction, Instruction]) -> list[Instruction]:
-    """Return what `roots` need that is not known, operands first."""
+    """Return the instructions that `roots` need and that are not `known`, operands first."""
     found: dict[Instruction, None] = {}
     stack = list(reversed(roots))
     while stack:

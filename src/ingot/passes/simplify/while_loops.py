@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops: those that never run or run once, and what their state need not carry.
+"""Loops that run zero times or once, and elements of the state that loops need not carry.
 
-A loop whose body hands on its state ends with what it began with, if it ends: it goes. An element
-of the state goes away if nothing needs it, if it always equals another one (`while_duplicates`), or
-if the body hands it on unchanged and its first value is a constant (which is then put where it was
-read). What reads an unchanged element after the loop reads its first value instead.
+A loop whose body returns its state unchanged is removed: if it ends, its result is its first state.
+An element of the state is removed if nothing needs it, if it always equals another one
+(`while_duplicates`), or if the body returns it unchanged and its first value is a constant, which
+its readers then read. Readers of an unchanged element after the loop read its first value.
 
 Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
 """
@@ -39,7 +39,7 @@ class WhileLoopSimplifier(Pass):
         """Simplify the loops of every reachable computation."""
         changed = False
         effects: dict[Computation, bool] = {}
-        # A loop in the body of one that runs once is looked at where it comes to.
+        # A loop in the body of one that runs once is visited where the body is inlined.
         for computation in from_callers(module):
             work = _loops(computation)
             while work:
@@ -54,14 +54,14 @@ class WhileLoopSimplifier(Pass):
 
 
 def _loops(computation: Computation) -> list[Instruction]:
-    """Return the loops that nothing has to come before, the first one last."""
+    """Return the loops without control predecessors, the first one last."""
     if "while" not in computation.opcodes:
         return []
     return [i for i in reversed(computation.post_order()) if i.opcode == "while"]
 
 
 def _without_loop(loop: Instruction, effects: dict[Computation, bool]) -> list[Instruction] | None:
-    """Replace a loop that runs once or never; return what stands in its place, None if it stays."""
+    """Replace a loop that runs once or never; return its replacement, None if it stays."""
     if loop.control_predecessors:
         return None
     trips = trip_count(loop)
@@ -81,7 +81,7 @@ def _without_loop(loop: Instruction, effects: dict[Computation, bool]) -> list[I
 
 
 def _shrink(loop: Instruction, known: dict[Computation, bool]) -> bool:
-    """Take elements out of the state; return whether there were any to take."""
+    """Remove elements of the state; return whether there were any."""
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
     start = loop.operands[0]
@@ -112,7 +112,7 @@ def _needed(
 ) -> set[int]:
     """Return the elements that the condition, effects, or what follows the loop need.
 
-    Of elements that are the `same`, the first one is needed.
+    Of elements that are the `same`, only the first one is needed.
     """
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
@@ -132,7 +132,7 @@ def _needed(
 
 
 def _effects(computation: Computation, known: dict[Computation, bool]) -> list[Instruction]:
-    """Return what has side effects: also what the root needs, as its element may be left out."""
+    """Return the instructions with side effects, also those that the root needs."""
     return [one for one in computation.calls_and_effects if has_side_effect(one, known)]
 
 
@@ -201,7 +201,7 @@ def _rebuild(
         index = element_index(user, loop)
         if index is not None:
             new = result(same.get(index, index))
-            caller.hand_on_order(user, new)
+            caller.transfer_control_deps(user, new)
             caller.replace_all_uses(user, new)
             caller.remove(user)
     if loop.users or loop.is_root:
@@ -219,7 +219,7 @@ class _Narrowing:
         live: numbers of the elements that stay.
         same: element -> the one that is equal to it and stands for it.
         first: the elements before the loop.
-        known: which computations have effects, as far as it was asked.
+        known: whether computations have effects, of those that were asked about.
     """
 
     live: list[int]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trip counts are written down, for host programs that would have to wait for each condition.
+"""Trip counts as attributes of loops, so that host programs need not wait for each condition.
 
 After fusion the counter of a loop is inside of a kernel, where `trip_count` does not see it.
 
@@ -19,13 +19,13 @@ from ingot.semantics.trip_counts import set_trip_count
 
 @dataclass(frozen=True, slots=True)
 class WhileLoopTripCountAnnotator(Pass):
-    """Writes down how often the body of each loop runs, where that is known."""
+    """Notes how often the body of each loop runs, where that is known."""
 
     name: ClassVar[str] = "while-loop-trip-count-annotator"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Look at every loop; what a program says of its loops itself is not believed."""
+        """Visit every loop; trip counts that a program came with are not trusted."""
         changed = False
         for computation in module.post_order():
             for instruction in computation.instructions:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays without elements: whatever computes them, the result is empty.
 
-What is made of an array without elements may have some all the same: a fold of nothing is its
-initial value, nothing padded is the padding, a product over nothing is zero, an update by nothing
-leaves what it updates, and a gather of windows of size 0 (in a dimension that the result has not)
-gives zeros. So no other pass, and no kernel, need think of operands of a static size 0.
+The result of an op on an empty array may have elements: a fold of nothing is its initial value,
+an empty array padded is the padding, a product over nothing is zero, an empty update changes
+nothing, and a gather of windows of size 0 (in a dimension that the result lacks) gives zeros. So no
+other pass and no kernel has to handle operands of a static size 0.
 
 Source: xla/hlo/transforms/simplifiers/{zero_sized_hlo_elimination,gather_simplifier}.cc.
 """
@@ -27,7 +27,7 @@ from ingot.hlo.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class ZeroSizedElimination(Pass):
-    """Replaces arrays without elements, and what is made of such."""
+    """Replaces arrays without elements, and ops on them."""
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
     concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY, "gather"})
@@ -49,7 +49,7 @@ class ZeroSizedElimination(Pass):
 
 
 def _concerned(computation: Computation) -> list[Instruction]:
-    """Return the ops that make or take an array without elements, or read nothing of one."""
+    """Return the ops that make or take an array without elements, or read none of its elements."""
     found: list[Instruction] = []
     empty: set[Instruction] = set()
     for instruction in computation.post_order():
@@ -72,7 +72,7 @@ _LEAST = ops_with(Trait.LEAF, also=("broadcast",))
 
 
 def _has_to_stay(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
-    """Whether an op stays as it is: replacing it again and again is no progress."""
+    """Whether an op stays as it is, because replacing it would never end."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return (
         any(shape.bounded for shape in shapes)
@@ -85,7 +85,7 @@ def _has_to_stay(instruction: Instruction, effects: dict[Computation, bool]) -> 
 
 
 def _takes_nothing(op: Instruction) -> bool:
-    """Whether a gather's windows are empty: no place of its operand is one that it may read."""
+    """Whether a gather's windows are empty: it reads no element of its operand."""
     return op.opcode == "gather" and 0 in op.attributes.slice_sizes
 
 
@@ -94,7 +94,7 @@ def _is_empty(shape: Shape) -> bool:
 
 
 def _value(op: Instruction, build: Builder) -> Instruction | None:
-    """Return what an op's value is, None where that must be computed."""
+    """Return the value of an op, None where that must be computed."""
     if _is_empty(op.shape):
         return build.full(0, op.shape)
     values = _VALUES.get(op.opcode)
@@ -105,7 +105,7 @@ def _value(op: Instruction, build: Builder) -> Instruction | None:
 
 
 Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]
-"""Returns the results of an op of which something is empty."""
+"""The results of an op with an empty operand or result."""
 
 
 def _results(op: Instruction) -> tuple[Shape, ...]:
@@ -119,7 +119,7 @@ def _of_nothing(op: Instruction, build: Builder) -> Sequence[Instruction] | None
 
 
 def _folds(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
-    """Return the initial values, where nothing is folded."""
+    """Return the initial values where nothing is folded."""
     count = len(op.operands) // 2
     if not _is_empty(op.operands[0].shape):
         return _of_nothing(op, build)
@@ -137,22 +137,22 @@ def _zeros(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
 
 
 def _padding(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
-    """Return the padding, where there is nothing to pad."""
+    """Return the padding where there is nothing to pad."""
     return [build.broadcast_to(op.operands[1], op.shape.dims)]
 
 
 def _chosen(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
-    """Return the initial value, where nothing is scattered."""
+    """Return the initial value where nothing is scattered."""
     return [build.broadcast_to(op.operands[2], op.shape.dims)]
 
 
 def _updated(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
-    """Return what is updated, where there is no update."""
+    """Return the updated operand where there is no update."""
     return [op.operands[0]] if _is_empty(op.operands[1].shape) else None
 
 
 def _scattered(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
-    """Return what is scattered into, where there is no update."""
+    """Return the operand that is scattered into where there is no update."""
     count = len(op.operands) // 2
     nothing = _is_empty(op.operands[-1].shape) or _is_empty(op.operands[0].shape)
     return op.operands[:count] if nothing else None

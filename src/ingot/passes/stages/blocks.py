@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks: the code of a staged computation while it is written.
 
-A block is a list of items, each of which uses some slots. When it is closed, what it made and does
-not hand on is freed behind its last use. Jumps have labels until `Assembler` gives them numbers.
+A block is a list of items, each of which uses some slots. When the block is closed, each slot that
+it made and does not pass on is freed after its last use. Jumps have labels until `assembled`
+numbers them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Block:
     made: dict[int, None] = field(default_factory=fresh(dict[int, None]))
 
     def add(self, lines: list[Line], uses: Iterable[int], makes: Iterable[int] = ()) -> None:
-        """Add an item that uses slots, and fills others that the block owns then."""
+        """Add an item that uses slots, and fills others, which the block then owns."""
         self.made.update(dict.fromkeys(makes))
         self.items.append(_Item(lines, frozenset((*uses, *makes))))
 
@@ -52,7 +53,7 @@ class Block:
         return frozenset(slot for item in self.items for slot in item.uses)
 
     def closed(self, live_out: Iterable[int] = ()) -> list[Line]:
-        """Return the lines, with a `Free` of each slot that was made but for those to be kept."""
+        """Return the lines, with a `Free` of each slot that was made, except those in `held`."""
         held = set(live_out)
         last: dict[int, int] = {}
         for number, item in enumerate(self.items):
@@ -81,11 +82,11 @@ class Slots:
 
 def assembled(lines: list[Line]) -> tuple[Code, ...]:
     """Return the instructions, with jumps to their numbers."""
-    places: dict[Label, int] = {}
+    targets: dict[Label, int] = {}
     count = 0
     for line in lines:
         if isinstance(line, Label):
-            places[line] = count
+            targets[line] = count
         else:
             count += 1
     found: list[Code] = []
@@ -93,7 +94,7 @@ def assembled(lines: list[Line]) -> tuple[Code, ...]:
         if isinstance(line, tuple):
             jump, label = line
             assert isinstance(jump, Jump | Unless | Differs)
-            found.append(replace(jump, target=places[label]))
+            found.append(replace(jump, target=targets[label]))
         elif not isinstance(line, Label):
             found.append(line)
     return tuple(found)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which memory stages take over instead of copying, once the code between them is written.
+"""Donation between stages: which memory a stage takes over, decided once all code is written.
 
 A block whose array nothing reads after a stage is donated to it: a result that is an update of that
-array is made in the block, and a copy of it is a move. A parameter of the program may be the place
-of a result (`input_output_alias`) that the last stage makes: when it begins, no other stage can
-fail, no size be negative and no block be missing, so an error leaves the parameter as it was. Where
-that stage itself may fail, the parameter survives it (`Alias.survives_failure`) if it is an operand
-of the stage, and is not written otherwise.
+array is made in the block, and a copy of it is a move. A result that the last stage makes may be
+written into a parameter of the program (`input_output_alias`): when that stage begins, no other
+stage can fail, no size can be negative and no block can be missing, so an error leaves the
+parameter as it was. Where the stage itself may fail, the parameter survives
+(`Alias.survives_failure`) if it is an operand of the stage, and is not written otherwise.
 
-Invariant: a stage takes over a block only if it is the only reader of it that is left.
+Invariant: a stage takes over a block only if it is the only remaining reader.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Donation:
         return replace(self._code, code=tuple(lines), aliases=tuple(self._found))
 
     def _is_done(self, slot: int, live: int) -> bool:
-        """Whether a slot has a block, which nothing reads any more."""
+        """Whether a slot has a block, and nothing reads it any more."""
         return slot in self._blocks and not live >> slot & 1
 
     def _run(self, item: Run, live: int, is_last: bool) -> Run:
@@ -90,7 +90,7 @@ class _Donation:
         return replace(item, taken=tuple(taken), placed=tuple(placed))
 
     def _given(self, item: Run) -> Pairs:
-        """Note the parameters that are places of the last stage's results.
+        """Note the parameters that results of the last stage are written into.
 
         Returns those of them that the stage reads: (number of the output, of the input).
         """
@@ -115,7 +115,7 @@ def _is_once(slot: int, slots: Sequence[int]) -> bool:
 
 
 def _last_run(code: Sequence[Code]) -> int:
-    """Return the number of the run behind which nothing can fail; -1 if there is none."""
+    """Return the number of the run after which nothing can fail; -1 if there is none."""
     last = max((n for n, item in enumerate(code) if isinstance(item, Run)), default=-1)
     is_reached = all(item.target <= last for item in code if isinstance(item, _JUMPS))
     is_end = all(isinstance(item, Free | Move) for item in code[last + 1 :])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which stage each instruction of a computation runs.
 
-*Nodes* stand between stages: definitions of sizes, and loops and branches that define some inside.
+*Nodes* run between stages: definitions of sizes, and loops and branches that define sizes inside.
 A node of level `k` comes after stage `k`; what needs it is in stage `k + 1` at the earliest. An
 instruction without effects goes to the last stage that all of its users allow, where it is fused
 with them; one with effects to the first that is possible.
@@ -27,7 +27,7 @@ from ingot.support.levels import assign_levels
 from ingot.support.records import record
 
 VIEWS = ops_with(Trait.TUPLE, also=("parameter",))
-"""Values that are handed on between stages as they are, and in no stage by themselves."""
+"""Values that pass between stages unchanged, and never make a stage by themselves."""
 
 _CONTROL = ops_with(RegionKind.BRANCH)
 
@@ -49,14 +49,14 @@ _LITERAL = ops_with(Trait.CONSTANT_LIKE)
 
 
 def is_cheap(instruction: Instruction) -> bool:
-    """Whether an instruction is made anew wherever it is needed: a constant, spread or not."""
+    """Whether an instruction is cloned wherever it is needed: a constant, broadcast or not."""
     if instruction.opcode == "broadcast":
         return instruction.operands[0].opcode in _LITERAL
     return instruction.opcode in _LITERAL
 
 
 def is_node(instruction: Instruction, known: Iterable[str]) -> bool:
-    """Whether an instruction stands between stages; `known`: the sizes from outside."""
+    """Whether an instruction is a node; `known`: the sizes from outside."""
     if is_size_definition(instruction):
         return True
     if instruction.opcode not in _CONTROL:

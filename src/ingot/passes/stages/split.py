@@ -3,10 +3,10 @@
 
 Each computation with definitions becomes a block: its stages in order, and behind each stage the
 definitions, loops and branches that need nothing later (`levels`). Loops and branches without
-definitions stay what they are, inside of a stage.
+definitions stay as they are, inside a stage.
 
-Invariant: what a block makes and does not hand on is freed in it. A loop's state lies in slots of
-its own, but for what the body leaves as it is.
+Invariant: a block frees what it makes and does not pass on. A loop's state lies in slots of its
+own, except elements that the body leaves unchanged.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ def split_stages(module: Module) -> Split:
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known in a block: the slots of arrays, and a slot that has each size."""
+    """The slots of a block's arrays, and a slot that has each size."""
 
     slots: dict[Leaf, int]
     binders: dict[str, tuple[int, Shape]]
 
     def hold(self, leaf: Leaf, slot: int) -> None:
-        """Note where an array lies, and the sizes that it has."""
+        """Note the slot of an array, and the sizes that it has."""
         self.slots[leaf] = slot
         shape = leaf[0].shape.at(leaf[1])
         for name in bare_symbols(shape):
             self.binders.setdefault(name, (slot, shape))
 
     def inner(self) -> _Scope:
-        """Return the scope of a computation that is called: sizes are known in it, arrays not."""
+        """Return the scope of a called computation: it has the known sizes, but no arrays."""
         return _Scope({}, dict(self.binders))
 
 
@@ -97,7 +97,7 @@ class _Splitter:
         return Split(tuple(self.stages), hand_over(self.stages, code, _flat_aliases(module)))
 
     def _owned(self, block: Block, slot: int, before: Sequence[int]) -> int:
-        """Return a slot whose block nobody else has."""
+        """Return a slot whose block no other slot shares."""
         if slot in block.made and slot not in before:
             return slot
         copy = self._like(slot)
@@ -105,7 +105,7 @@ class _Splitter:
         return copy
 
     def _first(self, block: Block, parameter: int) -> int:
-        """Return a copy of a parameter that is made before its memory may be a result's place."""
+        """Return a copy of a parameter, made before a result may take over its memory."""
         copy = self._like(parameter)
         block.copy_first(parameter, copy)
         return copy
@@ -136,7 +136,7 @@ class _Splitter:
         outputs: Sequence[Leaf],
         scope: _Scope,
     ) -> None:
-        """Add a stage, if there is something for it to do."""
+        """Add a stage, if it has instructions."""
         if not outputs and not any(i.definition.may_have_effects for i in instructions):
             return
         number = len(self.stages)
@@ -152,7 +152,7 @@ class _Splitter:
             scope.hold(leaf, slot)
 
     def _slot(self, block: Block, leaf: Leaf, scope: _Scope) -> int:
-        """Return the slot of an array, which is made now if nobody did."""
+        """Return the slot of an array; make the array if no stage did."""
         if leaf not in scope.slots:
             self._stage(block, (), [leaf], scope)
         return scope.slots[leaf]
@@ -203,7 +203,7 @@ class _Splitter:
     def _inner(
         self, computation: Computation, paths: list[Path], slots: list[int], scope: _Scope
     ) -> _Scope:
-        """Return the scope of a computation whose parameter lies in some slots."""
+        """Return the scope of a computation whose parameter lies in `slots`."""
         inner = scope.inner()
         (parameter,) = computation.parameters
         for name in bare_symbols(parameter.shape):
@@ -213,7 +213,7 @@ class _Splitter:
         return inner
 
     def _next_state(self, block: Block, found: list[int], state: list[int]) -> list[Line]:
-        """Close the block of a body: what it found becomes the state."""
+        """Close the block of a body: its results become the state."""
         new = [self._owned(block, slot, found[:n]) for n, slot in enumerate(found)]
         lines = block.closed(new)
         for source, target in zip(new, state, strict=True):
@@ -268,7 +268,7 @@ def _wanted(
     nodes: Sequence[Sequence[Instruction]],
     stages: Sequence[Sequence[Instruction]],
 ) -> dict[Leaf, None]:
-    """Return the arrays that are needed outside of the stage that makes them."""
+    """Return the arrays that are needed outside the stage that makes them."""
     stage_of = {one: number for number, stage in enumerate(stages) for one in stage}
     wanted: dict[Leaf, None] = dict.fromkeys(leaves_of(computation.root))
     for level in nodes:

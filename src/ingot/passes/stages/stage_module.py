@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module of one stage: some instructions of a computation as a program of its own.
 
-What they need from elsewhere are parameters, what others need of them are results. A size that no
-parameter has as a bare dimension gets one more parameter, which nobody reads: the slot of an array
-that has it.
+Arrays from other stages are its parameters, arrays that other stages need are its results. A size
+that is no parameter's bare dimension gets one more parameter, which nobody reads: the slot of an
+array that has it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Leaf = tuple[Instruction, Path]
 
 
 def leaf_of(instruction: Instruction, path: Path) -> Leaf:
-    """Return the array that stands at `path` of a value, behind tuples and their elements."""
+    """Return the array at `path` of a value, looked up through tuples and their elements."""
     while True:
         if instruction.opcode == "tuple" and path:
             instruction, path = instruction.operands[path[0]], path[1:]
@@ -115,7 +115,7 @@ class _Maker:
         return made
 
     def _operand(self, instruction: Instruction) -> Instruction:
-        """Return a value here: copied, or put together of arrays."""
+        """Return a value in this module: copied, or assembled from arrays."""
         if instruction in self.own or is_cheap(instruction):
             return self._copy(instruction)
         return self._value(instruction, (), instruction.shape)
@@ -148,7 +148,7 @@ class _Maker:
         return made
 
     def _bind_sizes(self, binder: Callable[[str], Shape]) -> list[str]:
-        """Add parameters for the sizes that no parameter has bare; return them."""
+        """Add parameters for sizes that are no parameter's bare dimension; return them."""
         computation = self.builder.computation
         needed: set[str] = set()
         for instruction in computation.instructions:

@@ -163,7 +163,7 @@ def _lower_calls(op: Op, program: Exported) -> None:
             if item.attributes.custom_call_target == _CALL_TARGET:
                 to_apply = CallAttributes(_called_function(op, item))
                 call = computation.add("call", item.operands, to_apply, metadata=item.metadata)
-                computation.hand_on_order(item, call)
+                computation.transfer_control_deps(item, call)
                 computation.replace_all_uses(item, call)
                 computation.remove(item)
 

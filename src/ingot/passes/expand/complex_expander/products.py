@@ -29,9 +29,9 @@ def stays_complex(instruction: Instruction) -> bool:
     left, right = (operand.shape for operand in instruction.operands)
     if not left.dtype is right.dtype is instruction.shape.dtype:
         return False
-    rows = product(left.dims[place] for place in given.lhs_free_dims(left.rank))
-    columns = product(right.dims[place] for place in given.rhs_free_dims(right.rank))
-    steps = product(left.dims[place] for place in given.lhs_contracting_dims)
+    rows = product(left.dims[dim] for dim in given.lhs_free_dims(left.rank))
+    columns = product(right.dims[dim] for dim in given.rhs_free_dims(right.rank))
+    steps = product(left.dims[dim] for dim in given.lhs_contracting_dims)
     total = product(instruction.shape.dims) * steps
     if isinstance(total, Dim) or not given.lhs_contracting_dims:
         return False

@@ -163,8 +163,8 @@ def _compare(site: Site) -> Form:
 def _clamp(site: Site) -> Form:
     build, dims = Formula(site.build), site.instruction.shape.dims
     numbers: list[Complex] = []
-    for place in range(3):
-        parts = (build.broadcast_to(p, dims) for p in site.forms.parts(site.form(place)))
+    for number in range(3):
+        parts = (build.broadcast_to(p, dims) for p in site.forms.parts(site.form(number)))
         numbers.append(Complex(*(Real(build, part) for part in parts)))
     return _pair(clamp(*numbers))
 
@@ -272,7 +272,7 @@ def _map(site: Site) -> Form:
 
 def _nested_call(site: Site, operands: list[Instruction], attributes: Any, shape: Shape) -> Form:
     made, old = site.like(operands, shape, attributes), site.instruction
-    old.computation.hand_on_order(old, made)
+    old.computation.transfer_control_deps(old, made)
     site.forms.superseded.add(old)
     return site.forms.from_nested(made, old.shape)
 

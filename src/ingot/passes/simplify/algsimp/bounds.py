@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of maximum, minimum and clamp: bounds that hold anyway."""
+"""Rules of maximum, minimum and clamp: bounds that always hold."""
 
 from __future__ import annotations
 

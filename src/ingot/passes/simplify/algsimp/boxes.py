@@ -57,11 +57,11 @@ def slice_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction:
     """slice(broadcast(x)) => broadcast(slice(x))"""
-    places = dimensions_of(inner)
-    box = tuple(root.attributes.slice[place] for place in places)
-    dims = tuple(root.shape.dims[place] for place in places)
+    dimensions = dimensions_of(inner)
+    box = tuple(root.attributes.slice[dim] for dim in dimensions)
+    dims = tuple(root.shape.dims[dim] for dim in dimensions)
     cut = x if dims == x.shape.dims else build.slice(x, slice=box)
-    return build.broadcast(cut, shape=root.shape, dimensions=places)
+    return build.broadcast(cut, shape=root.shape, dimensions=dimensions)
 
 
 @rule(
@@ -109,12 +109,12 @@ def slice_of_concatenate(
     root: Instruction, inner: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """slice(concatenate(x, y)) => slice(y) where only elements of y are taken"""
-    (place,) = dimensions_of(inner)
-    start, limit, stride = root.attributes.slice[place]
+    (dim,) = dimensions_of(inner)
+    start, limit, stride = root.attributes.slice[dim]
     parts: list[tuple[int, int]] = []
     end = 0
     for operand in inner.operands:
-        size = operand.shape.dims[place]
+        size = operand.shape.dims[dim]
         if not isinstance(size, int):
             break
         parts.append((end, end + size))
@@ -125,7 +125,7 @@ def slice_of_concatenate(
     if number is None:
         return None
     box = list(root.attributes.slice)
-    box[place] = (start - parts[number][0], limit - parts[number][0], stride)
+    box[dim] = (start - parts[number][0], limit - parts[number][0], stride)
     return build.slice(inner.operands[number], slice=tuple(box))
 
 
@@ -201,8 +201,8 @@ def dynamic_slice_of_update(root: Instruction) -> Instruction | None:
     updated, *indices = root.operands
     if updated.opcode != "dynamic-update-slice":
         return None
-    _, update, *places = updated.operands
-    return update if update.shape.dims == root.shape.dims and indices == places else None
+    _, update, *starts = updated.operands
+    return update if update.shape.dims == root.shape.dims and indices == starts else None
 
 
 @rule(
@@ -228,10 +228,10 @@ def dynamic_update_slice_whole(root: Instruction) -> Instruction:
 )
 def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
     """dynamic-update-slice(x, dynamic-slice(x, i), i) => x"""
-    operand, update, *places = root.operands
+    operand, update, *starts = root.operands
     if update.opcode != "dynamic-slice" or update.operands[0] is not operand:
         return None
-    return operand if list(update.operands[1:]) == places else None
+    return operand if list(update.operands[1:]) == starts else None
 
 
 @rule(
@@ -240,9 +240,9 @@ def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
 )
 def reverse_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
     """reverse of a dimension of size 1, or of none => x"""
-    places = dimensions_of(root)
-    real = tuple(place for place in places if x.shape.dims[place] != 1)
-    if real == places and real:
+    dimensions = dimensions_of(root)
+    real = tuple(dim for dim in dimensions if x.shape.dims[dim] != 1)
+    if real == dimensions and real:
         return None
     return build.reverse(x, dimensions=real) if real else x
 
@@ -273,7 +273,7 @@ def reverse_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction:
     """reverse(broadcast(x)) => broadcast(reverse(x))"""
-    places = dimensions_of(inner)
-    real = tuple(n for n, place in enumerate(places) if place in dimensions_of(root))
+    dimensions = dimensions_of(inner)
+    real = tuple(n for n, dim in enumerate(dimensions) if dim in dimensions_of(root))
     flipped = build.reverse(x, dimensions=real) if real else x
-    return build.broadcast(flipped, shape=root.shape, dimensions=places)
+    return build.broadcast(flipped, shape=root.shape, dimensions=dimensions)

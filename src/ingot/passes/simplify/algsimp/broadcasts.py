@@ -37,12 +37,12 @@ def broadcast_broadcast(
 ) -> Instruction:
     """broadcast(broadcast(x)) => broadcast(x)"""
     outer = root.attributes.dimensions
-    places = tuple(outer[place] for place in inner.attributes.dimensions)
-    return build.broadcast(x, shape=root.shape, dimensions=places)
+    dimensions = tuple(outer[dim] for dim in inner.attributes.dimensions)
+    return build.broadcast(x, shape=root.shape, dimensions=dimensions)
 
 
-def _is_increasing(places: tuple[int, ...]) -> bool:
-    return all(a < b for a, b in pairwise(places))
+def _is_increasing(dimensions: tuple[int, ...]) -> bool:
+    return all(a < b for a, b in pairwise(dimensions))
 
 
 @rule(
@@ -51,24 +51,24 @@ def _is_increasing(places: tuple[int, ...]) -> bool:
 )
 def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
     """broadcast(x) => reshape(x) where every new dimension has size 1"""
-    places = root.attributes.dimensions
-    new = (size for place, size in enumerate(root.shape.dims) if place not in places)
-    if not _is_increasing(places) or any(size != 1 for size in new):
+    dimensions = root.attributes.dimensions
+    new = (size for dim, size in enumerate(root.shape.dims) if dim not in dimensions)
+    if not _is_increasing(dimensions) or any(size != 1 for size in new):
         return None
     return build.reshape_to(x, root.shape.dims)
 
 
 def inserted_ones(before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]) -> list[int] | None:
-    """Return where the dimensions `before` stand in `after`, if all else there are ones."""
-    places: list[int] = []
-    next_place = 0
-    for place, size in enumerate(after):
-        if next_place < len(before) and before[next_place] == size:
-            places.append(place)
-            next_place += 1
+    """Return which dimensions of `after` are those of `before`, if all others have size 1."""
+    dimensions: list[int] = []
+    next_dim = 0
+    for dim, size in enumerate(after):
+        if next_dim < len(before) and before[next_dim] == size:
+            dimensions.append(dim)
+            next_dim += 1
         elif size != 1:
             return None
-    return places if next_place == len(before) else None
+    return dimensions if next_dim == len(before) else None
 
 
 @rule(
@@ -83,11 +83,11 @@ def broadcast_of_reshape(
 ) -> Instruction | None:
     """broadcast(reshape(x)) => broadcast(x) where the reshape only adds dimensions of size 1"""
     middle = root.operands[0].shape.dims
-    places = inserted_ones(x.shape.dims, middle)
-    if places is None:
+    dimensions = inserted_ones(x.shape.dims, middle)
+    if dimensions is None:
         return None
     outer = root.attributes.dimensions
-    return build.broadcast(x, shape=root.shape, dimensions=tuple(outer[p] for p in places))
+    return build.broadcast(x, shape=root.shape, dimensions=tuple(outer[p] for p in dimensions))
 
 
 def _has_only_broadcasts(root: Instruction) -> bool:
@@ -125,14 +125,14 @@ def elementwise_of_broadcasts(root: Instruction, build: RuleBuilder) -> Instruct
     wide = root.operands[widest]
     if wide.opcode != "broadcast":
         return None
-    dims, places = sources[widest].shape.dims, wide.attributes.dimensions
+    dims, dimensions = sources[widest].shape.dims, wide.attributes.dimensions
     for source, operand in zip(sources, root.operands, strict=True):
         if source.shape.rank and (
-            source.shape.dims != dims or operand.attributes.dimensions != places
+            source.shape.dims != dims or operand.attributes.dimensions != dimensions
         ):
             return None
     if dims == root.shape.dims:
         return None
     inner = [build.broadcast_to(source, dims) for source in sources]
     small = build.like(root, *inner, shape=root.shape.with_dims(dims))
-    return build.broadcast(small, shape=root.shape, dimensions=places)
+    return build.broadcast(small, shape=root.shape, dimensions=dimensions)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of compare and select: answers that are known."""
+"""Rules of compare and select: results that are known."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def compare_converted_zero(
 def _same_or_not(
     x: Instruction, c: Instruction, root: Instruction, build: RuleBuilder
 ) -> Instruction:
-    """Return x or not x: which one compares so with the pred that `c` stands for."""
+    """Return x or not x: the one that equals the comparison with the pred `c`."""
     same = bool(splat_of(c)) == (root.attributes.direction == "EQ")
     return x if same else build.not_(x)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Canonical places of constants, and constants that meet: the folding that needs no evaluator."""
+"""Canonical operands for constants, and constants that meet: folding that needs no evaluator."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ x, y, z = capture("x"), capture("y"), capture("z")
 
 
 def dimensions_of(instruction: Instruction) -> tuple[int, ...]:
-    """Return the dimension numbers that `instruction` has as attribute."""
+    """Return the attribute `dimensions` of `instruction`."""
     found: tuple[int, ...] = instruction.attributes.dimensions
     return found
 

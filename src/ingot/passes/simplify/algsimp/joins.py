@@ -88,12 +88,12 @@ def concatenate_one(x: Instruction) -> Instruction:
     return x
 
 
-def _place(concatenation: Instruction) -> int:
+def _dimension(concatenation: Instruction) -> int:
     return dimensions_of(concatenation)[0]
 
 
 @rule(
-    m.concatenate(..., where=lambda i: any(o.shape.dims[_place(i)] == 0 for o in i.operands)),
+    m.concatenate(..., where=lambda i: any(o.shape.dims[_dimension(i)] == 0 for o in i.operands)),
     example="""
         x = f32[4] parameter(0)
         y = f32[0] parameter(1)
@@ -102,24 +102,28 @@ def _place(concatenation: Instruction) -> int:
 )
 def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(x, empty, y) => concatenate(x, y)"""
-    place = _place(root)
-    non_empty = [operand for operand in root.operands if operand.shape.dims[place] != 0]
-    return build.concatenate(*non_empty, dimensions=(place,)) if non_empty else root.operands[0]
+    dim = _dimension(root)
+    non_empty = [operand for operand in root.operands if operand.shape.dims[dim] != 0]
+    return build.concatenate(*non_empty, dimensions=(dim,)) if non_empty else root.operands[0]
 
 
-def _is_part(operand: Instruction, place: int) -> bool:
-    """Whether an instruction is a concatenation that becomes part of the one that uses it."""
+def _is_part(operand: Instruction, dim: int) -> bool:
+    """Whether an instruction is a concatenation that is merged into the one that uses it."""
     dies = operand.opcode == "concatenate" and operand.use_count == 1 and not operand.is_root
-    return dies and _place(operand) == place
+    return dies and _dimension(operand) == dim
 
 
 def _is_taken(concatenation: Instruction) -> bool:
-    """Whether a concatenation becomes part of its user when the rule looks at that."""
-    if not _is_part(concatenation, _place(concatenation)):
+    """Whether the rule will merge a concatenation into its user when it visits the user."""
+    if not _is_part(concatenation, _dimension(concatenation)):
         return False
     (user,) = concatenation.users
-    is_tied = user.is_awaited or user.control_predecessors
-    return user.opcode == "concatenate" and _place(user) == _place(concatenation) and not is_tied
+    is_tied = user.has_control_successors or user.control_predecessors
+    return (
+        user.opcode == "concatenate"
+        and _dimension(user) == _dimension(concatenation)
+        and not is_tied
+    )
 
 
 @rule(
@@ -135,18 +139,18 @@ def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instructio
     """concatenate(concatenate(x, y), z) => concatenate(x, y, z), all levels at once"""
     if _is_taken(root):
         return None
-    place = _place(root)
+    dim = _dimension(root)
     flat: list[Instruction] = []
     work = list(root.operands[::-1])
     while work:
         operand = work.pop()
-        if _is_part(operand, place):
+        if _is_part(operand, dim):
             work.extend(reversed(operand.operands))
         else:
             flat.append(operand)
     if len(flat) == len(root.operands):
         return None
-    return build.concatenate(*flat, dimensions=(place,))
+    return build.concatenate(*flat, dimensions=(dim,))
 
 
 @rule(
@@ -160,21 +164,21 @@ def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instructio
 def concatenate_splats(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(broadcast(x), broadcast(x)) => broadcast(x) where x does not vary along it"""
     first = root.operands[0]
-    places = first.attributes.dimensions
+    dimensions = first.attributes.dimensions
     source = first.operands[0]
     same = all(
         operand.opcode == "broadcast"
         and operand.operands[0] is source
-        and operand.attributes.dimensions == places
+        and operand.attributes.dimensions == dimensions
         for operand in root.operands
     )
-    if not same or _place(root) in places:
+    if not same or _dimension(root) in dimensions:
         return None
-    return build.broadcast(source, shape=root.shape, dimensions=places)
+    return build.broadcast(source, shape=root.shape, dimensions=dimensions)
 
 
-def _is_next(left: Instruction, right: Instruction, place: int) -> bool:
-    """Whether slice `right` goes on in the same array where slice `left` ends."""
+def _is_next(left: Instruction, right: Instruction, dim: int) -> bool:
+    """Whether slice `right` starts where slice `left` of the same array ends."""
     if right.opcode != "slice" or left.operands[0] is not right.operands[0]:
         return False
     for number, (a, b) in enumerate(
@@ -182,7 +186,7 @@ def _is_next(left: Instruction, right: Instruction, place: int) -> bool:
     ):
         if a[2] != 1 or b[2] != 1:
             return False
-        if (a[1] != b[0]) if number == place else (a != b):
+        if (a[1] != b[0]) if number == dim else (a != b):
             return False
     return True
 
@@ -197,16 +201,16 @@ def _is_next(left: Instruction, right: Instruction, place: int) -> bool:
 )
 def concatenate_slices(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(x[a:b], x[b:c]) => x[a:c]"""
-    place = _place(root)
+    dim = _dimension(root)
     merged: list[Instruction] = [root.operands[0]]
     for operand in root.operands[1:]:
         last = merged[-1]
-        if last.opcode == "slice" and _is_next(last, operand, place):
+        if last.opcode == "slice" and _is_next(last, operand, dim):
             box = list(last.attributes.slice)
-            box[place] = (box[place][0], operand.attributes.slice[place][1], 1)
+            box[dim] = (box[dim][0], operand.attributes.slice[dim][1], 1)
             merged[-1] = build.slice(last.operands[0], slice=tuple(box))
         else:
             merged.append(operand)
     if len(merged) == len(root.operands):
         return None
-    return build.concatenate(*merged, dimensions=(place,)) if len(merged) > 1 else merged[0]
+    return build.concatenate(*merged, dimensions=(dim,)) if len(merged) > 1 else merged[0]

@@ -84,7 +84,7 @@ def divide_by_sqrt(x: Instruction, y: Instruction, build: RuleBuilder) -> Instru
 
 
 def _repeats(broadcast: Instruction) -> bool:
-    """Whether the operand has fewer dimensions, so that work on it is done less often."""
+    """Whether the operand has fewer dimensions, so that work on it is cheaper."""
     return broadcast.operands[0].shape.rank < broadcast.shape.rank
 
 

@@ -22,11 +22,11 @@ def _reduce_again(
     source: Instruction,
     x: Instruction,
     start: Instruction,
-    places: tuple[int, ...],
+    dimensions: tuple[int, ...],
 ) -> Instruction:
     """Return the reduction of `source` applied to other operands and dimensions."""
     reducer = source.attributes.to_apply
-    return build.reduce(x, start, dimensions=places, to_apply=reducer)
+    return build.reduce(x, start, dimensions=dimensions, to_apply=reducer)
 
 
 def _may_be_of_ones(reduce: Instruction) -> bool:
@@ -53,7 +53,7 @@ def reduce_of_ones(
 ) -> Instruction | None:
     """reduce(x, init) over dimensions of size 1 => init op reshape(x)"""
     opcode = reducer_opcode(root.attributes.to_apply)
-    if not opcode or any(x.shape.dims[place] != 1 for place in dimensions_of(root)):
+    if not opcode or any(x.shape.dims[dim] != 1 for dim in dimensions_of(root)):
         return None
     if x.shape.dtype is not root.shape.dtype:
         return None
@@ -74,7 +74,7 @@ def reduce_of_nothing(
     root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """reduce(x, init) over a dimension of size 0 => broadcast(init)"""
-    if all(x.shape.dims[place] != 0 for place in dimensions_of(root)):
+    if all(x.shape.dims[dim] != 0 for dim in dimensions_of(root)):
         return None
     return build.broadcast_to(start, root.shape.dims)
 
@@ -99,8 +99,8 @@ def reduce_reduce(
     if not same or not is_identity(inner_start, opcode):
         return None
     first = dimensions_of(inner)
-    unreduced = [place for place in range(x.shape.rank) if place not in first]
-    second = tuple(unreduced[place] for place in dimensions_of(root))
+    unreduced = [dim for dim in range(x.shape.rank) if dim not in first]
+    second = tuple(unreduced[dim] for dim in dimensions_of(root))
     return _reduce_again(build, root, x, start, tuple(sorted((*first, *second))))
 
 
@@ -119,7 +119,7 @@ def reduce_of_transpose(
     """reduce(transpose(x)) => reduce(x) where the dimensions that stay keep their order"""
     order = dimensions_of(inner)
     reduced = dimensions_of(root)
-    unreduced = [place for number, place in enumerate(order) if number not in reduced]
+    unreduced = [dim for number, dim in enumerate(order) if number not in reduced]
     if unreduced != sorted(unreduced) or not reducer_opcode(root.attributes.to_apply):
         return None
     return _reduce_again(build, root, x, start, tuple(sorted(order[n] for n in reduced)))
@@ -189,13 +189,13 @@ def reduce_sum_broadcast(
 
 
 def _repeats(root: Instruction, inner: Instruction) -> int | None:
-    """Return how many equal elements meet in one sum: the reduced dimensions that are new.
+    """Return how many equal elements one sum has: the size of the reduced dimensions that are new.
 
     None if there is no new one among them, or the number is not known.
     """
     own = dimensions_of(inner)
-    new = [place for place in dimensions_of(root) if place not in own]
-    sizes = [inner.shape.dims[place] for place in new]
+    new = [dim for dim in dimensions_of(root) if dim not in own]
+    sizes = [inner.shape.dims[dim] for dim in new]
     static = [size for size in sizes if isinstance(size, int)]
     return prod(static) if new and len(static) == len(sizes) else None
 
@@ -205,10 +205,10 @@ def _reduce_source(
 ) -> Instruction:
     """Return `x` reduced over its own reduced dimensions, broadcast to the result."""
     own, reduced = dimensions_of(inner), dimensions_of(root)
-    places = tuple(number for number, place in enumerate(own) if place in reduced)
-    unreduced = [place for place in range(inner.shape.rank) if place not in reduced]
-    target = tuple(unreduced.index(place) for place in own if place not in reduced)
-    total = _reduce_again(build, root, x, start, places)
+    dimensions = tuple(number for number, dim in enumerate(own) if dim in reduced)
+    unreduced = [dim for dim in range(inner.shape.rank) if dim not in reduced]
+    target = tuple(unreduced.index(dim) for dim in own if dim not in reduced)
+    total = _reduce_again(build, root, x, start, dimensions)
     return build.broadcast_to(total, root.shape.dims, target)
 
 
@@ -224,8 +224,8 @@ def sort_one(x: Instruction) -> Instruction:
 
 
 def _contracts_nothing(dot: Instruction) -> bool:
-    places: tuple[int, ...] = dot.attributes.lhs_contracting_dims
-    return any(dot.operands[0].shape.dims[place] == 0 for place in places)
+    dimensions: tuple[int, ...] = dot.attributes.lhs_contracting_dims
+    return any(dot.operands[0].shape.dims[dim] == 0 for dim in dimensions)
 
 
 @rule(

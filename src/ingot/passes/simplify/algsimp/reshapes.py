@@ -47,9 +47,9 @@ def reshape_of_splat(root: Instruction, x: Instruction, build: RuleBuilder) -> I
 def _matched_ones(
     before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]
 ) -> dict[int, int] | None:
-    """Return which dimension of `before` each one becomes in `after`, if only ones come and go."""
-    non_unit_before = [place for place, size in enumerate(before) if size != 1]
-    non_unit_after = [place for place, size in enumerate(after) if size != 1]
+    """Return dimension of `before` -> of `after`, if they differ in dimensions of size 1 only."""
+    non_unit_before = [dim for dim, size in enumerate(before) if size != 1]
+    non_unit_after = [dim for dim, size in enumerate(after) if size != 1]
     if [before[p] for p in non_unit_before] != [after[p] for p in non_unit_after]:
         return None
     return dict(zip(non_unit_before, non_unit_after, strict=True))
@@ -67,10 +67,10 @@ def reshape_of_broadcast(
 ) -> Instruction | None:
     """reshape(broadcast(x)) => broadcast(x) where the reshape only moves dimensions of size 1"""
     moved = _matched_ones(inner.shape.dims, root.shape.dims)
-    places = inner.attributes.dimensions
-    if moved is None or any(place not in moved for place in places):
+    dimensions = inner.attributes.dimensions
+    if moved is None or any(dim not in moved for dim in dimensions):
         return None
-    return build.broadcast(x, shape=root.shape, dimensions=tuple(moved[p] for p in places))
+    return build.broadcast(x, shape=root.shape, dimensions=tuple(moved[p] for p in dimensions))
 
 
 @rule(
@@ -84,16 +84,16 @@ def reshape_of_iota(
 ) -> Instruction | None:
     """reshape(iota) => iota where the reshape only moves dimensions of size 1"""
     moved = _matched_ones(inner.shape.dims, root.shape.dims)
-    place = inner.attributes.iota_dimension
-    if moved is None or place not in moved:
+    dim = inner.attributes.iota_dimension
+    if moved is None or dim not in moved:
         return None
-    return build.iota(shape=root.shape, iota_dimension=moved[place])
+    return build.iota(shape=root.shape, iota_dimension=moved[dim])
 
 
 def _iota_size(iota: Instruction) -> int | Dim:
     """Return the size of the dimension along which an iota counts."""
-    place: int = iota.attributes.iota_dimension
-    return iota.shape.dims[place]
+    dim: int = iota.attributes.iota_dimension
+    return iota.shape.dims[dim]
 
 
 @rule(
@@ -113,8 +113,8 @@ def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
     ),
 )
 def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
-    """transpose(x) => reshape(x) where only dimensions of size 1 change places"""
-    real = [place for place in root.attributes.dimensions if x.shape.dims[place] != 1]
+    """transpose(x) => reshape(x) where only dimensions of size 1 move"""
+    real = [dim for dim in root.attributes.dimensions if x.shape.dims[dim] != 1]
     return build.reshape_to(x, root.shape.dims) if real == sorted(real) else None
 
 
@@ -129,7 +129,7 @@ def transpose_transpose(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction:
     """transpose(transpose(x)) => transpose(x)"""
-    order = tuple(inner.attributes.dimensions[place] for place in root.attributes.dimensions)
+    order = tuple(inner.attributes.dimensions[dim] for dim in root.attributes.dimensions)
     return build.transpose(x, dimensions=order)
 
 
@@ -145,10 +145,10 @@ def transpose_of_broadcast(
 ) -> Instruction:
     """transpose(broadcast(x)) => broadcast(transpose(x)), its dimension numbers in order"""
     order = dimensions_of(root)
-    places = [order.index(place) for place in dimensions_of(inner)]
-    turns = tuple(sorted(range(len(places)), key=lambda number: places[number]))
+    dimensions = [order.index(dim) for dim in dimensions_of(inner)]
+    turns = tuple(sorted(range(len(dimensions)), key=lambda number: dimensions[number]))
     source = x if turns == tuple(range(len(turns))) else build.transpose(x, dimensions=turns)
-    return build.broadcast(source, shape=root.shape, dimensions=tuple(sorted(places)))
+    return build.broadcast(source, shape=root.shape, dimensions=tuple(sorted(dimensions)))
 
 
 @rule(
@@ -159,8 +159,8 @@ def transpose_of_broadcast(
 )
 def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder) -> Instruction:
     """transpose(iota) => iota"""
-    place = root.attributes.dimensions.index(inner.attributes.iota_dimension)
-    return build.iota(shape=root.shape, iota_dimension=place)
+    dim = root.attributes.dimensions.index(inner.attributes.iota_dimension)
+    return build.iota(shape=root.shape, iota_dimension=dim)
 
 
 @rule(
@@ -174,10 +174,10 @@ def transpose_of_reshape(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """transpose(reshape(x)) => reshape(transpose(x)) where the reshape only adds ones"""
-    places = inserted_ones(x.shape.dims, inner.shape.dims)
-    if places is None:
+    dimensions = inserted_ones(x.shape.dims, inner.shape.dims)
+    if dimensions is None:
         return None
-    order = tuple(places.index(p) for p in root.attributes.dimensions if p in places)
+    order = tuple(dimensions.index(p) for p in root.attributes.dimensions if p in dimensions)
     return build.reshape_to(build.transpose(x, dimensions=order), root.shape.dims)
 
 

@@ -2,8 +2,7 @@
 """Scans: windowed reductions whose windows are all prefixes (or suffixes) of one dimension.
 
 `cumsum` and its like reach HLO as `reduce-window` with a window as long as the dimension, padded on
-one side. Computed window by window that is n^2 work; a running value takes n. Fusion and kernels
-ask here.
+one side. Computed window by window, that is n^2 work; a running value takes n.
 
 Invariant: a scan's initial value folded with itself is itself, so that padding changes nothing.
 
@@ -27,38 +26,38 @@ SHORTEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Prefixes:
+class Scan:
     """Which dimension is scanned, and whether from its end."""
 
     dimension: int
     is_reverse: bool
 
 
-def prefixes_of(item: Instruction) -> Prefixes | None:
+def scan_of(item: Instruction) -> Scan | None:
     """Return how a `reduce-window` scans, or None if it does not."""
     if item.opcode != "reduce-window":
         return None
     given = item.as_(ReduceWindowAttributes)
-    places = [n for n, one in enumerate(given.window) if one != WindowDimension(1)]
-    if len(places) != 1:
+    dimensions = [n for n, one in enumerate(given.window) if one != WindowDimension(1)]
+    if len(dimensions) != 1:
         return None
-    (place,) = places
-    size, window = item.operands[0].shape.dims[place], given.window[place]
+    (dim,) = dimensions
+    size, window = item.operands[0].shape.dims[dim], given.window[dim]
     if not isinstance(size, int) or size < SHORTEST:
         return None
     is_reverse = window == WindowDimension(size, high=size - 1)
     if not is_reverse and window != WindowDimension(size, low=size - 1):
         return None
-    return Prefixes(place, is_reverse) if _folds_padding(item) else None
+    return Scan(dim, is_reverse) if _folds_padding(item) else None
 
 
 def is_scan(item: Instruction) -> bool:
     """Whether a `reduce-window` is a scan."""
-    return item.opcode == "reduce-window" and prefixes_of(item) is not None
+    return item.opcode == "reduce-window" and scan_of(item) is not None
 
 
 def _folds_padding(item: Instruction) -> bool:
-    """Whether the initial values folded with themselves are themselves."""
+    """Whether each initial value folded with itself is itself."""
     starts = item.operands[len(item.operands) // 2 :]
     values = [splat_of(start) for start in starts]
     if any(value is None for value in values):
