@@ -112,11 +112,11 @@ def read_labels(message: Message) -> str:
     for _, letters, prefix, names in _SIDES:
         spatial = message.get(f"{prefix}_spatial_dimensions", ())
         text = [""] * (len(spatial) + 2)
-        places = [*(message.get(name, 0) for name in names), *spatial]
-        if sorted(places) != list(range(len(places))):
-            raise broken(f"the dimensions {places} of a convolution's {prefix} are no order")
-        for letter, place in zip([*letters, *map(str, range(len(spatial)))], places, strict=True):
-            text[place] = letter
+        dimensions = [*(message.get(name, 0) for name in names), *spatial]
+        if sorted(dimensions) != list(range(len(dimensions))):
+            raise broken(f"the dimensions {dimensions} of a convolution's {prefix} are no order")
+        for letter, dim in zip([*letters, *map(str, range(len(spatial)))], dimensions, strict=True):
+            text[dim] = letter
         texts.append("".join(text))
     return "{}_{}->{}".format(*texts)
 
@@ -125,7 +125,7 @@ def write_labels(text: str) -> Message:
     """Return the ConvolutionDimensionNumbers."""
     labels, message = ConvolutionLabels.parse(text), Message()
     for side, letters, prefix, names in _SIDES:
-        first, *spatial, second = labels.places(getattr(labels, side), letters)
+        first, *spatial, second = labels.dimensions(getattr(labels, side), letters)
         message[names[0]], message[names[1]] = first, second
         message[f"{prefix}_spatial_dimensions"] = spatial
     return message
