@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simplification pipeline: which passes, in which order, and why.
+"""The simplification pipeline: its passes, their order, and the reasons for it.
 
-Backends run `SIMPLIFICATION` before fusion decides anything. `ORDER` has the reasons for the order.
-The dots come after the fixed point, as rules look for dots as written, and are followed by another
-round for the transposes and reshapes that they make.
+Backends run `SIMPLIFICATION` before fusion. `ORDER` has the reasons for the order. The passes on
+dots come after the fixed point, as rules match dots as written, and are followed by another round
+for the transposes and reshapes that they make.
 """
 
 from __future__ import annotations
