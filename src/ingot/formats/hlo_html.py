@@ -58,7 +58,7 @@ def _line(text: str, module: Module) -> str:
 
 
 def _linked(text: str, module: Module) -> str:
-    """Return text with a link in the place of each name."""
+    """Return text with each name replaced by a link."""
     parts: list[str] = []
     at = 0
     for found in _USED.finditer(text):

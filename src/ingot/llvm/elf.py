@@ -52,7 +52,7 @@ class Symbol(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A place in a section that says where a symbol lies, or how far away."""
+    """A field in a section that is to hold a symbol's address, or the distance to it."""
 
     section: int
     offset: int

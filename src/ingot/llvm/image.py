@@ -29,10 +29,10 @@ class Image:
     Attributes:
         objects: whose sections it holds.
         machine: what all of them are for.
-        foreign: names that none of them defines.
-        position: where the next part goes; at the end, the size.
-        pointers: what holds the address of a place of the image: its position, the place's.
-        imports: what holds the address of a foreign symbol: its position, the name, an addend.
+        foreign: names that no object defines.
+        position: offset of the next part; at the end, the size.
+        pointers: fields with an address in the image: (offset of the field, offset it points to).
+        imports: fields with the address of a foreign symbol: (offset, name, addend).
     """
 
     def __init__(self, objects: Sequence[bytes]) -> None:
@@ -55,7 +55,7 @@ class Image:
         self.position = 0
         self.pointers: list[tuple[int, int]] = []
         self.imports: list[tuple[int, str, int]] = []
-        self._places: dict[tuple[int, int], int] = {}
+        self._offsets: dict[tuple[int, int], int] = {}
         self._slots = self._jumps = 0
         self._slot_numbers: dict[str, int] = {}
         self._jump_numbers: dict[str, int] = {}
@@ -105,7 +105,7 @@ class Image:
             for index in source.loaded:
                 section = source.sections[index]
                 if bool(section.flags & WRITE) == writable:
-                    self._places[number, index] = self.reserve(section.size, section.alignment)
+                    self._offsets[number, index] = self.reserve(section.size, section.alignment)
 
     @property
     def most_addresses(self) -> int:
@@ -116,7 +116,7 @@ class Image:
     def position_of(self, name: str) -> int:
         """Return where a symbol lies that the objects define."""
         number, symbol = self._home[name]
-        return self._places[number, symbol.section] + symbol.value
+        return self._offsets[number, symbol.section] + symbol.value
 
     def size_of(self, name: str) -> int:
         """Return its bytes."""
@@ -125,7 +125,7 @@ class Image:
     def content(self) -> bytearray:
         """Return the image once it is laid out; `pointers` and `imports` are left to fill."""
         content = bytearray(self.position)
-        for (number, index), at in self._places.items():
+        for (number, index), at in self._offsets.items():
             source = self.objects[number]
             section = source.sections[index]
             content[at : at + section.size] = source.bytes_of(section)
@@ -147,7 +147,7 @@ class Image:
 
     def _relocate(self, content: bytearray, number: int, relocation: Relocation) -> None:
         section, offset, kind, symbol, addend = relocation
-        at = self._places[number, section] + offset
+        at = self._offsets[number, section] + offset
         machine = self.machine
         if kind == machine.absolute and symbol.name in self._foreign:
             self.imports.append((at, symbol.name, addend))
@@ -166,7 +166,7 @@ class Image:
     def _target(self, number: int, symbol: Symbol) -> int:
         """Return where a symbol lies, or the jump to it."""
         if symbol.section:
-            return self._places[number, symbol.section] + symbol.value
+            return self._offsets[number, symbol.section] + symbol.value
         if symbol.name in self._home:
             return self.position_of(symbol.name)
         return self._jumps + self.machine.jump_bytes * self._jump_numbers[symbol.name]

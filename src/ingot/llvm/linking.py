@@ -88,8 +88,8 @@ def link_object(
     image.place_data()
     content = image.content()
     start = _map(len(content))
-    for at, place in image.pointers:
-        struct.pack_into("<Q", content, at, start + place)
+    for at, target in image.pointers:
+        struct.pack_into("<Q", content, at, start + target)
     for at, name, addend in image.imports:
         struct.pack_into("<Q", content, at, bound[name] + addend)
     # Not an array of the image's length: ctypes keeps each type of array that it ever made.

@@ -187,10 +187,10 @@ class Memory(Arithmetic):
         lanes = bits // type.element.bits
         if bits == 0 or type.element.is_float or type.lanes >= lanes:
             return value, mask
-        places = [lane if lane < type.lanes else -1 for lane in range(lanes)]
+        sources = [lane if lane < type.lanes else -1 for lane in range(lanes)]
         off = [min(lane, type.lanes) for lane in range(lanes)]
         wide_mask = self.shuffle(mask, const(mask.type, False), off)
-        return self.shuffle(value, undef(type), places), wide_mask
+        return self.shuffle(value, undef(type), sources), wide_mask
 
     def _piece_lanes(self, type: Type) -> int:
         """Return the lanes of one register.

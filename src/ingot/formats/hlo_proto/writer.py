@@ -157,7 +157,7 @@ def _write_instruction(
         message["literal"] = write_literal(placed)
     called = list(instruction.called_computations)
     if instruction.opcode in CALLED_ORDER:
-        called = [called[place] for place in CALLED_ORDER[instruction.opcode]]
+        called = [called[n] for n in CALLED_ORDER[instruction.opcode]]
     message["called_computation_ids"] = [numbers[one] for one in called]
     if instruction.metadata is not NO_METADATA:
         message["metadata"] = write_metadata(instruction.metadata)

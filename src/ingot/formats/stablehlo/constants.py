@@ -113,9 +113,9 @@ def _floats(words: list[str], storage: np.dtype[Any]) -> np.ndarray[Any, Any]:
     bits = np.dtype(f"uint{8 * storage.itemsize}")
     made = np.empty(len(words), storage)
     raw = made.view(bits)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.startswith("0x"):
-            raw[place] = int(word, 16)
+            raw[index] = int(word, 16)
         else:
-            made[place] = np.float64(word).astype(storage)
+            made[index] = np.float64(word).astype(storage)
     return made

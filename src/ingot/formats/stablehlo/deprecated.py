@@ -49,8 +49,8 @@ def _labels(text: str, rank: int) -> Labels:
     found = _LABEL.findall(text)
     if "..." not in found:
         return found
-    place, count = found.index("..."), rank - len(found) + 1
-    return [*found[:place], *("." * n for n in range(count, 0, -1)), *found[place + 1 :]]
+    at, count = found.index("..."), rank - len(found) + 1
+    return [*found[:at], *("." * n for n in range(count, 0, -1)), *found[at + 1 :]]
 
 
 def _summed(
@@ -59,7 +59,7 @@ def _summed(
     """Return an operand without the labels that nothing else has."""
     if len(set(labels)) != len(labels):
         raise site.unsupported("a label stands twice in one operand")
-    axes = tuple(place for place, label in enumerate(labels) if label not in kept)
+    axes = tuple(dim for dim, label in enumerate(labels) if label not in kept)
     if not axes:
         return value, labels
     build: Builder = site.builder
@@ -99,28 +99,28 @@ def _ordered(site: Site, value: Instruction, labels: Labels, out: Labels) -> Res
         raise site.unsupported("a label of the result is in no operand")
     if labels == out:
         return value
-    places = DimensionsAttributes(tuple(map(labels.index, out)))
-    return site.emit(find("transpose"), (value,), places, None)
+    dimensions = DimensionsAttributes(tuple(map(labels.index, out)))
+    return site.emit(find("transpose"), (value,), dimensions, None)
 
 
 def _torch_index_select(site: Site) -> Results:
     """One slice of dimension `dim` per index, beside the same `batch_dims` first dimensions."""
     operand, indices = (value.shape for value in site.operands)
-    place, batch = (int(site.attributes[name].value) for name in ("dim", "batch_dims"))
-    place, batch = place % operand.rank, batch % (indices.rank + 1)
+    dim, batch = (int(site.attributes[name].value) for name in ("dim", "batch_dims"))
+    dim, batch = dim % operand.rank, batch % (indices.rank + 1)
     after = indices.rank - batch - 1
     shared = tuple(range(batch))
     attributes = GatherAttributes(
         offset_dims=tuple(
-            n if n < place else n + after for n in range(batch, operand.rank) if n != place
+            n if n < dim else n + after for n in range(batch, operand.rank) if n != dim
         ),
-        collapsed_slice_dims=(place,),
-        start_index_map=(place,),
+        collapsed_slice_dims=(dim,),
+        start_index_map=(dim,),
         operand_batching_dims=shared,
         start_indices_batching_dims=shared,
         index_vector_dim=indices.rank,
         slice_sizes=tuple(
-            1 if n == place or n < batch else size for n, size in enumerate(operand.dims)
+            1 if n == dim or n < batch else size for n, size in enumerate(operand.dims)
         ),
     )
     return site.emit(find("gather"), site.operands, attributes, site.declared[0])

@@ -107,10 +107,10 @@ def _moved(site: Site, value: Instruction, how: tuple[int, int, int], shape: Sha
     dims = value.shape.dims
     pieces = (*dims[:split], count, dims[split] // count, *dims[split + 1 :])
     order: list[int] = []
-    for place in range(len(dims)):
-        if place == join:
+    for dim in range(len(dims)):
+        if dim == join:
             order.append(split)
-        order.append(place + 1 if place >= split else place)
+        order.append(dim + 1 if dim >= split else dim)
     builder = site.builder
     moved = builder.transpose(builder.reshape_to(value, pieces), dimensions=tuple(order))
     return builder.reshape_to(moved, shape.dims)

@@ -85,7 +85,7 @@ def _concatenate(attributes: Any, shapes: Shapes) -> Pairs:
     (axis,) = attributes.dimensions
     pairs = (zip(shapes[0].dims, shape.dims, strict=False) for shape in shapes[1:])
     return chain.from_iterable(
-        (pair for place, pair in enumerate(both) if place != axis) for both in pairs
+        (pair for dimension, pair in enumerate(both) if dimension != axis) for both in pairs
     )
 
 
@@ -111,9 +111,9 @@ def _sources(attributes: SelectAndScatterAttributes, shapes: Shapes) -> Pairs:
     """Where windows are one element, there is one source per element."""
     operand, source, _ = shapes
     plain = WindowDimension(1)
-    for place, window in enumerate(attributes.window):
+    for dimension, window in enumerate(attributes.window):
         if window == plain:
-            yield operand.dims[place], source.dims[place]
+            yield operand.dims[dimension], source.dims[dimension]
 
 
 def _square(attributes: Any, shapes: Shapes) -> Pairs:

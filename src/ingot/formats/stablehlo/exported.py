@@ -39,12 +39,12 @@ def artifact_of(data: bytes) -> bytes | None:
         return None
 
 
-def _bytes_at(data: bytes, place: int) -> bytes | None:
+def _bytes_at(data: bytes, at: int) -> bytes | None:
     """Return the bytecode that a field refers to, None if it refers to something else."""
-    if place + 4 > len(data):
+    if at + 4 > len(data):
         return None
-    (offset,) = struct.unpack_from("<I", data, place)
-    start = place + offset
+    (offset,) = struct.unpack_from("<I", data, at)
+    start = at + offset
     if start + 8 > len(data):
         return None
     (size,) = struct.unpack_from("<I", data, start)

@@ -93,10 +93,10 @@ def sharding_text(
     unreduced: list[Part] = []
     if attribute is not None:
         sharding = shardy(attribute, "TensorShardingAttr")
-        for place, given in enumerate(sharding.dimension_shardings):
+        for dim, given in enumerate(sharding.dimension_shardings):
             axes = shardy(given, "DimensionShardingAttr").axes
             parts = [part for part in mesh.parts(axes) if part[0] not in manual]
-            dimensions[place] = _even(parts, dims[place])
+            dimensions[dim] = _even(parts, dims[dim])
         axes = mesh.parts(sharding.unreduced_axes)
         unreduced = [part for part in axes if part[0] not in manual]
     by_hand = [(name, 1, mesh.axes[name]) for name in manual]
@@ -128,7 +128,7 @@ def _tiles(dimensions: list[list[Part]], special: dict[str, list[Part]], mesh: M
         return _maximal(mesh)
     grid = _grid(mesh, [*used, *apart])
     order = [grid.index(part) for part in [*used, *apart]]
-    rest = [place for place in range(len(grid)) if place not in order]
+    rest = [axis for axis in range(len(grid)) if axis not in order]
     sizes = [size for _, _, size in grid]
     tiles = [_count(dimension) for dimension in dimensions]
     tiles += [_count(special[kind]) for kind in kinds]
@@ -172,17 +172,17 @@ def _devices(mesh: Mesh, sizes: list[int], order: list[int]) -> str:
 
 def _merged(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
     """Drop axes of size 1 and join axes that stay neighbours, as XLA prints them."""
-    order = [place for place in order if sizes[place] != 1]
+    order = [axis for axis in order if sizes[axis] != 1]
     runs: list[list[int]] = []
     kept = sorted(order)
-    for place in order:
-        follows = runs and kept.index(place) == kept.index(runs[-1][-1]) + 1
+    for axis in order:
+        follows = runs and kept.index(axis) == kept.index(runs[-1][-1]) + 1
         if follows:
-            runs[-1].append(place)
+            runs[-1].append(axis)
         else:
-            runs.append([place])
+            runs.append([axis])
     ranked = sorted(runs)
-    joined = [math.prod(sizes[place] for place in run) for run in ranked]
+    joined = [math.prod(sizes[axis] for axis in run) for run in ranked]
     return joined, [ranked.index(run) for run in runs]
 
 

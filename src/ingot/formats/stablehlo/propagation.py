@@ -138,9 +138,9 @@ def _rule(shapes: Sequence[tuple[int, ...]], operands: int, batch: int) -> Any:
     sizes = list(shapes[0][:batch])
     rows: list[Any] = []
     for shape in shapes:
-        places = [*range(batch), *range(len(sizes), len(sizes) + len(shape) - batch)]
+        axes = [*range(batch), *range(len(sizes), len(sizes) + len(shape) - batch)]
         sizes += shape[batch:]
-        dimensions = [sdy.DimMappingAttr.get([place]) for place in places]
+        dimensions = [sdy.DimMappingAttr.get([dim]) for dim in axes]
         rows.append(sdy.TensorMappingAttr.get(dimensions))
     whole = list(range(batch, len(sizes)))
     return sdy.OpShardingRuleAttr.get(

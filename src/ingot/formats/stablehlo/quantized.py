@@ -60,7 +60,7 @@ class Quantization:
         expressed: type of the numbers.
         least, most: range of the integers.
         axis: the dimension along which scales and zero points differ, or None.
-        scales, zero_points: one, or one per place along the axis.
+        scales, zero_points: one, or one per index of the axis.
     """
 
     storage: DType

@@ -42,20 +42,20 @@ class Captures:
         values: the captured values of the enclosing scope, in tuple order.
     """
 
-    __slots__ = ("_places", "first", "values")
+    __slots__ = ("_numbers", "first", "values")
 
     def __init__(self, first: int = 0) -> None:
         self.first = first
         self.values: list[Instruction] = []
-        self._places: dict[Instruction, int] = {}
+        self._numbers: dict[Instruction, int] = {}
 
     def index(self, value: Instruction) -> int:
         """Return where `value` stands in the state tuple; it is added when it is new."""
-        place = self._places.get(value)
-        if place is None:
-            place = self._places[value] = self.first + len(self.values)
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = self.first + len(self.values)
             self.values.append(value)
-        return place
+        return number
 
 
 class Scope:
@@ -302,7 +302,7 @@ class Site:
     # ---- errors
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedError:
-        """Return an error that names the op and the user's place."""
+        """Return an error that names the op and the user's location."""
         metadata = self.conversion.locations.metadata(self.op.location)
         return UnsupportedError(
             f"{self.name}: {why}",

@@ -50,10 +50,10 @@ def filled(text: str, values: Sequence[str]) -> str:
     """Return a text with values in place of its specifiers."""
 
     def value(match: re.Match[str]) -> str:
-        number, pad, place, width = match.groups()
+        number, pad, alignment, width = match.groups()
         if number is None:
             return "{"
-        return f"{values[int(number)]:{pad or ' '}{_ALIGN[place]}{width or 0}}"
+        return f"{values[int(number)]:{pad or ' '}{_ALIGN[alignment]}{width or 0}}"
 
     return _SPECIFIER.sub(value, text)
 

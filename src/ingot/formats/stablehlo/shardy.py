@@ -162,7 +162,7 @@ def _joined(maker: Instruction, parts: dict[int, str]) -> str:
     if not maker.shape.is_tuple:
         return parts[0]
     count = len(maker.shape.elements)
-    return "{" + ", ".join(parts.get(place, "{unknown}") for place in range(count)) + "}"
+    return "{" + ", ".join(parts.get(dim, "{unknown}") for dim in range(count)) + "}"
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -134,8 +134,8 @@ def _constant(value: Instruction) -> Sizes:
 
 
 def _dimension(value: Instruction) -> Sizes:
-    place: int = value.attributes.dimensions[0]
-    size: Size = value.operands[0].shape.dims[place]
+    dimension: int = value.attributes.dimensions[0]
+    size: Size = value.operands[0].shape.dims[dimension]
     return (size,)
 
 

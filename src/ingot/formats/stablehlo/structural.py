@@ -48,9 +48,9 @@ def _custom_call(site: Site) -> Results:
     config = _config(given)
     if config:
         set_config(made, config)
-    place = placed_text(site)
-    if place:
-        made.extra["sharding"] = place
+    placement = placed_text(site)
+    if placement:
+        made.extra["sharding"] = placement
     return site.elements(made)
 
 
@@ -79,7 +79,7 @@ def _called(site: Site) -> tuple[Computation, ...]:
 
 
 def _layouts(attribute: Any) -> list[Layout]:
-    return [Layout(tuple(int(place) for place in part)) for part in attribute]
+    return [Layout(tuple(int(dim) for dim in part)) for part in attribute]
 
 
 def _with_layout(shape: Shape, layout: Layout) -> Shape:
@@ -113,9 +113,9 @@ def _given_shape(site: Site) -> Shape:
     if "indices_of_shape_operands" not in site.attributes:
         return site.known(site.result_shape())
     shapes: list[Shape] = []
-    places = integers(site.attributes["indices_of_shape_operands"])
-    for place, result, declared in zip(places, site.op.results, site.declared, strict=True):
-        sizes = site.conversion.sizes_of(site.operands[place])
+    numbers = integers(site.attributes["indices_of_shape_operands"])
+    for number, result, declared in zip(numbers, site.op.results, site.declared, strict=True):
+        sizes = site.conversion.sizes_of(site.operands[number])
         if declared is None and sizes is not None:
             declared = Shape.array(site.conversion.types.element(result.type), sizes)
         shapes.append(site.known(declared))

@@ -83,8 +83,8 @@ class Types:
     def sizes(self, mlir_type: Any) -> tuple[int | None, ...]:
         """Return the sizes of a tensor type; None where it says `?`."""
         return tuple(
-            None if mlir_type.is_dynamic_dim(place) else mlir_type.get_dim_size(place)
-            for place in range(mlir_type.rank)
+            None if mlir_type.is_dynamic_dim(dim) else mlir_type.get_dim_size(dim)
+            for dim in range(mlir_type.rank)
         )
 
     def _read(self, mlir_type: Any) -> Shape | None:

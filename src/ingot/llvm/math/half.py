@@ -98,7 +98,7 @@ def _f16_bits(f: FunctionBuilder, bits: Value) -> Value:
     odd = f.and_(f.lshr(size, const(integer, 13)), const(integer, 1))
     rebias = const(integer, ((15 - 127) << 23) + 0xFFF)
     normal = f.lshr(f.add(size, f.add(odd, rebias)), const(integer, 13))
-    # Adding 0.5 makes the FPU round at the place of the f16 denormal's last bit.
+    # Adding 0.5 makes the FPU round at the f16 denormal's last bit.
     shifted = f.add(f.bitcast(size, single), const(single, 0.5), "")
     denormal = f.sub(f.bitcast(shifted, integer), const(integer, 0x3F000000))
     result = f.select(f.icmp("ult", size, const(integer, 113 << 23)), denormal, normal)

@@ -151,8 +151,8 @@ def _widen(f: FunctionBuilder, bits: Value, format: Minifloat) -> Value:
     elif format.special is Special.FNUZ:
         special = f.icmp("eq", bits, number(format.sign))
         size = f.select(special, number(0x7FC00000), size)
-    place = 31 - (format.exponent + format.mantissa)
-    sign = f.shl(f.and_(bits, number(format.sign)), number(place))
+    shift = 31 - (format.exponent + format.mantissa)
+    sign = f.shl(f.and_(bits, number(format.sign)), number(shift))
     return f.bitcast(f.or_(size, sign), single)
 
 
@@ -221,6 +221,6 @@ def _narrow_exponent(f: FunctionBuilder, bits: Value) -> Value:
     half = f.sub(const(integer, 1 << 22), below)
     rounded = f.lshr(f.add(bits, half), const(integer, 23))
     # As unsigned numbers: zero wraps to the top, negative numbers and NaN lie above infinity.
-    place = f.sub(bits, const(integer, 1))
-    good = f.icmp("ult", place, const(integer, 0x7F800000 - 1))
+    less_one = f.sub(bits, const(integer, 1))
+    good = f.icmp("ult", less_one, const(integer, 0x7F800000 - 1))
     return f.select(good, rounded, const(integer, 255))
