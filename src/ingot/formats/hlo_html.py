@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HLO as a page: its text, where each name leads to its definition. No network, no scripts.
 
-What `--xla_dump_hlo_as_html` writes. `ingot explain -o report.html` shows much more of a program
-that was compiled; this shows any module, after any pass.
+`--xla_dump_hlo_as_html` writes it. `ingot explain -o report.html` shows much more of a compiled
+program; this shows any module, after any pass.
 
 Example:
     >>> from ingot.formats.hlo_text import parse

@@ -3,7 +3,7 @@
 
 A mixin over `FunctionWriter`. Every op works on vectors of any lane count, powers of two or not; a
 vector of one lane is a scalar everywhere in this builder.
-Invariant: what is taken from a vector lies in it, and what is put in has its element type.
+Invariant: extracted lanes are in range, and inserted values have the vector's element type.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Lanes(FunctionWriter):
         return f"{lane.type.text} {lane.text}"
 
     def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Return the lanes `mask` of a ++ b; -1 is a lane that is never looked at."""
+        """Return the lanes `mask` of a ++ b; -1 is a lane that is never used."""
         lanes = a.type.lanes
         if b.type is not a.type or not a.type.lane_kind:
             raise self.ill_typed("shufflevector", a, b)
@@ -140,7 +140,7 @@ class Lanes(FunctionWriter):
         return self.shuffle(self.widened(a, most), self.widened(b, most), sources)
 
     def widened(self, a: Value, lanes: int) -> Value:
-        """Return a vector of so many lanes, `a`'s first; what the others hold is not defined."""
+        """Return a vector of `lanes` lanes, `a`'s first; the others are undefined."""
         own = a.type.lanes
         if own == lanes:
             return a

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shared library from one relocatable object, with no linker installed.
 
-The end of ahead-of-time compilation: LLVM gives a position-independent ELF object, and this file
-lays its sections out in two segments (read and execute; read and write), applies the relocations
-that are known, and writes down the rest for the loader. Invariant: every symbol that the object
-does not define is looked up by the loader in `needed`, at load time, so a missing one is its error.
+The end of ahead-of-time compilation: LLVM emits a position-independent ELF object, and this file
+lays its sections out in two segments (read and execute; read and write), applies the known
+relocations, and leaves the others to the loader. Invariant: the loader looks up every symbol that
+the object does not define in `needed`, at load time, so a missing one is the loader's error.
 
 Source: the System V ABI, dynamic linking, and the ELF-64 object file format.
 """

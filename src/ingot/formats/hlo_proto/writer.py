@@ -151,7 +151,7 @@ def _write_instruction(
     for name, row, _ in plan(instruction.definition):
         row.write(message, getattr(instruction.attributes, name))
     if instruction.opcode == "constant":
-        # Elements stand in the order of the instruction's layout.
+        # Elements are in the order of the instruction's layout.
         literal = instruction.attributes.literal
         placed = Literal(instruction.shape, literal.array, literal.elements)
         message["literal"] = write_literal(placed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of StableHLO that its specification no longer has, and that XLA still takes.
+"""Ops that StableHLO's specification no longer has, but that XLA still supports.
 
-`einsum` is a dot of what its labels say, `torch_index_select` a gather. Where MLIR has a rewrite
-(`cross-replica-sum`), `composites` calls it.
+`einsum` is a dot with dimensions by its labels, `torch_index_select` a gather. Where MLIR has a
+rewrite (`cross-replica-sum`), `composites` calls it.
 
 Source: xla/hlo/builder/lib/{matrix,slicing}.cc (Einsum, TorchIndexSelect).
 """
@@ -25,7 +25,7 @@ _LABEL = re.compile(r"\.\.\.|\S")
 
 
 def _einsum(site: Site) -> Results:
-    """Labels of both operands are batch or summed; labels of one that nobody wants are summed."""
+    """Labels of both operands are batch or summed; other labels not in the result are summed."""
     config: str = site.attributes["einsum_config"].value
     inputs, arrow, output = config.partition("->")
     texts = inputs.split(",")
@@ -56,7 +56,7 @@ def _labels(text: str, rank: int) -> Labels:
 def _summed(
     site: Site, value: Instruction, labels: Labels, kept: set[str]
 ) -> tuple[Instruction, Labels]:
-    """Return an operand without the labels that nothing else has."""
+    """Return an operand summed over the labels that nothing else has."""
     if len(set(labels)) != len(labels):
         raise site.unsupported("a label stands twice in one operand")
     axes = tuple(dim for dim, label in enumerate(labels) if label not in kept)

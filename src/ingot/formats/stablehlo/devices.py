@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converters of ops between devices, and between the program and its host.
 
-HLO's `all-to-all` splits and joins along one dimension; StableHLO may join along another one: the
-pieces are then moved there by a transpose. `send`, `recv`, `infeed` and `outfeed` take one value
-in HLO: several are a tuple. A send or recv becomes the pair of its start and its done.
+HLO's `all-to-all` splits and joins along one dimension; StableHLO may join along another one, to
+which a transpose then moves the pieces. `send`, `recv`, `infeed` and `outfeed` take one value in
+HLO: several are a tuple. A send or recv becomes a pair of start and done.
 
 Source: xla/hlo/builder/xla_builder.cc (AllToAllArray), mhlo_to_hlo's exporter.
 """

@@ -2,7 +2,7 @@
 """Reductions whose computation takes wider elements than the operands have.
 
 StableHLO lets a region accumulate in a wider type (`is_promotable` of the specification); HLO's
-computations take what the operands are. So the operands are converted first, which means the same.
+computations take the operands' types. So the operands are converted first, which is equivalent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ingot.formats.stablehlo.scope import Site
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 
-# Which argument of the region takes elements of which operand, by the number of operands.
+# The region's argument that takes elements of each operand, by the number of operands.
 _ARGUMENTS: dict[str, Callable[[int], list[int | None]]] = {
     "stablehlo.all_reduce": lambda count: [0] * count,
     "stablehlo.reduce": lambda count: [*range(count // 2)] * 2,

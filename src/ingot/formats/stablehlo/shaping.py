@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of shaping ops whose attributes HLO writes another way, and of constants.
+"""Converters of shaping ops with other attributes in HLO, and of constants.
 
 `broadcast_in_dim` may widen sizes of 1, which HLO's `broadcast` may not: they are reshaped away
 first.

@@ -65,7 +65,7 @@ def _config(given: Any) -> str:
     for name in _CONFIG:
         if name in given:
             found = given[name]
-            if hasattr(found, "value_bytes"):  # any bytes: JAX puts addresses in some
+            if hasattr(found, "value_bytes"):  # any bytes: some of JAX's contain addresses
                 return found.value_bytes.decode("utf-8", "surrogateescape")
             return str(found)
     return ""
@@ -87,7 +87,7 @@ def _with_layout(shape: Shape, layout: Layout) -> Shape:
 
 
 def _operand_layouts(site: Site) -> str:
-    """Return the shapes with layouts that the call demands of its operands."""
+    """Return the shapes with layouts that the call requires of its operands."""
     if "operand_layouts" not in site.attributes:
         return ""
     layouts = _layouts(site.attributes["operand_layouts"])
@@ -123,7 +123,7 @@ def _given_shape(site: Site) -> Shape:
 
 
 def _aliases(given: Any) -> str:
-    """Return HLO's text of which results take over operands: `{{0}: (1, {})}`."""
+    """Return HLO's text of results that take over operands: `{{0}: (1, {})}`."""
     if "output_operand_aliases" not in given:
         return ""
     texts = [

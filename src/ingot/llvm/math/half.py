@@ -54,8 +54,7 @@ def round_to_bf16(f: FunctionBuilder, value: Value) -> Value:
     """
     integer = value.type.with_element(I32)
     bits = f.bitcast(value, integer)
-    # -1 where the last bit that stays is set: by shifts, which LLVM has done with sooner than with
-    # a mask.
+    # -1 where the last remaining bit is set: by shifts, which LLVM compiles faster than a mask.
     odd = f.ashr(f.shl(bits, const(integer, 15)), const(integer, 31))
     rounded = f.add(f.sub(bits, odd), const(integer, 0x7FFF))
     return f.bitcast(f.and_(rounded, const(integer, 0xFFFF0000)), value.type)

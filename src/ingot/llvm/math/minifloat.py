@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between f32 and the floats of 8 and 4 bits, by integer arithmetic on vectors.
 
-A minifloat is held as an `i8` that holds its bits, in memory and in registers: data movement never
-looks inside. Arithmetic is f32, so only `convert` comes here. Invariant: round to nearest even,
-once; NaN, infinities, overflow and zeros follow each format's own rules, as ml_dtypes and XLA have
-them. The one exception is theirs too: f8e8m0fnu rounds halves up, and what lies between its two
-least values goes to the greater.
+A minifloat is an `i8` that holds its bits, in memory and in registers: data movement does not
+interpret it. Arithmetic is in f32, so only `convert` comes here. Invariant: round to nearest even,
+once; NaN, infinities, overflow and zeros follow each format's own rules, as in ml_dtypes and XLA.
+The one exception is theirs too: f8e8m0fnu rounds halves up, and values between its two least ones
+round to the greater.
 
 Source: ml_dtypes/include/float8.h, float4.h; xla/service/elemental_ir_emitter.cc.
 """
@@ -37,8 +37,8 @@ class Minifloat:
     Attributes:
         exponent: exponent bits.
         mantissa: explicit mantissa bits.
-        bias: what the exponent field is greater by than the exponent.
-        special: how NaN and infinity are written.
+        bias: the exponent field minus the exponent.
+        special: the bit patterns of NaN and infinity.
     """
 
     exponent: int
