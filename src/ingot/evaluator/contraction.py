@@ -76,10 +76,10 @@ def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> V
     total = np.zeros([*dims[:-1], groups, rhs.shape[-1]], lhs.dtype)
     for index in np.ndindex(*(one.size for one in window)):
         box = window_elements(window, index, dims[1:-1])
-        tap = tuple(
+        at = tuple(
             one.size - 1 - number if one.reversal else number
             for one, number in zip(window, index, strict=True)
         )
-        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *tap)])
+        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *at)])
     flat = total.reshape(dims)
     return converted(rounded(flat.transpose(np.argsort(order)), element), op.shape.dtype)

@@ -96,7 +96,7 @@ def _manual_computation(site: Site) -> Results:
 def _border(
     site: Site, given: Any, axes: tuple[str, ...], outer: Shape, inner: Shape
 ) -> tuple[str, str]:
-    """Return the texts of a value outside and inside of code that is manual along `axes`."""
+    """Return the texts of a value outside and inside code that is manual along `axes`."""
     around = site.conversion.manual_axes
     mesh = site.conversion.mesh(given)
     outside = sharding_text(given, mesh, outer.dims, around)
