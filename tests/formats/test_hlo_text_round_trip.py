@@ -151,7 +151,7 @@ def test_control_predecessors_are_instructions():
 
 
 def test_iota_device_assignments_are_expanded():
-    from ingot.formats.hlo_text.attribute_text import CODECS, Place
+    from ingot.formats.hlo_text.attribute_text import CODECS, ParseContext
     from ingot.formats.hlo_text.reader import Reader
     from ingot.formats.hlo_text.shape_text import ShapeReader
     from ingot.hlo.opdef import Codec
@@ -164,7 +164,7 @@ def test_iota_device_assignments_are_expanded():
     ):
         reader = Reader(text)
         nothing: Any = lambda *_: None  # noqa: E731
-        place = Place(reader, ShapeReader(reader), nothing, nothing)
+        place = ParseContext(reader, ShapeReader(reader), nothing, nothing)
         assert CODECS[Codec.GROUPS].read(place) == groups
         assert reader.position == len(text)
 

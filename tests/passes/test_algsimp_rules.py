@@ -32,7 +32,7 @@ def test_rule_keeps_meaning_and_cost(entry: Rule) -> None:
             if not fire(entry, module):
                 continue
             fired += 1
-            what = f"{entry.name} ({entry.place}) on {instance.origin}"
+            what = f"{entry.name} ({entry.location}) on {instance.origin}"
             assert cost(module, instance.size) <= price, (
                 f"{what}: cost {price} => {cost(module, instance.size)}"
             )

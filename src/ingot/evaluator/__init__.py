@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meaning of every op, in NumPy: the reference that passes and backends are held to.
+"""The meaning of every op, in NumPy: the reference for passes and backends.
 
-Same family file names as `hlo/opset`. Written to be believed by reading; used by tests and by
-constant folding, never by a compiled program.
+Same family file names as `hlo/opset`. Written to be verified by reading; used by tests and constant
+folding, never by a compiled program.
 """
 
 from ingot.evaluator.interpreter import evaluate, evaluate_computation, evaluate_instruction

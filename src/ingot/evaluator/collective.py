@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates collective ops: one exchange of operands among a group's devices each.
 
-A program that is evaluated without `evaluate_replicated` is alone: groups of others are errors.
+A program that is evaluated without `evaluate_replicated` is a single device: groups of others are
+errors.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ingot.support.trampoline import Recursion
 
 
 def _gathered(op: Instruction, operands: Sequence[Any]) -> tuple[list[Any], int]:
-    """Return the operands of every device of the group, and this device's place in it."""
+    """Return the operands of every device of the group, and this device's position in it."""
     device = current_device()
     group = group_of(groups_of(op, device.grid), device.number)
     key = op.attributes.channel_id or op.name
@@ -41,7 +42,7 @@ def _joined(op: Instruction, values: Sequence[Any]) -> Value:
 def _folded(computation: Computation, parts: Sequence[Array], context: Context) -> Recursion[Array]:
     """Return the parts combined, in the group's order."""
     if is_float_sum(computation):
-        # Not `np.sum`, which begins with +0.
+        # Not `np.sum`, which starts with +0.
         total = reduce(np.add, [part.astype(np.float64) for part in parts])
         return rounded(total, computation.root.shape.dtype)
     total = parts[0]
@@ -63,25 +64,25 @@ def all_reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Re
 
 @evaluates("all-reduce-done")
 def done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """What the start gave."""
+    """The result of the start."""
     return operands[0]
 
 
 @evaluates("all-gather-done", "collective-permute-done")
 def second(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The results out of what the start gave."""
+    """The results from the tuple of the start."""
     return operands[0][1]
 
 
 @evaluates("reduce-scatter")
 def reduce_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """This device's part of the all-reduce."""
-    values, place = _gathered(op, operands)
+    values, position = _gathered(op, operands)
     (along,) = op.attributes.dimensions
     results: list[Array] = []
     for parts in zip(*values):  # noqa: B905
         whole = yield from _folded(op.attributes.to_apply, parts, context)
-        results.append(np.split(whole, len(values), axis=along)[place])
+        results.append(np.split(whole, len(values), axis=along)[position])
     return _joined(op, results)
 
 
@@ -95,31 +96,31 @@ def all_gather(op: Instruction, operands: Sequence[Any], context: Context) -> Va
 
 @evaluates("all-gather-start")
 def all_gather_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The operands, and what all-gather gives."""
+    """The operands, and the result of all-gather."""
     return _joined(op, operands), all_gather(op, operands, context)
 
 
 @evaluates("all-to-all")
 def all_to_all(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """This device's part of each device's operand, one after the other; or as a tuple."""
-    values, place = _gathered(op, operands)
+    values, position = _gathered(op, operands)
     if not op.attributes.dimensions:
-        parts = tuple(given[place] for given in values)
+        parts = tuple(given[position] for given in values)
         return parts if op.shape.is_tuple else parts[0]
     (along,) = op.attributes.dimensions
-    parts = [np.split(given[0], len(values), axis=along)[place] for given in values]
+    parts = [np.split(given[0], len(values), axis=along)[position] for given in values]
     return np.concatenate(parts, axis=along)
 
 
 @evaluates("ragged-all-to-all")
 def ragged_all_to_all(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The output, with the rows that each device sends to this one where the sender says."""
-    values, place = _gathered(op, operands)
+    """The output, with the rows that each device sends to this one at the sender's offsets."""
+    values, position = _gathered(op, operands)
     result: Array = np.array(operands[1])
     for given in values:
         rows, _, starts, sizes, targets, _ = given
         count = len(starts) // len(values)
-        for number in range(place * count, (place + 1) * count):
+        for number in range(position * count, (position + 1) * count):
             start, size, target = (int(each[number]) for each in (starts, sizes, targets))
             result[target : target + size] = rows[start : start + size]
     return result
@@ -155,7 +156,7 @@ def collective_permute(op: Instruction, operands: Sequence[Any], context: Contex
 
 @evaluates("collective-permute-start")
 def collective_permute_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The operands, what collective-permute gives, and contexts that say nothing."""
+    """The operands, the result of collective-permute, and unused contexts."""
     result = collective_permute(op, operands, context)
     contexts = (np.zeros((), e.dtype.numpy) for e in op.shape.elements[2:])
     return _joined(op, operands), result, *contexts
@@ -212,7 +213,7 @@ def _zeros(shape: Any, context: Context) -> Value:
 
 @evaluates("recv-done")
 def recv_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The value that this device's source left, zeros when it has none."""
+    """The value that this device's source sent, zeros when it has none."""
     device = current_device()
     value, number, _ = operands[0]
     start = device.receives[int(number)]

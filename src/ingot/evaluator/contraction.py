@@ -31,7 +31,7 @@ def dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     batch, contracted = given.lhs_batch_dims, given.lhs_contracting_dims
     left = lhs.transpose(*batch, *left_free, *contracted)
     right = rhs.transpose(*given.rhs_batch_dims, *given.rhs_contracting_dims, *right_free)
-    sizes = [lhs.shape[place] for place in batch]
+    sizes = [lhs.shape[dim] for dim in batch]
     inner = _size(lhs, contracted)
     product = np.matmul(
         _summed(left, element).reshape(*sizes, _size(lhs, left_free), inner),
@@ -41,8 +41,8 @@ def dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     return converted(total, op.shape.dtype)
 
 
-def _size(value: Array, places: Sequence[int]) -> int:
-    return math.prod(value.shape[place] for place in places)
+def _size(value: Array, dimensions: Sequence[int]) -> int:
+    return math.prod(value.shape[dim] for dim in dimensions)
 
 
 def _summed(value: Array, element: DType) -> Array:
@@ -59,8 +59,8 @@ def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> V
     """Sums over windows and input features, group by group."""
     given, element = op.attributes, summed_as(operands, op.shape.dtype)
     labels, window = given.labels, given.window
-    lhs = _summed(operands[0], element).transpose(labels.places(labels.lhs, "bf"))
-    rhs = _summed(operands[1], element).transpose(labels.places(labels.rhs, "io"))
+    lhs = _summed(operands[0], element).transpose(labels.dimensions(labels.lhs, "bf"))
+    rhs = _summed(operands[1], element).transpose(labels.dimensions(labels.rhs, "io"))
     lhs = padded(lhs, (_WHOLE, *window, _WHOLE), np.zeros((), lhs.dtype))
     groups = given.feature_group_count
     if given.batch_group_count > 1:
@@ -71,15 +71,15 @@ def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> V
         lhs = lhs.reshape(*lhs.shape[:-2], groups * lhs.shape[-1])
     lhs = lhs.reshape(*lhs.shape[:-1], groups, rhs.shape[0])
     rhs = rhs.reshape(*rhs.shape[:-1], groups, rhs.shape[-1] // groups)
-    order: tuple[int, ...] = labels.places(labels.output, "bf")
-    dims: list[int] = [context.dims(op.shape)[place] for place in order]
+    order: tuple[int, ...] = labels.dimensions(labels.output, "bf")
+    dims: list[int] = [context.dims(op.shape)[dim] for dim in order]
     total = np.zeros([*dims[:-1], groups, rhs.shape[-1]], lhs.dtype)
-    for place in np.ndindex(*(one.size for one in window)):
-        box = window_elements(window, place, dims[1:-1])
-        tap = tuple(
+    for index in np.ndindex(*(one.size for one in window)):
+        box = window_elements(window, index, dims[1:-1])
+        at = tuple(
             one.size - 1 - number if one.reversal else number
-            for one, number in zip(window, place, strict=True)
+            for one, number in zip(window, index, strict=True)
         )
-        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *tap)])
+        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *at)])
     flat = total.reshape(dims)
     return converted(rounded(flat.transpose(np.argsort(order)), element), op.shape.dtype)

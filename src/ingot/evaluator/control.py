@@ -14,7 +14,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.support.trampoline import Recursion
 
 _FIRST_LOOK = 1024
-"""Iterations after which a loop's state is held against the one before, then twice as many."""
+"""Iterations after which a loop's state is compared with the previous one; doubled each time."""
 
 
 @evaluates("call")
@@ -27,8 +27,8 @@ def call(op: Instruction, operands: Sequence[Any], context: Context) -> Recursio
 def while_(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The loop state when the condition first fails.
 
-    A state that the body does not change any more is the result: such a loop would never end, and
-    the program is one only if its result does not depend on that.
+    A state that the body does not change any more is the result: such a loop would never end, so
+    the program may assume that it does.
     """
     state: Value = operands[0]
     steps, look = 0, _FIRST_LOOK

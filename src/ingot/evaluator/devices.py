@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices of an evaluation: who evaluates, and the board where devices meet.
+"""Devices of an evaluation, and the board where they exchange values.
 
-Every collective is one exchange: each device of a group gives its operands and gets those of all,
-in the group's order; what it makes of them is the op's rule. A device that waits in vain gives up
-with an error, so a program whose devices do not meet fails and does not hang.
+Every collective is one exchange: each device of a group contributes its operands and gets those of
+all, in the group's order; the op's rule does the rest. A device that waits too long raises an
+error, so a program whose devices do not meet fails instead of hanging.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Board:
     """Where devices leave values for each other."""
 
     def __init__(self, patience: float | None = None) -> None:
-        """Make an empty board; who waits longer than `patience` seconds gives up.
+        """Make an empty board; a device that waits longer than `patience` seconds gives up.
 
         The default is `INGOT_COLLECTIVE_TIMEOUT`, as for compiled programs.
         """
@@ -45,7 +45,7 @@ class Board:
             self._condition.notify_all()
 
     def exchange(self, op: Hashable, group: Group, device: int, value: Any) -> list[Any]:
-        """Give `value`; return those of all devices of `group` at the same turn of `op`."""
+        """Contribute `value`; return those of all devices of `group` for the same run of `op`."""
         with self._condition:
             turn = self._turn((op, group, device))
             given = self._values[op, group, turn]
@@ -90,11 +90,11 @@ class Device:
     Attributes:
         number: its number in the grid.
         grid: replicas and partitions.
-        board: where it meets the others; a device that is alone waits for nobody.
-        infeed: what `infeed` gives, in order.
-        outfeed: what `outfeed` has given.
-        receives: each `recv` so far, which its results name by their place here: `recv-done` may
-            stand elsewhere, say in the next step of a loop.
+        board: where it meets the others; a single device never waits.
+        infeed: the values that `infeed` takes, in order.
+        outfeed: the values that `outfeed` has sent.
+        receives: each `recv` so far, which its results name by their index here: `recv-done` may be
+            elsewhere, for example in the next step of a loop.
     """
 
     number: int = 0
@@ -109,13 +109,13 @@ _device: ContextVar[Device | None] = ContextVar("ingot_evaluator_device", defaul
 
 
 def current_device() -> Device:
-    """Return the device that evaluates now; a program that was not replicated is alone."""
+    """Return the device that evaluates now; a program that was not replicated has a single one."""
     return _device.get() or Device()  # A single instruction may be evaluated outside a program.
 
 
 @contextmanager
 def some_device() -> Generator[None]:
-    """Evaluate on the device in force, or else on one that is alone."""
+    """Evaluate on the current device, or else on a single one."""
     if _device.get() is not None:
         yield
         return

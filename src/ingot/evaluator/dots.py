@@ -26,8 +26,8 @@ def _dot(left: Array, right: Array, given: DotAttributes) -> Array:
         *zip(given.lhs_contracting_dims, given.rhs_contracting_dims, strict=True),
     ):
         rhs[theirs] = lhs[ours]
-    result = [lhs[place] for place in (*given.lhs_batch_dims, *given.lhs_free_dims(left.ndim))]
-    result += [rhs[place] for place in given.rhs_free_dims(right.ndim)]
+    result = [lhs[dim] for dim in (*given.lhs_batch_dims, *given.lhs_free_dims(left.ndim))]
+    result += [rhs[dim] for dim in given.rhs_free_dims(right.ndim)]
     return np.einsum(f"{''.join(lhs)},{''.join(rhs)}->{''.join(result)}", left, right)
 
 
@@ -72,25 +72,25 @@ def _ragged(op: Instruction, operands: Sequence[Any], element: DType, context: C
         ]
         return np.stack(parts)
     (group,) = given.rhs_group_dims
-    place = (*given.lhs_batch_dims, *given.lhs_free_dims(lhs.ndim)).index(ragged)
+    dim = (*given.lhs_batch_dims, *given.lhs_free_dims(lhs.ndim)).index(ragged)
     result = np.zeros(context.dims(op.shape), left.dtype)
     for number, (start, limit) in enumerate(ranges):
         right_one = np.take(right, number, axis=group)
         part = _dot(_taken(left, ragged, start, limit), right_one, _without(plain, group))
         # After a negative size a row belongs to two groups, as it does in XLA.
-        result[(slice(None),) * place + (slice(start, limit),)] += part
+        result[(slice(None),) * dim + (slice(start, limit),)] += part
     return result
 
 
-def _taken(value: Array, place: int, start: int, limit: int) -> Array:
-    return value[(slice(None),) * place + (slice(start, limit),)]
+def _taken(value: Array, dim: int, start: int, limit: int) -> Array:
+    return value[(slice(None),) * dim + (slice(start, limit),)]
 
 
 def _without(given: DotAttributes, group: int) -> DotAttributes:
-    """Return the dimension numbers of an rhs that has lost dimension `group`."""
+    """Return the dimension numbers of an rhs without dimension `group`."""
     batch, contracting = (
-        tuple(place - (place > group) for place in places)
-        for places in (given.rhs_batch_dims, given.rhs_contracting_dims)
+        tuple(dim - (dim > group) for dim in dimensions)
+        for dimensions in (given.rhs_batch_dims, given.rhs_contracting_dims)
     )
     return DotAttributes(given.lhs_batch_dims, given.lhs_contracting_dims, batch, contracting)
 
@@ -106,6 +106,6 @@ def scaled_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Va
 
 def _blocks(scale: Array, like: Array) -> Array:
     """Return scales, each repeated over its block of elements."""
-    for place in range(scale.ndim):
-        scale = np.repeat(scale, like.shape[place] // scale.shape[place], axis=place)
+    for dim in range(scale.ndim):
+        scale = np.repeat(scale, like.shape[dim] // scale.shape[dim], axis=dim)
     return scale

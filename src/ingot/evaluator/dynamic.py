@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates ops on dynamic dimensions: an array simply has the size that it has.
+"""Evaluates ops on dynamic dimensions: arrays have their actual sizes.
 
-A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` puts the
-actual sizes in the place of declared ones, by the table `semantics/dynamic_sizes`; most rules then
-mean the right thing by themselves. What lies behind a size is the concern of `stored`.
+A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` replaces the
+declared sizes by the actual ones, by the table `semantics/dynamic_sizes`; most rules are then
+correct unchanged. `stored` handles the elements beyond a size.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ingot.semantics.dynamic_sizes import Sizes, is_elementwise, rule_of, stays_
 def set_dimension_size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The first elements of a dimension; all of them when the result has no dynamic dimension.
 
-    What was not there before (the size grows) is what lies behind the size.
+    If the size grows, the new elements are those that were beyond the old size.
     """
     operand, size = operands
-    place: int = op.attributes.dimensions[0]
+    dim: int = op.attributes.dimensions[0]
     dims = context.dims(op.shape)
-    is_marked = bool(op.shape.bounded) and op.shape.bounded[place]
-    wanted = min(max(0, int(size)), dims[place]) if is_marked else dims[place]
-    sizes = (*operand.shape[:place], wanted, *operand.shape[place + 1 :])
+    is_marked = bool(op.shape.bounded) and op.shape.bounded[dim]
+    wanted = min(max(0, int(size)), dims[dim]) if is_marked else dims[dim]
+    sizes = (*operand.shape[:dim], wanted, *operand.shape[dim + 1 :])
     return stored(storage_of(operand, context.dims(op.operands[0].shape)), sizes)
 
 
@@ -57,7 +57,7 @@ def dynamic_reshape(op: Instruction, operands: Sequence[Any], context: Context) 
 
 
 def declared(op: Instruction, value: Value, context: Context) -> Value:
-    """Return a result whose static dimensions are as long as declared; zeros behind a size."""
+    """Return a result whose static dimensions are as long as declared; zeros beyond a size."""
     if isinstance(value, tuple) or op.shape.is_tuple or np.ndim(value) != op.shape.rank:
         return value
     flags = op.shape.bounded or (False,) * op.shape.rank
@@ -83,7 +83,7 @@ def is_dynamic(op: Instruction) -> bool:
 def sized(
     op: Instruction, operands: Sequence[Any], context: Context
 ) -> tuple[Instruction, Sequence[Any]]:
-    """Return the op with the sizes that there are in its shape, and operands that go together."""
+    """Return the op with actual sizes in its shape, and operands of matching sizes."""
     rule = rule_of(op)
     if rule is None or op.opcode == "custom-call" or any(isinstance(v, tuple) for v in operands):
         return op, operands
@@ -107,26 +107,26 @@ def _with_sizes(shape: Shape, sizes: Sizes) -> Shape:
 
 
 def _joined(operands: Sequence[Any], given: Sequence[Sizes], context: Context) -> list[Any]:
-    """Return operands of one size: one element repeats, of two sizes the smaller one counts."""
+    """Return operands of one size: one element is repeated, otherwise the smaller size counts."""
     wanted: dict[int, int] = {}
     for sizes in given:
-        for place, size in sizes.items():
+        for dim, size in sizes.items():
             have = context.number(size)
-            pair = sorted((wanted.setdefault(place, have), have))
-            wanted[place] = pair[1] if pair[0] == 1 else pair[0]
+            pair = sorted((wanted.setdefault(dim, have), have))
+            wanted[dim] = pair[1] if pair[0] == 1 else pair[0]
     found: list[Any] = []
     for value, sizes in zip(operands, given, strict=True):
         if value.ndim:
-            for place, size in wanted.items():
-                if place in sizes and value.shape[place] == 1 < size:
-                    value = np.repeat(value, size, axis=place)
+            for dim, size in wanted.items():
+                if dim in sizes and value.shape[dim] == 1 < size:
+                    value = np.repeat(value, size, axis=dim)
             value = value[tuple(slice(wanted.get(n)) for n in range(value.ndim))]
         found.append(value)
     return found
 
 
 def _contracted(op: Instruction, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands of a contraction with what only one of them has cut off."""
+    """Return the operands of a contraction, both cut to the smaller size."""
     if op.opcode == "dot":
         lefts, rights = op.attributes.lhs_contracting_dims, op.attributes.rhs_contracting_dims
     elif op.opcode == "convolution" and op.attributes.feature_group_count == 1:
@@ -143,7 +143,7 @@ def _contracted(op: Instruction, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _attributes(op: Instruction, operands: Sequence[Any], given: Sequence[Sizes]) -> Any:
-    """Return the attributes, with windows that fit the sizes that there are."""
+    """Return the attributes, with windows that fit the actual sizes."""
     name = {"gather": "slice_sizes", "dynamic-slice": "dynamic_slice_sizes"}.get(op.opcode)
     if name is not None:
         dims = op.operands[0].shape.dims
@@ -151,7 +151,7 @@ def _attributes(op: Instruction, operands: Sequence[Any], given: Sequence[Sizes]
         sizes = tuple(given[0].get(n, size) if size == dims[n] else size for n, size in boxes)
         return replace(op.attributes, **{name: sizes})
     if op.opcode == "select-and-scatter":
-        # Windows of the source that lie behind the operand find nothing there.
+        # Windows of the source beyond the operand are empty.
         window = tuple(
             replace(one, high=one.high + max(0, bound - size))
             for one, bound, size in zip(

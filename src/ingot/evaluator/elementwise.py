@@ -124,7 +124,7 @@ _register("xor", np.bitwise_xor)
 
 @evaluates("complex")
 def complex_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Real and imaginary part as they are: NaN and infinity in one leave the other alone."""
+    """Real and imaginary part unchanged: NaN and infinity in one do not affect the other."""
     real, imaginary = operands
     result = np.empty(np.broadcast(real, imaginary).shape, op.shape.dtype.numpy)
     result.real, result.imag = real, imaginary
@@ -170,7 +170,7 @@ def shift_right_arithmetic(op: Instruction, operands: Sequence[Any], context: Co
     top = (raw >> np.uint64(width - 1)) & np.uint64(1)
     moved = raw >> amount.astype(np.uint64)
     fill = np.where(top == 1, ~(~np.uint64(0) >> amount.astype(np.uint64)), np.uint64(0))
-    # The filling bits of a 64-bit word, brought down to the width of x.
+    # The sign bits of a 64-bit word, shifted down to the width of x.
     return _from_unsigned(moved | (fill >> np.uint64(64 - width)), op)
 
 
@@ -239,7 +239,7 @@ def convert(op: Instruction, operands: Sequence[Any], context: Context) -> Value
 
 @evaluates("reduce-precision")
 def reduce_precision(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Mantissa rounded to nearest even; then too great is infinity, too small is zero.
+    """Mantissa rounded to nearest even; then overflow is infinity, underflow is zero.
 
     Source: xla/service/elemental_ir_emitter.cc, EmitReducePrecisionIR, line by line.
     """

@@ -32,8 +32,8 @@ def _qr(a: Array) -> tuple[Array, ...]:
     a = a.copy()
     count = min(a.shape)
     taus = np.zeros(count, a.dtype)
-    for place in range(count):
-        column = a[place:, place]
+    for k in range(count):
+        column = a[k:, k]
         alpha, below = column[0], np.linalg.norm(column[1:])
         if below == 0 and np.imag(alpha) == 0:
             continue
@@ -42,10 +42,10 @@ def _qr(a: Array) -> tuple[Array, ...]:
         tau = (beta - alpha) / beta
         v = column / (alpha - beta)
         v[0] = 1
-        right = a[place:, place + 1 :]
+        right = a[k:, k + 1 :]
         right -= np.conj(tau) * np.outer(v, np.conj(v) @ right)
         column[0], column[1:] = beta, v[1:]
-        taus[place] = tau
+        taus[k] = tau
     return a, taus
 
 
@@ -56,14 +56,14 @@ def householder_product(op: Instruction, operands: Sequence[Any], context: Conte
 
 def _product(a: Array, taus: Array) -> tuple[Array, ...]:
     q = np.eye(*a.shape, dtype=a.dtype)
-    for place in reversed(range(len(taus))):
-        v = np.concatenate([np.ones(1, a.dtype), a[place + 1 :, place]])
-        q[place:] -= taus[place] * np.outer(v, np.conj(v) @ q[place:])
+    for k in reversed(range(len(taus))):
+        v = np.concatenate([np.ones(1, a.dtype), a[k + 1 :, k]])
+        q[k:] -= taus[k] * np.outer(v, np.conj(v) @ q[k:])
     return (q,)
 
 
 def eigh(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Eigenvectors and ascending eigenvalues; NaN where there are none to be found."""
+    """Eigenvectors and ascending eigenvalues; NaN where NumPy finds none."""
     vectors, values = op.shape.elements
     lower = config_text(op).split(",")[0].strip() != "0"
 
@@ -78,7 +78,7 @@ def eigh(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 def lu(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """L below U, the exchanges of rows, and the order of the rows that they give."""
+    """L below U, the row exchanges, and the resulting order of rows."""
     return _each(_lu, operands, tuple(element.dtype for element in op.shape.elements))
 
 
@@ -86,26 +86,26 @@ def _lu(a: Array) -> tuple[Array, ...]:
     a = a.copy()
     count = min(a.shape)
     pivots, order = np.zeros(count, np.int32), np.arange(len(a), dtype=np.int32)
-    for place in range(count):
+    for k in range(count):
         # LAPACK measures complex numbers by the sum of their parts.
-        sizes = np.abs(np.real(a[place:, place])) + np.abs(np.imag(a[place:, place]))
-        pivot = place + int(np.argmax(sizes))
-        pivots[place] = pivot
+        sizes = np.abs(np.real(a[k:, k])) + np.abs(np.imag(a[k:, k]))
+        pivot = k + int(np.argmax(sizes))
+        pivots[k] = pivot
         for rows in (a, order):
-            rows[[place, pivot]] = rows[[pivot, place]]
-        if a[place, place] != 0:
-            a[place + 1 :, place] /= a[place, place]
-        a[place + 1 :, place + 1 :] -= np.outer(a[place + 1 :, place], a[place, place + 1 :])
+            rows[[k, pivot]] = rows[[pivot, k]]
+        if a[k, k] != 0:
+            a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
     return a, pivots, order
 
 
 def _each(
     factors: Callable[..., tuple[Array, ...]], operands: Sequence[Any], elements: Sequence[DType]
 ) -> tuple[Array, ...]:
-    """Return what `factors` gives of each of a batch of matrices, in some element types."""
+    """Return the results of `factors` for a batch of matrices, in some element types."""
     batch = operands[0].shape[:-2]
     wide = [_wide(np.asarray(operand)) for operand in operands]
-    cells = [factors(*(operand[place] for operand in wide)) for place in np.ndindex(*batch)]
+    cells = [factors(*(operand[index] for operand in wide)) for index in np.ndindex(*batch)]
     if not cells:
         ones = [np.zeros(operand.shape[len(batch) :], operand.dtype) for operand in wide]
         shapes = [part.shape for part in factors(*ones)]

@@ -24,10 +24,10 @@ from ingot.support.trampoline import Recursion
 
 @evaluates("gather")
 def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Windows of the operand, each moved so that it lies inside; zeros of what has no elements."""
+    """Windows of the operand, each moved inside; zeros if the operand has no elements."""
     operand, indices = operands
     sizes = context.numbers(op.attributes.slice_sizes)
-    if operand.size == 0 or 0 in sizes:  # A window of none may be collapsed to one element.
+    if operand.size == 0 or 0 in sizes:  # An empty window may be collapsed to one element.
         return np.zeros(context.dims(op.shape), operand.dtype)
     numbers: IndexMap = op.attributes.index_map
     limits = [whole - size for whole, size in zip(operand.shape, sizes, strict=True)]
@@ -58,12 +58,12 @@ def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Recur
     coordinates = _coordinates(numbers, starts, indices, dims)
     kept = np.broadcast_to(_spread(numbers, inside, dims), dims).reshape(-1)
     flat = [np.broadcast_to(c, dims).reshape(-1)[kept] for c in coordinates]
-    places = np.zeros(int(kept.sum()), np.int64)
+    targets = np.zeros(int(kept.sum()), np.int64)
     for coordinate, size in zip(flat, whole, strict=True):
-        places = places * size + coordinate
+        targets = targets * size + coordinate
     results = [value.reshape(-1).copy() for value in inputs]
     yield from combine_at(
-        op.attributes.to_apply, results, places, [u.reshape(-1)[kept] for u in updates], context
+        op.attributes.to_apply, results, targets, [u.reshape(-1)[kept] for u in updates], context
     )
     shaped = tuple(result.reshape(whole) for result in results)
     return shaped if op.shape.is_tuple else shaped[0]
@@ -72,22 +72,22 @@ def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Recur
 def combine_at(
     combiner: Computation,
     results: list[Array],
-    places: Array,
+    targets: Array,
     updates: list[Array],
     context: Context,
 ) -> Recursion[None]:
-    """Combine updates into `results` at `places`, those of one place in order.
+    """Combine updates into `results` at flat indices `targets`, those of one target in order.
 
-    Round k takes the k-th update of every place, so no place occurs twice in a round.
+    Round k takes the k-th update of every target, so no target occurs twice in a round.
     """
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
+    order = np.argsort(targets, kind="stable")
+    ordered = targets[order]
     first = np.searchsorted(ordered, ordered, side="left")
-    turn = np.empty_like(places)
-    turn[order] = np.arange(places.size) - first
+    turn = np.empty_like(targets)
+    turn[order] = np.arange(targets.size) - first
     for number in range(int(turn.max(initial=-1)) + 1):
         chosen = np.flatnonzero(turn == number)
-        where = places[chosen]
+        where = targets[chosen]
         old = [result[where] for result in results]
         new = yield from apply(combiner, [*old, *(update[chosen] for update in updates)], context)
         for result, value in zip(results, new, strict=True):
@@ -104,25 +104,25 @@ def _starts(numbers: IndexMap, indices: Array, rank: int) -> list[Array]:
         wide = wide[..., None]
     vectors = np.moveaxis(wide, numbers.index_vector_dim, -1)
     starts = [np.zeros(vectors.shape[:-1], np.int64) for _ in range(rank)]
-    for number, place in enumerate(numbers.index_to_operand):
-        starts[place] = vectors[..., number]
+    for number, dim in enumerate(numbers.index_to_operand):
+        starts[dim] = vectors[..., number]
     batch = numbers.indices_batch_dims(indices.ndim)
     counts = np.indices(vectors.shape[:-1])
-    for place, along in zip(
+    for dim, along in zip(
         numbers.operand_batching_dims, numbers.indices_batching_dims, strict=True
     ):
-        starts[place] = counts[batch.index(along)]
+        starts[dim] = counts[batch.index(along)]
     return starts
 
 
 def _batch_dims(numbers: IndexMap, indices: Array) -> tuple[int, ...]:
-    return tuple(indices.shape[place] for place in numbers.indices_batch_dims(indices.ndim))
+    return tuple(indices.shape[dim] for dim in numbers.indices_batch_dims(indices.ndim))
 
 
 def _window_sizes(numbers: IndexMap, dims: tuple[int, ...], rank: int) -> list[int]:
     sizes = [1] * rank
-    for place, number in zip(numbers.operand_window_dims(rank), numbers.window_dims, strict=True):
-        sizes[place] = dims[number]
+    for dim, number in zip(numbers.operand_window_dims(rank), numbers.window_dims, strict=True):
+        sizes[dim] = dims[number]
     return sizes
 
 
@@ -134,24 +134,24 @@ def _spread(numbers: IndexMap, value: Array, dims: tuple[int, ...]) -> Array:
 def _coordinates(
     numbers: IndexMap, starts: list[Array], indices: Array, dims: tuple[int, ...]
 ) -> list[Array]:
-    """Return, per operand dimension, the place that belongs to each windowed element."""
+    """Return, per operand dimension, the operand index of each windowed element."""
     coordinates = [np.broadcast_to(_spread(numbers, start, dims), dims) for start in starts]
-    places = numbers.operand_window_dims(len(starts))
+    dimensions = numbers.operand_window_dims(len(starts))
     offsets = np.indices(dims)
-    for place, number in zip(places, numbers.window_dims, strict=True):
-        coordinates[place] = coordinates[place] + offsets[number]
+    for dim, number in zip(dimensions, numbers.window_dims, strict=True):
+        coordinates[dim] = coordinates[dim] + offsets[number]
     return coordinates
 
 
 @evaluates("sort")
 def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The operands in the comparator's order, always stable."""
-    (place,) = op.attributes.dimensions
-    last = [np.moveaxis(value, place, -1) for value in operands]
+    (dim,) = op.attributes.dimensions
+    last = [np.moveaxis(value, dim, -1) for value in operands]
     rows = [value.reshape(math.prod(value.shape[:-1]), value.shape[-1]) for value in last]
     order = yield from merge_sorted(op.attributes.to_apply, rows, context)
     results = tuple(
-        np.moveaxis(np.take_along_axis(row, order, axis=-1).reshape(value.shape), -1, place)
+        np.moveaxis(np.take_along_axis(row, order, axis=-1).reshape(value.shape), -1, dim)
         for row, value in zip(rows, last, strict=True)
     )
     return results if op.shape.is_tuple else results[0]
@@ -160,12 +160,12 @@ def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Recursio
 def merge_sorted(comparator: Computation, rows: list[Array], context: Context) -> Recursion[Array]:
     """Return each row's order: a bottom-up merge sort of all rows at once.
 
-    Merging two sorted runs: an element's new place is its place in its own run plus the number of
+    Merging two sorted runs: an element's new position is that in its own run plus the number of
     elements of the other run that come before it, found by bisection.
     """
     count, length = rows[0].shape
-    place: Array = np.arange(length, dtype=np.int64)
-    order: Array = np.broadcast_to(place, (count, length)).copy()
+    positions: Array = np.arange(length, dtype=np.int64)
+    order: Array = np.broadcast_to(positions, (count, length)).copy()
 
     def before(left: Array, right: Array) -> Recursion[Array]:
         arguments: list[Array] = []
@@ -177,17 +177,17 @@ def merge_sorted(comparator: Computation, rows: list[Array], context: Context) -
 
     width = 1
     while width < length:
-        start: Array = place // (2 * width) * (2 * width)
+        start: Array = positions // (2 * width) * (2 * width)
         middle = np.minimum(start + width, length)
-        in_left: Array = place < middle
+        in_left: Array = positions < middle
         begin = np.where(in_left, middle, start)
         end = np.where(in_left, np.minimum(start + 2 * width, length), middle)
-        own = place - np.where(in_left, start, middle)
+        own = positions - np.where(in_left, start, middle)
         low = np.broadcast_to(begin, order.shape).copy()
         high = np.broadcast_to(end, order.shape).copy()
         while (low < high).any():
             probe = np.minimum((low + high) // 2, length - 1)
-            here = np.broadcast_to(place, order.shape)
+            here = np.broadcast_to(positions, order.shape)
             pair = np.where(in_left, probe, here), np.where(in_left, here, probe)
             first = yield from before(*pair)
             # Equal elements keep their order: the left run's come first.
@@ -197,9 +197,9 @@ def merge_sorted(comparator: Computation, rows: list[Array], context: Context) -
                 np.where(active & goes_before, probe + 1, low),
                 np.where(active & ~goes_before, probe, high),
             )
-        # Always a permutation: a comparator that is no order (NaN) may claim a place twice.
-        places = np.argsort(start + own + (low - begin), axis=-1, kind="stable")
-        order = np.take_along_axis(order, places, axis=-1)
+        # Always a permutation: a comparator that is no order (NaN) may give a position twice.
+        inverse = np.argsort(start + own + (low - begin), axis=-1, kind="stable")
+        order = np.take_along_axis(order, inverse, axis=-1)
         width *= 2
     return order
 
@@ -212,7 +212,7 @@ def topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 def first_in_order(operand: Array, count: int, largest: bool) -> tuple[Array, Array]:
-    """Return the first elements of the last dimension, and where they stand."""
+    """Return the first elements of the last dimension, and their indices."""
     key = total_order_key(operand) if element_of(operand).is_float else operand
     if largest:
         # The complement reverses the order of integers without overflow.

@@ -2,8 +2,8 @@
 """Evaluates modules, computations and single instructions.
 
 Walks a computation operands first and applies each instruction's rule. Symbolic sizes get their
-values from the arguments' actual shapes. Every result is held against its declared shape, so a
-wrong rule or a wrong shape inference shows itself where it happens.
+values from the arguments' actual shapes. Every result is checked against its declared shape, so a
+wrong rule or a wrong shape inference is found where it happens.
 
 Example:
     >>> import numpy as np
@@ -43,7 +43,7 @@ for _family in FAMILIES:
 
 
 _TOO_LARGE = ("array is too big", "dimension exceeded", "Maximum allowed")
-"""What NumPy says of sizes that no memory has."""
+"""NumPy's messages about arrays that are too large."""
 
 
 def evaluate(module: Module, inputs: Sequence[Value], *, step_limit: int | None = None) -> Value:
@@ -60,7 +60,7 @@ def evaluate(module: Module, inputs: Sequence[Value], *, step_limit: int | None 
 
 
 def _input(given: Any) -> Value:
-    """Return what a caller gives for a parameter, with numbers and lists made arrays."""
+    """Return a caller's argument, with numbers and lists made arrays."""
     if isinstance(given, tuple):
         return tuple(map(_input, given))  # pyright: ignore[reportUnknownArgumentType]
     try:
@@ -119,7 +119,7 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
 
 
 def _too_large(instruction: Instruction, error: MemoryError | ValueError) -> Exception:
-    """Return the error of arrays that NumPy cannot make; others stay as they are."""
+    """Return an Ingot error for arrays that NumPy cannot make; other errors unchanged."""
     text = str(error)
     if isinstance(error, ValueError) and not any(part in text for part in _TOO_LARGE):
         return error
@@ -136,14 +136,14 @@ def _too_large(instruction: Instruction, error: MemoryError | ValueError) -> Exc
 
 
 def _order(computation: Computation, context: Context) -> list[tuple[Instruction, bool]]:
-    """Return what is evaluated after the parameters, operands first; and whether it is dynamic."""
+    """Return the instructions to evaluate, operands first, and whether sizes are dynamic."""
     needed = _needed(computation, context.state.acting) - set(computation.parameters)
     order = size_order(computation, context.sizes)
     return [(item, is_dynamic(item)) for item in order if item in needed]
 
 
 def _needed(computation: Computation, acting: dict[Computation, bool]) -> set[Instruction]:
-    """Return what the root and side effects depend on: nothing else is evaluated."""
+    """Return the instructions that the root and side effects need: no others are evaluated."""
     needed: set[Instruction] = {
         one for one in computation.calls_and_effects if is_size_definition(one)
     }
@@ -186,7 +186,7 @@ def _apply(
 
 
 def _at_once(rule: Rule) -> Callable[..., Value]:
-    """Return a rule for arrays of dynamic size: no computation of scalars has one inside."""
+    """Return a rule for arrays of dynamic size; computations on scalars have none."""
 
     def evaluate(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
         found = rule(op, operands, context)
@@ -214,7 +214,7 @@ def _bind(
 
 
 def _bare_sizes(shape: Shape, value: Value) -> Iterator[tuple[str, int]]:
-    """Yield the sizes that are a whole dimension of `shape`, and what they are in `value`."""
+    """Yield the sizes that are a whole dimension of `shape`, and their numbers in `value`."""
     for path, leaf in shape.leaves():
         if leaf.is_array and not leaf.is_static:
             for size, number in zip(leaf.dims, np.shape(_at(value, path)), strict=False):
@@ -225,7 +225,7 @@ def _bare_sizes(shape: Shape, value: Value) -> Iterator[tuple[str, int]]:
 def _at(value: Any, path: tuple[int, ...]) -> Any:
     for number in path:
         if not isinstance(value, tuple) or number >= len(value):  # pyright: ignore
-            return None  # It is refused when it is held against its parameter.
+            return None  # It is refused when it is checked against its parameter.
         value = value[number]  # pyright: ignore[reportUnknownVariableType]
     return value  # pyright: ignore[reportUnknownVariableType]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates linear algebra by the textbook: one row or column after the other.
+"""Evaluates linear algebra by textbook algorithms, one row or column at a time.
 
 In f32 at least; the other triangle of a Cholesky factor is zero, and a matrix that is not positive
 definite gives NaN throughout, as XLA's expansions do.
@@ -21,19 +21,17 @@ from ingot.hlo.opset.linalg import TriangularSolveAttributes
 
 @evaluates("cholesky")
 def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Column by column: each has the root of what is left of its diagonal element."""
+    """Column by column: each has the root of the remainder of its diagonal element."""
     a = _wide(operands[0], op.shape.dtype)
     a = a if op.attributes.lower else _adjoint(a)
     factor = np.zeros_like(a)
     with np.errstate(all="ignore"):
-        for place in range(a.shape[-1]):
-            row = factor[..., place, :place]
-            left = a[..., place:, place] - np.einsum(
-                "...ij,...j->...i", factor[..., place:, :place], np.conj(row)
-            )
+        for k in range(a.shape[-1]):
+            row = factor[..., k, :k]
+            left = a[..., k:, k] - np.einsum("...ij,...j->...i", factor[..., k:, :k], np.conj(row))
             root = np.sqrt(left[..., 0].real)
-            factor[..., place:, place] = left / root[..., None]
-            factor[..., place, place] = root
+            factor[..., k:, k] = left / root[..., None]
+            factor[..., k, k] = root
         diagonal: Array = np.einsum("...ii->...i", factor)
         positive: Array = np.all(np.real(diagonal) > 0, axis=-1)
         factor = np.where(positive[..., None, None], factor, np.nan)
@@ -43,7 +41,7 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
 
 @evaluates("triangular-solve")
 def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Substitution: the first unknown, then the next with what is known put in."""
+    """Substitution: the first unknown, then each next one from the known ones."""
     given = op.as_(TriangularSolveAttributes)
     a, b = (_wide(operand, op.shape.dtype) for operand in operands)
     a = np.tril(a) if given.lower else np.triu(a)
@@ -56,13 +54,11 @@ def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context)
     x = np.zeros_like(b)
     order = range(a.shape[-1])
     with np.errstate(all="ignore"):
-        for place in order if lower else reversed(order):
-            known = slice(0, place) if lower else slice(place + 1, None)
-            left = b[..., place, :] - np.einsum(
-                "...j,...jk->...k", a[..., place, known], x[..., known, :]
-            )
-            diagonal = a[..., place, place, None]
-            x[..., place, :] = left if given.unit_diagonal else left / diagonal
+        for k in order if lower else reversed(order):
+            known = slice(0, k) if lower else slice(k + 1, None)
+            left = b[..., k, :] - np.einsum("...j,...jk->...k", a[..., k, known], x[..., known, :])
+            diagonal = a[..., k, k, None]
+            x[..., k, :] = left if given.unit_diagonal else left / diagonal
     return _narrow(x if given.left_side else _transpose(x), op.shape.dtype)
 
 

@@ -18,7 +18,7 @@ from ingot.hlo.instruction import Instruction
 
 
 def _spread(op: Instruction, vector: Array, like: Array) -> Array:
-    """Return one element per feature, spread over an operand's dimensions."""
+    """Return one element per feature, broadcast over an operand's dimensions."""
     dims = [1] * like.ndim
     dims[op.attributes.feature_index] = -1
     return np.broadcast_to(doubled(vector).reshape(dims), like.shape)
@@ -42,7 +42,7 @@ def training(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
     """The normalized operand, its mean and its variance over all but the features."""
     value, others = doubled(operands[0]), _others(op, operands[0])
     # Not NumPy's `mean`, which warns of no elements.
-    count = math.prod(value.shape[place] for place in others)
+    count = math.prod(value.shape[dim] for dim in others)
     mean = value.sum(axis=others) / np.float64(count)
     squares = np.square(value - _spread(op, mean, value)).sum(axis=others)
     variance = squares / np.float64(count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates the custom calls that XLA has the meaning of: no target is registered for them.
+"""Evaluates the custom calls that XLA itself defines: no target is registered for them.
 
 Sizes of dynamic arrays (`PadToStatic`, `SliceToDynamic`) are those that the arrays have; top-k is
 the opcode's; `ApproxTopK` is exact, as XLA:CPU's is; factorizations are in `factors`.
@@ -34,7 +34,7 @@ def _topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 def _approximate_topk(
     op: Instruction, operands: Sequence[Any], context: Context
 ) -> Recursion[Value]:
-    """What stands first when all is sorted by the comparator along one dimension."""
+    """The first elements in the comparator's order along one dimension."""
     values = operands[: len(operands) // 2]
     axis = custom_calls.reduced_dimension(op)
     (comparator,) = op.called_computations
@@ -47,7 +47,7 @@ def _approximate_topk(
 
 
 def _pad_to_static(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The array at its bound, zeros behind its sizes, and the sizes."""
+    """The array at its bound, zeros beyond its sizes, and the sizes."""
     (value,) = operands
     whole: Array = np.zeros(context.dims(op.shape.elements[0]), value.dtype)
     whole[tuple(map(slice, value.shape))] = value
@@ -66,7 +66,7 @@ def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context
 
 
 def _size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """An array of as many elements, which take no memory."""
+    """An array of that many elements, which take no memory."""
     count = int(operands[0])
     if count < 0:
         raise ExecutionError(negative_size_text(op, count), code="INGOT0516")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies a scalar computation at every element: what reduce, map, scatter and sort are made of.
+"""Applies a scalar computation at every element, for reduce, map, scatter and sort.
 
 A computation made of elementwise ops alone (and calls of such) means the same on arrays as on
 scalars, so NumPy applies it to all elements at once; any other is called once per element.
@@ -78,10 +78,10 @@ def _by_element(
     result = computation.root.shape
     elements = result.elements if result.is_tuple else (result,)
     outputs = tuple(np.empty(arguments[0].shape, e.dtype.numpy) for e in elements)
-    for place in np.ndindex(arguments[0].shape):
-        found = yield context.call(computation, [np.asarray(a[place]) for a in arguments], context)
+    for index in np.ndindex(arguments[0].shape):
+        found = yield context.call(computation, [np.asarray(a[index]) for a in arguments], context)
         for output, value in zip(outputs, _as_tuple(found), strict=True):
-            output[place] = value
+            output[index] = value
     return outputs
 
 

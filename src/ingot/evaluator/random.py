@@ -86,21 +86,21 @@ def threefry(key: int, counter: int, dims: tuple[int, ...], wide: bool) -> tuple
     if wide:
         first, second, used = _threefry_blocks(key, counter, dims)
         return (counter + used) & (2**64 - 1), first | (second << _HALF)
-    place = _split_dim(dims)
-    half = tuple(-(-size // 2) if n == place else size for n, size in enumerate(dims)) or (1,)
+    dim = _split_dim(dims)
+    half = tuple(-(-size // 2) if n == dim else size for n, size in enumerate(dims)) or (1,)
     first, second, used = _threefry_blocks(key, counter, half)
     after = (counter + used) & (2**64 - 1)
     if not dims:
         return after, first.reshape(())
     # Both words of a block stand next to each other along the split dimension.
-    both = np.stack([first, second], axis=place + 1)
-    merged = both.reshape([2 * size if n == place else size for n, size in enumerate(half)])
+    both = np.stack([first, second], axis=dim + 1)
+    merged = both.reshape([2 * size if n == dim else size for n, size in enumerate(half)])
     return after, merged[tuple(slice(size) for size in dims)]
 
 
 def _split_dim(dims: tuple[int, ...]) -> int:
     """Return the dimension that XLA halves: the first even one, else the first greatest."""
-    even = [place for place, size in enumerate(dims) if size % 2 == 0]
+    even = [dim for dim, size in enumerate(dims) if size % 2 == 0]
     return even[0] if even else int(np.argmax(dims)) if dims else 0
 
 
@@ -123,7 +123,7 @@ def _threefry_blocks(key: int, counter: int, dims: tuple[int, ...]) -> tuple[Arr
 
 @evaluates("rng-get-and-update-state")
 def rng_get_and_update_state(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The 128-bit state, low word first, which is then moved on by delta."""
+    """The 128-bit state, low word first, which then advances by delta."""
     state = context.state.random_state
     context.state.random_state = (state + op.attributes.delta) & (2**128 - 1)
     return np.array([state & (2**64 - 1), state >> 64], np.uint64)

@@ -4,7 +4,7 @@
 `reduce` folds a tree of neighbours, which every associative computation with a neutral initial
 value allows and which keeps rounding errors small. Float sums narrower than f64 are summed in f64
 and rounded once: the value that every order of summation approximates.
-A reduction over no dimensions is its operands, as XLA's simplifier has it.
+A reduction over no dimensions returns its operands, as XLA's simplifier does.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ingot.support.trampoline import Recursion
 def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Each input's `dimensions` folded into its initial value by the computation."""
     count = len(operands) // 2
-    places: tuple[int, ...] = op.attributes.dimensions
+    dimensions: tuple[int, ...] = op.attributes.dimensions
     computation: Computation = op.attributes.to_apply
     # A reducer of another precision gets converted operands.
     taken = [p.shape.dtype for p in computation.parameters]
     starts = [rounded(v, e) for v, e in zip(operands[count:], taken[:count], strict=True)]
     values = [rounded(v, e) for v, e in zip(operands[:count], taken[count:], strict=True)]
-    inputs = [_reduced_last(value, places) for value in values]
-    if places:
+    inputs = [_reduced_last(value, dimensions) for value in values]
+    if dimensions:
         results = yield from _fold(computation, inputs, starts, context)
     else:
         pairs = zip(values, op.operands, strict=False)
@@ -58,8 +58,8 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
     bases = [padded(value, dimensions, np.array(0)) for value in inputs]
     inside = padded(np.ones(inputs[0].shape, np.bool_), dimensions, np.array(False))
     totals = tuple(np.broadcast_to(start, dims) for start in starts)
-    for place in np.ndindex(*(one.size for one in dimensions)):
-        box = window_elements(dimensions, place, dims)
+    for index in np.ndindex(*(one.size for one in dimensions)):
+        box = window_elements(dimensions, index, dims)
         taken = [base[box] for base in bases]
         if wide:
             totals = (totals[0] + taken[0],)
@@ -83,19 +83,19 @@ def select_and_scatter(
     values = padded(operand, dimensions, start)
     count = int(operand.size)
     numbers: Array = np.arange(count, dtype=np.int64)
-    places = padded(numbers.reshape(operand.shape), dimensions, np.array(-1))
+    sources = padded(numbers.reshape(operand.shape), dimensions, np.array(-1))
     kept, chosen = np.broadcast_to(start, dims), np.full(dims, -1, np.int64)
-    for place in np.ndindex(*(one.size for one in dimensions)):
-        box = window_elements(dimensions, place, dims)
-        value, number = values[box], places[box]
+    for index in np.ndindex(*(one.size for one in dimensions)):
+        box = window_elements(dimensions, index, dims)
+        value, number = values[box], sources[box]
         (keep,) = yield from apply(op.attributes.select, [kept, value], context)
         takes = (number >= 0) & ((chosen < 0) | ~keep)
         kept, chosen = np.where(takes, value, kept), np.where(takes, number, chosen)
     result: Array = np.full(count, start, operand.dtype)
     found = chosen.reshape(-1) >= 0
     updates = source.reshape(-1)[found]
-    places = chosen.reshape(-1)[found]
-    yield from combine_at(op.attributes.scatter, [result], places, [updates], context)
+    sources = chosen.reshape(-1)[found]
+    yield from combine_at(op.attributes.scatter, [result], sources, [updates], context)
     return result.reshape(operand.shape)
 
 
@@ -105,12 +105,12 @@ def map_(op: Instruction, operands: Sequence[Any], context: Context) -> Recursio
     return (yield from apply(op.attributes.to_apply, operands, context))[0]
 
 
-def _reduced_last(value: Array, places: tuple[int, ...]) -> Array:
+def _reduced_last(value: Array, dimensions: tuple[int, ...]) -> Array:
     """Return `value` with the reduced dimensions as one last dimension, in row-major order."""
-    kept = [place for place in range(value.ndim) if place not in places]
-    moved = value.transpose(*kept, *sorted(places))
-    size = math.prod(value.shape[place] for place in places)
-    return moved.reshape(*(value.shape[place] for place in kept), size)
+    kept = [dim for dim in range(value.ndim) if dim not in dimensions]
+    moved = value.transpose(*kept, *sorted(dimensions))
+    size = math.prod(value.shape[dim] for dim in dimensions)
+    return moved.reshape(*(value.shape[dim] for dim in kept), size)
 
 
 def _fold(
@@ -119,7 +119,7 @@ def _fold(
     starts: Sequence[Array],
     context: Context,
 ) -> Recursion[tuple[Array, ...]]:
-    """Return the last dimension of `inputs` folded."""
+    """Return `inputs` with the last dimension folded."""
     dims = inputs[0].shape[:-1]
     beginning = tuple(np.broadcast_to(start, dims) for start in starts)
     if inputs[0].shape[-1] == 0:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who evaluates what: rules by opcode, and what a rule can ask of its surroundings.
+"""The registry of rules by opcode, and the context that a rule gets.
 
-A rule takes the instruction, its operands' values and a `Context`; it gives the result's value.
+A rule takes the instruction, its operands' values and a `Context`, and returns the result's value.
 A value is a NumPy array, or a tuple of values; a token is the empty tuple. A rule that evaluates a
-computation is a generator, which yields `context.call(...)` for its value (`support.trampoline`):
-computations call each other as deep as a program likes.
+computation is a generator, which yields `context.call(...)` to get its value
+(`support.trampoline`), so the depth of calls is not limited.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _RULES: dict[str, Rule] = {}
 
 @dataclass(slots=True)
 class RunState:
-    """What one evaluation changes as it goes.
+    """The mutable state of one evaluation.
 
     Attributes:
         steps_left: loop iterations that are still allowed; None for any number.
         random_state: 128-bit state of the module's own generator.
-        orders: what each computation met so far evaluates, and whether its sizes are dynamic:
-            loops come back to it.
+        orders: the instructions that each computation evaluates, and whether its sizes are dynamic;
+            cached for loops.
         acting: whether a computation, or what it calls, has a side effect.
     """
 
@@ -56,12 +56,12 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a rule can ask.
+    """The context of a rule.
 
     Attributes:
-        call: evaluates a computation on argument values, for who yields it.
+        call: evaluates a computation on argument values; the rule yields the call.
         sizes: the symbolic sizes' values; definitions of sizes add to them.
-        state: what the evaluation changes as it goes.
+        state: the mutable state of the evaluation.
     """
 
     call: Caller
@@ -69,11 +69,11 @@ class Context:
     state: RunState = field(default_factory=RunState)
 
     def number(self, size: int | Dim) -> int:
-        """Return the number that a size is in this evaluation."""
+        """Return the value of a size in this evaluation."""
         return dim.evaluate(size, self.sizes)
 
     def numbers(self, sizes: Sequence[int | Dim]) -> tuple[int, ...]:
-        """Return the numbers that sizes are in this evaluation."""
+        """Return the values of sizes in this evaluation."""
         return tuple(self.number(size) for size in sizes)
 
     def dims(self, shape: Shape) -> tuple[int, ...]:

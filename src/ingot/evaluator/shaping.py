@@ -19,12 +19,12 @@ from ingot.hlo.window import WindowDimension
 
 @evaluates("broadcast")
 def broadcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Operand dimension i runs along result dimension dimensions[i]; others repeat."""
+    """Operand dimension i is result dimension dimensions[i]; others repeat."""
     (operand,) = operands
-    places: tuple[int, ...] = op.attributes.dimensions
+    dimensions: tuple[int, ...] = op.attributes.dimensions
     dims = context.dims(op.shape)
-    order = sorted(range(len(places)), key=lambda number: places[number])
-    spread = [dims[place] if place in places else 1 for place in range(len(dims))]
+    order = sorted(range(len(dimensions)), key=lambda number: dimensions[number])
+    spread = [dims[dim] if dim in dimensions else 1 for dim in range(len(dims))]
     return np.broadcast_to(operand.transpose(order).reshape(spread), dims)
 
 
@@ -37,16 +37,16 @@ def reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value
 
 @evaluates("bitcast")
 def bitcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The same bits in memory: operand and result lie there as their layouts say."""
+    """The same bits in memory, in which operand and result have their layouts."""
     before, after = _memory_order(op.operands[0].shape), _memory_order(op.shape)
     dims = context.dims(op.shape)
-    lying = tuple(dims[place] for place in after)
+    lying = tuple(dims[dim] for dim in after)
     found = _from_flat_bits(operands[0].transpose(before), op.shape.dtype, lying)
-    return found.transpose([after.index(place) for place in range(len(after))])
+    return found.transpose([after.index(dim) for dim in range(len(after))])
 
 
 def _memory_order(shape: Shape) -> tuple[int, ...]:
-    """Return the dimensions as they lie in memory, major first."""
+    """Return the dimensions in memory order, major first."""
     rank = shape.rank
     return tuple(reversed(shape.layout.minor_to_major)) if shape.layout else tuple(range(rank))
 
@@ -98,31 +98,31 @@ def pad(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 @evaluates("concatenate")
 def concatenate(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """One after the other along the dimension."""
+    """The operands, one after the other along the dimension."""
     return np.concatenate(operands, axis=op.attributes.dimensions[0])
 
 
 @evaluates("iota")
 def iota(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Each element's own place along the dimension."""
+    """Each element's index along the dimension."""
     dims = context.dims(op.shape)
-    place: int = op.attributes.iota_dimension
-    spread = [dims[place] if number == place else 1 for number in range(len(dims))]
-    counted = rounded(np.arange(dims[place], dtype=np.int64), op.shape.dtype)
+    dim: int = op.attributes.iota_dimension
+    spread = [dims[dim] if number == dim else 1 for number in range(len(dims))]
+    counted = rounded(np.arange(dims[dim], dtype=np.int64), op.shape.dtype)
     return np.broadcast_to(counted.reshape(spread), dims)
 
 
 @evaluates("get-dimension-size")
 def get_dimension_size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The size that dimension has."""
-    (place,) = op.attributes.dimensions
-    return np.asarray(operands[0].shape[place], np.int32)
+    """The size of that dimension."""
+    (dim,) = op.attributes.dimensions
+    return np.asarray(operands[0].shape[dim], np.int32)
 
 
 def box_at(
     starts: Sequence[Array], sizes: Sequence[int], whole: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return the box of `sizes` at `starts`, moved so that it lies inside `whole`."""
+    """Return the box of `sizes` at `starts`, moved inside `whole`."""
     clamped = [
         min(max(int(start), 0), limit - size)
         for start, size, limit in zip(starts, sizes, whole, strict=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies behind the sizes of dynamic arrays: each is the first part of an array at its bound.
+"""Elements beyond the sizes of dynamic arrays: each is the first part of an array at its bound.
 
-An array of shape `f32[<=8]` lies in memory at its bound, and some ops read there: a slice of one
-element, a gather, a size that grows again. What they find is what XLA:CPU leaves there. Ops on
-whole arrays leave what they make of what lies behind their operands, with the masks that the table
-`semantics/dynamic_sizes` says; ops that move elements across the border of a size leave zeros.
+An array of shape `f32[<=8]` is stored at its bound, and some ops read beyond its size: a slice of
+one element, a gather, a size that grows again. They find the same elements as on XLA:CPU. Ops on
+whole arrays compute them from the elements beyond the sizes of their operands, with the masks of
+the table `semantics/dynamic_sizes`; ops that move elements across the border of a size leave zeros.
 
-Invariant: what is inside of the sizes comes from the evaluation at those sizes (`dynamic`), which
-knows of no masks; only what is behind comes from here.
+Invariant: elements inside the sizes come from the evaluation at those sizes (`dynamic`), which uses
+no masks; only those beyond the sizes come from here.
 
 Source: xla/service/dynamic_padder.cc, as it behaves.
 """
@@ -36,11 +36,11 @@ from ingot.semantics.dynamic_sizes import (
 )
 
 _READS = ops_with(Trait.SUBSET_EXTRACTION)
-"""Ops that read elements wherever they are, inside of a size or behind."""
+"""Ops that read elements inside and beyond a size."""
 
 
 class Stored(np.ndarray[Any, np.dtype[Any]]):
-    """The part inside of its sizes of an array at its bound.
+    """An array of dynamic size: the part of an array at its bound that is inside its sizes.
 
     Attributes:
         storage: the whole array; None of an array that NumPy made from this one.
@@ -50,14 +50,14 @@ class Stored(np.ndarray[Any, np.dtype[Any]]):
 
 
 def stored(storage: Array, dims: Sequence[int]) -> Array:
-    """Return the part of `storage` that is inside of the sizes."""
+    """Return the part of `storage` that is inside the sizes."""
     inside = storage[tuple(slice(size) for size in dims)].view(Stored)
     inside.storage = storage
     return inside
 
 
 def storage_of(value: Array, dims: Sequence[int]) -> Array:
-    """Return the array at its bounds that a value is part of: zeros behind what has none."""
+    """Return the array at its bounds that a value is part of; zeros if it has no storage."""
     if isinstance(value, Stored) and value.storage is not None:
         return value.storage
     if value.shape == tuple(dims):
@@ -73,7 +73,7 @@ def with_inside(storage: Array, value: Array) -> Array:
 
 
 def plain(value: Value) -> Value:
-    """Return a value without what lies behind the sizes of its arrays."""
+    """Return a value without the elements beyond the sizes of its arrays."""
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     return np.asarray(value)
@@ -87,13 +87,13 @@ def sizes_of(shape: Shape, value: Any) -> Sizes:
 def with_storage(
     op: Instruction, operands: Sequence[Any], value: Value, context: Context, evaluate: Rule
 ) -> Value:
-    """Return the value of an op on dynamic arrays with what lies behind its sizes.
+    """Return the value of an op on dynamic arrays, with the elements beyond its sizes.
 
     Args:
         op: the op.
         operands: its operands' values.
-        value: what it gives at the sizes that there are.
-        context: what a rule can ask.
+        value: its value at the actual sizes.
+        context: the context of the rule.
         evaluate: the op's rule.
     """
     rule = rule_of(op)
@@ -138,16 +138,14 @@ def _without_bounds(shape: Shape) -> Shape:
 def _repeated(
     storages: list[Array], operands: Sequence[Array], given: Sequence[Sizes]
 ) -> list[Array]:
-    """Return the operands of an elementwise op: one element beside more is repeated."""
+    """Return the operands of an elementwise op; a single element is repeated as needed."""
     found: list[Array] = []
     for storage, value, sizes in zip(storages, operands, given, strict=True):
-        for place in sizes:
-            most = max(
-                s.shape[place] for s, own in zip(operands, given, strict=True) if place in own
-            )
-            if value.shape[place] == 1 < most:
-                first = storage[(slice(None),) * place + (slice(1),)]
-                storage = np.repeat(first, storage.shape[place], axis=place)
+        for dim in sizes:
+            most = max(s.shape[dim] for s, own in zip(operands, given, strict=True) if dim in own)
+            if value.shape[dim] == 1 < most:
+                first = storage[(slice(None),) * dim + (slice(1),)]
+                storage = np.repeat(first, storage.shape[dim], axis=dim)
         found.append(storage)
     return found
 
@@ -159,9 +157,9 @@ def _masked(
     for mask in masks:
         value = found[mask.operand]
         inside: Array = np.ones(value.shape, np.bool_)
-        for place, size in given[mask.operand].items():
-            if place in mask.dimensions:
-                inside[(slice(None),) * place + (slice(context.number(size), None),)] = False
+        for dim, size in given[mask.operand].items():
+            if dim in mask.dimensions:
+                inside[(slice(None),) * dim + (slice(context.number(size), None),)] = False
         if isinstance(mask.neutral, int):
             neutral = storages[mask.neutral]
         else:
@@ -214,15 +212,15 @@ def _concatenate(
     op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
     context: Context, evaluate: Rule,
 ) -> Value | None:  # fmt: skip
-    """Operands at their bounds, each over the rest of the one before."""
-    place: int = op.attributes.dimensions[0]
-    if not any(place in sizes for sizes in given):
+    """Operands at their bounds, each written over the rest of the previous one."""
+    dim: int = op.attributes.dimensions[0]
+    if not any(dim in sizes for sizes in given):
         return None
     whole, start = _zeros_behind(op, context), 0
     for storage, sizes in zip(storages, given, strict=True):
-        length = storage.shape[place]
-        whole[(slice(None),) * place + (slice(start, start + length),)] = storage
-        start += context.number(sizes[place]) if place in sizes else length
+        length = storage.shape[dim]
+        whole[(slice(None),) * dim + (slice(start, start + length),)] = storage
+        start += context.number(sizes[dim]) if dim in sizes else length
     return whole
 
 
@@ -230,12 +228,12 @@ def _sort(
     op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
     context: Context, evaluate: Rule,
 ) -> Value | None:  # fmt: skip
-    """What counts is sorted; the rest stays where it is."""
-    place: int = op.attributes.dimensions[0]
-    sizes = [context.number(own[place]) for own in given if place in own]
+    """Elements inside the size are sorted; the others stay where they are."""
+    dim: int = op.attributes.dimensions[0]
+    sizes = [context.number(own[dim]) for own in given if dim in own]
     if not sizes:
         return None
-    inside = (slice(None),) * place + (slice(min(sizes)),)
+    inside = (slice(None),) * dim + (slice(min(sizes)),)
     found = evaluate(_at_bounds(op), [storage[inside] for storage in storages], context)
     parts = found if isinstance(found, tuple) else (found,)
     pairs = zip(storages, parts, strict=True)
@@ -247,7 +245,7 @@ def _dynamic_update_slice(
     op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
     context: Context, evaluate: Rule,
 ) -> Value | None:  # fmt: skip
-    """An update of part of a dimension brings what it has; behind its size the base stays."""
+    """An update of part of a dimension writes its elements; beyond its size the base stays."""
     base, update, *starts = storages
     sizes = [
         context.number(given[1][n]) if n in given[1] and size != base.shape[n] else size
@@ -270,4 +268,4 @@ _MOVES: dict[str, Move] = {
     "reverse": _reverse,
     "sort": _sort,
 }
-"""None of an op that crosses no border after all."""
+"""None for an op that crosses no border after all."""

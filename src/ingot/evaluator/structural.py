@@ -41,7 +41,7 @@ def _value(literal: Literal) -> Value:
 
 @evaluates("tuple")
 def tuple_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The operands together."""
+    """The tuple of the operands."""
     return tuple(operands)
 
 
@@ -53,7 +53,7 @@ def get_tuple_element(op: Instruction, operands: Sequence[Any], context: Context
 
 @evaluates("fusion")
 def fusion(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
-    """The fused computation's value: a fusion says how to run, not what."""
+    """The fused computation's value: fusion only affects how it runs."""
     return (yield context.call(op.attributes.calls, operands, context))
 
 
@@ -72,7 +72,7 @@ def after_all(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 def _evaluate_target(
     op: Instruction, evaluate: Callable[..., tuple[Any, ...]], operands: Sequence[Any]
 ) -> Value:
-    """Call a registered target on the array leaves; nest its results as the shape says."""
+    """Call a registered target on the array leaves; nest its results like the shape."""
     arrays = [
         leaf
         for operand, value in zip(op.operands, operands, strict=True)
@@ -81,7 +81,7 @@ def _evaluate_target(
     call = custom_calls.call_site(op)
     if noted_orders(op) is None:
         return _nest(op.shape, iter(evaluate(call, *arrays)))
-    # The call's arrays are what lies in memory; the target's are what they mean.
+    # The call's arrays are in memory order; the target's are in logical order.
     orders = [_orders(shapes) for shapes in (call.operands, call.results)]
     logical = [_to_logical(*pair) for pair in zip(arrays, orders[0], strict=True)]
     results = zip(evaluate(call, *logical), orders[1], strict=True)

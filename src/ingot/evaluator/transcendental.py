@@ -2,8 +2,8 @@
 """Evaluates transcendental functions, `sqrt` and `power`.
 
 Types narrower than 64 bits go through float64 (complex128) and are rounded once, so their results
-are correctly rounded but for rare ties; types narrower than f32 are rounded from f32, in which
-every backend computes them; 64-bit types are as good as NumPy's own functions.
+are correctly rounded except for rare ties; types narrower than f32 are rounded from f32, in which
+every backend computes them; 64-bit types are as accurate as NumPy's own functions.
 """
 
 from __future__ import annotations

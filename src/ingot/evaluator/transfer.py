@@ -19,7 +19,7 @@ from ingot.support.trampoline import Recursion
 
 @evaluates("async-start")
 def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
-    """Operands, the computation's value, and contexts that say nothing."""
+    """Operands, the computation's value, and unused contexts."""
     require_done_inside(op, op.attributes.calls)
     result: Value = yield context.call(op.attributes.calls, operands, context)
     return tuple(operands), result, *_contexts(op.shape.elements[2:], context)
@@ -36,7 +36,7 @@ def _contexts(shapes: Sequence[Shape], context: Context) -> list[Value]:
 
 @evaluates("async-update")
 def async_update(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """What the start gave."""
+    """The result of the start."""
     return operands[0]
 
 

@@ -25,8 +25,8 @@ _FUNCTIONS = {
 def fft(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The discrete Fourier transform of the last dimensions.
 
-    What is longer than the transform is cut off, what is shorter filled with zeros; so is the
-    result.
+    Operand and result are cut off where they are longer than the transform, and filled with zeros
+    where they are shorter.
     """
     (operand,) = operands
     lengths = op.attributes.fft_length
@@ -45,7 +45,7 @@ def fft(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Outputs of every step side by side, and the last carries."""
     given = op.attributes
-    count, (place,) = given.num_carries, given.dimensions
+    count, (dim,) = given.num_carries, given.dimensions
     first = len(operands) - count
     inputs, carries = operands[:first], list(operands[first:])
     shapes = (op.shape,) if op.shape.is_array else op.shape.elements
@@ -53,10 +53,10 @@ def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Recursio
         np.zeros(context.dims(shape), shape.dtype.numpy) for shape in shapes[: len(shapes) - count]
     ]
     whole: Array = (inputs or outputs)[0]
-    steps = range(whole.shape[place])
+    steps = range(whole.shape[dim])
     for step in reversed(steps) if given.is_reverse else steps:
         context.step(op)
-        at = (slice(None),) * place + (step,)
+        at = (slice(None),) * dim + (step,)
         arguments = [*(v[at] for v in inputs), *carries]
         found: Any = yield context.call(given.to_apply, arguments, context)
         found = (found,) if given.to_apply.root.shape.is_array else found

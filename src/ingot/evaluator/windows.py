@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows: the padded array that they slide over, and which elements they take."""
+"""Windows: the padded array that they slide over, and the elements that they read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def padded(value: Array, dimensions: Sequence[WindowDimension], fill: Array) -> 
 
 
 def window_elements(
-    dimensions: Sequence[WindowDimension], place: Sequence[int], counts: Sequence[int]
+    dimensions: Sequence[WindowDimension], index: Sequence[int], counts: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return where element `place` of every window stands in the padded array."""
+    """Return the slices of the padded array that hold element `index` of every window."""
     return tuple(
         slice(
             number * one.window_dilation,
             number * one.window_dilation + (count - 1) * one.stride + 1 if count else 0,
             one.stride,
         )
-        for number, one, count in zip(place, dimensions, counts, strict=True)
+        for number, one, count in zip(index, dimensions, counts, strict=True)
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HLO as a graph in DOT, the language of Graphviz: what `--xla_dump_hlo_as_dot` writes.
+"""HLO as a graph in DOT, the language of Graphviz, for `--xla_dump_hlo_as_dot`.
 
-Each computation is a cluster, each instruction a box with its opcode, name and shape; the colour is
-that of its family in the op table. A dashed line leads from the result of a computation to the
+Each computation is a cluster, each instruction a box with its opcode, name and shape, in the colour
+of its family in the op table. A dashed line leads from the result of a computation to the
 instruction that calls it.
 
 Example:

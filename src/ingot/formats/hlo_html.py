@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HLO as a page: its text, where each name leads to its definition. No network, no scripts.
 
-What `--xla_dump_hlo_as_html` writes. `ingot explain -o report.html` shows much more of a program
-that was compiled; this shows any module, after any pass.
+`--xla_dump_hlo_as_html` writes it. `ingot explain -o report.html` shows much more of a compiled
+program; this shows any module, after any pass.
 
 Example:
     >>> from ingot.formats.hlo_text import parse
@@ -58,7 +58,7 @@ def _line(text: str, module: Module) -> str:
 
 
 def _linked(text: str, module: Module) -> str:
-    """Return text with a link in the place of each name."""
+    """Return text with each name replaced by a link."""
     parts: list[str] = []
     at = 0
     for found in _USED.finditer(text):

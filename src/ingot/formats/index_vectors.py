@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The older form of dynamic slices: one vector of indices in the place of a scalar per dimension.
+"""The older form of dynamic slices: one vector of indices instead of a scalar per dimension.
 
-XLA reads both and splits the vector before anything else (its dynamic-index-splitter). Ingot has
-one form after reading: this is called by the readers of HLO text and of protos, so no pass, kernel
-or evaluator rule sees a vector.
+XLA reads both and splits the vector first (its dynamic-index-splitter). Ingot has one form after
+reading: the readers of HLO text and of protos call this, so no pass, kernel or evaluator rule sees
+a vector.
 
 Source: xla/hlo/transforms/expanders/dynamic_index_splitter.cc.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`load` and `dump`: a module from a file or bytes of any format, and back.
 
-What the format is follows from the data itself, not from the file's name: MLIR bytecode has a magic
-number, MLIR text and HLO text begin with words of their own, what `jax.export` writes has MLIR
-bytecode inside, and what else is not text is a proto.
+The data itself determines the format, not the file's name: MLIR bytecode has a magic number, MLIR
+text and HLO text begin with words of their own, an artifact of `jax.export` contains MLIR bytecode,
+and any other binary data is a proto.
 
 Example:
     >>> module = load("HloModule m ENTRY e { ROOT x = f32[2] parameter(0) }")
@@ -36,10 +36,10 @@ from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.flags import ISOLATED_READER
 from ingot.support.text import did_you_mean
 
-# What text of MLIR and of HLO begins with, behind comments and blank lines.
+# The first words of MLIR text and HLO text, after comments and blank lines.
 _BLANK = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _MLIR = re.compile(r'module\b(?!\s*=)|func\.func\b|"builtin\.module"|#\w+\s*=|!\w+\s*=|\{-#')
-# So many bytes tell text from a proto.
+# This many bytes are enough to distinguish text from a proto.
 _HEAD = 4096
 _Function = TypeVar("_Function")
 
@@ -63,7 +63,7 @@ _TRUSTED_READERS: dict[str, Callable[[bytes], Module]] = {
     "mlir": lambda data: parse_stablehlo(_text(data)),
     "jax_export": lambda data: parse_stablehlo(require_artifact(data)),
 }
-"""Readers of data that is whole: MLIR ends the process on some that is not."""
+"""Readers of intact data: MLIR ends the process on some damaged data."""
 WRITERS: dict[str, Callable[[Module], bytes]] = {
     "hlo_text": lambda module: print_module(module).encode("utf-8", "surrogateescape"),
     "hlo_proto": print_hlo_proto,
@@ -96,11 +96,11 @@ def load(source: str | bytes | Path, format: str = "", *, isolated: bool | None 
         source: a path, the data, or text (a string of one line that names a file is its path).
         format: a key of `READERS`; default: found out from the data.
         isolated: whether StableHLO is read in a child process, which damaged data may end without
-            harm here; default: what `INGOT_ISOLATED_READER` says, and that is yes.
+            harm here; default: `INGOT_ISOLATED_READER`, whose default is yes.
 
     Raises:
         ParseError: the data is not of the format.
-        ResourceError: INGOT0413, INGOT0414, the child does not begin, or takes too long.
+        ResourceError: INGOT0413, INGOT0414, the child does not start, or takes too long.
         UnsupportedError: the format, an op or an element type is not known.
     """
     require_type(format, str, "the format")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pack` and `unpack`: a module as bytes for another process of the same Ingot.
 
-Whole, with symbolic sizes and names as they are, and fifteen times as fast as a proto; no file
-format: other versions of Ingot need not read it. Computations and instructions are rows that name
-others by number, so depth costs no recursion; values of `hlo` are pickled, and nothing else is:
-`unpack` calls nothing but their classes, whatever the bytes are.
+Complete, with symbolic sizes and names unchanged, and fifteen times as fast as a proto. It is no
+file format: other versions of Ingot need not read it. Computations and instructions are rows that
+refer to others by number, so depth costs no recursion; only values of `hlo` are pickled: `unpack`
+calls nothing but their classes, whatever the bytes are.
 
 Example:
     >>> from ingot.formats.hlo_text import parse_hlo

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders: write a computation as Python calls, one method per opcode of the op table.
+"""Builders: computations written as Python calls, one method per opcode of the op table.
 
 `b.reduce_window(...)` is opcode `reduce-window`; attributes are keyword arguments named as in HLO
 text; `shape=` gives the result shape of ops that cannot infer it; `and_`, `or_`, `not_` stand for
@@ -32,7 +32,7 @@ _SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
 
 
 def shape_of(text: str | Shape) -> Shape:
-    """Return the array shape that `text` says: `f32[2,?n]`."""
+    """Return the array shape that `text` describes: `f32[2,?n]`."""
     if isinstance(text, Shape):
         return text
     match = _SIMPLE_SHAPE.match(text)
@@ -47,7 +47,7 @@ class Builder:
     """Adds instructions to one computation."""
 
     def __init__(self, name: str | Computation, metadata: Metadata = NO_METADATA) -> None:
-        """Build a new computation called `name`, or go on building an existing one."""
+        """Build a new computation called `name`, or add to an existing one."""
         self.computation = Computation(name) if isinstance(name, str) else name
         self.metadata = metadata
 
@@ -93,7 +93,7 @@ class Builder:
         return self.emit("parameter", shape=shape, name=name or f"p{number}", number=number)
 
     def parameter_like(self, source: Instruction) -> Instruction:
-        """Add the next parameter, which takes values like `source` and has its name."""
+        """Add the next parameter, with the shape and name of `source`."""
         taken, definition = self.computation, find("parameter")
         attributes = definition.attributes(len(taken.parameters))
         name = taken.fresh_name(source.name)
@@ -114,7 +114,7 @@ class Builder:
         dims: tuple[int | Dim, ...],
         dimensions: tuple[int, ...] | None = None,
     ) -> Instruction:
-        """Add `broadcast`; `dimensions` says where operand dimensions go (default: the last)."""
+        """Add `broadcast`; operand dimension i becomes `dimensions[i]` (default: the last ones)."""
         if operand.shape.dims == tuple(dims):
             return operand
         if dimensions is None:
@@ -135,11 +135,11 @@ class Builder:
         return self.emit("convert", operand, shape=operand.shape.with_dtype(element))
 
     def reinterpret(self, operand: Instruction, shape: Shape) -> Instruction:
-        """Add what gives the bits of real numbers as other real numbers, one after the other.
+        """Add ops that reinterpret the bits of real numbers as real numbers of another width.
 
         Args:
             operand: any dimensions.
-            shape: real numbers of any width that take as many bits.
+            shape: real numbers of any width with the same total number of bits.
         """
         have, want = operand.shape.dtype.bits, shape.dtype.bits
         same = shape
@@ -154,7 +154,7 @@ class Builder:
         return self.reshape_to(operand, shape.dims)
 
     def element_of(self, operand: Instruction, index: int) -> Instruction:
-        """Add `get-tuple-element`, or return the element when the tuple is at hand."""
+        """Add `get-tuple-element`, or return the element of a `tuple` instruction."""
         if operand.opcode == "tuple":
             return operand.operands[index]
         return self.emit("get-tuple-element", operand, index=index)

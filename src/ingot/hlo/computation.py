@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computations: a graph of instructions with parameters and one root.
 
-All edits of the graph happen here, so users lists are always true and `version` tells analyses
+All edits of the graph happen here, so users lists are always correct and `version` tells analyses
 that something changed. Iteration order is insertion order; `post_order` gives operands first.
 
 Example:
@@ -122,7 +122,7 @@ class Computation:
         return self.insert(made)
 
     def insert(self, made: Instruction) -> Instruction:
-        """Take in an instruction made elsewhere whose operands are here."""
+        """Add an instruction that was made elsewhere and whose operands are here."""
         made.parent = self
         self._instructions[made] = None
         for operand in made.operands:
@@ -150,7 +150,7 @@ class Computation:
     def remove(self, instruction: Instruction) -> None:
         """Remove an instruction that nobody uses and that is not the root.
 
-        What had to come after it comes after what it had to come after itself.
+        Its control successors then run after its own operands and control predecessors.
         """
         if instruction.users or instruction is self.root_:
             raise InternalError(f"cannot remove {instruction.name}: it is used")
@@ -194,8 +194,8 @@ class Computation:
     def replace(self, old: Instruction, new: Instruction) -> None:
         """Replace `old` by `new` everywhere and remove `old` with what only it used.
 
-        What `old` had to come after comes before `new`, and what had to come after `old` comes
-        after `new`. What stands between (operands made for `new`) is free to move.
+        `new` gets the control dependencies of `old`, in both directions. Instructions between them
+        (operands made for `new`) are free to move.
 
         Raises:
             InternalError: INGOT0900 `new` is of another shape.
@@ -211,16 +211,16 @@ class Computation:
     def transfer_control_deps(
         self, old: Instruction, new: Instruction, effects: Iterable[Instruction] = ()
     ) -> None:
-        """Give `new` the places of `old` in the control predecessors of this computation.
+        """Give `new` the control predecessors and control successors of `old`.
 
-        What waits for `old` waits for the `effects` too, which stand for it beside its value.
+        Control successors also wait for `effects`, which replace `old` beside its value.
         """
         if old is new:
             return
         before = old.control_predecessors
         if before:
             old.run_after(())
-            # `new` may be a value that these need: then it is what uses it that has to wait.
+            # `new` may be a value that these need: then its users have to wait instead.
             waiting = list(old.users) if comes_before(new, before) else [new]
             for item in waiting:
                 item.run_after((*dict.fromkeys((*item.control_predecessors, *before)),))
@@ -228,7 +228,7 @@ class Computation:
             self._put_before_waiting(old, (new, *effects))
 
     def _put_before_waiting(self, old: Instruction, new: Iterable[Instruction]) -> None:
-        """Make what waits for `old` wait for `new`."""
+        """Make the control successors of `old` wait for `new`."""
         given = tuple(new)
         for later in self._instructions:
             if old in later.control_predecessors:
@@ -236,7 +236,7 @@ class Computation:
                 later.run_after(tuple(p for p in dict.fromkeys(kept) if p is not later))
 
     def remove_dead(self, start: Instruction) -> None:
-        """Remove `start` and its operands as far as nobody else uses them (parameters stay)."""
+        """Remove `start` and the operands that only it uses, transitively (parameters stay)."""
         stack = [start]
         while stack:
             item = stack.pop()
@@ -298,7 +298,7 @@ class Computation:
 
     @property
     def opcodes(self) -> frozenset[str]:
-        """The opcodes of its instructions, not of what they call."""
+        """The opcodes of its instructions, without those of called computations."""
         if self._opcodes is None or self._opcodes[0] != self.version:
             found = frozenset([instruction.opcode for instruction in self._instructions])
             self._opcodes = (self.version, found)
@@ -306,7 +306,7 @@ class Computation:
 
     @property
     def stamp(self) -> tuple[int, ...]:
-        """What changes when this computation, or one that it calls, is edited."""
+        """A value that changes when this computation, or one that it calls, is edited."""
         called = self.callees() if self.calls_and_effects else ()
         return (self.version, *[one.version for one in called])
 
@@ -334,7 +334,7 @@ class Computation:
         return made
 
     def fresh_name(self, name: str) -> str:
-        """Return `name`, or the next `name.N` that nothing has, and take it."""
+        """Return `name`, or the next free `name.N`, and reserve it."""
         names = self.module.names if self.module is not None else self._names
         return unique_name(names, name)
 
@@ -355,7 +355,7 @@ def _copied(source: Instruction, name: str, operands: tuple[Instruction, ...]) -
 
 
 def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
-    """Whether one of `others` is `first`, or has to come after it."""
+    """Whether one of `others` is `first`, or must run after it."""
     stack, seen = list(others), set[Instruction]()
     while stack:
         item = stack.pop()
@@ -370,9 +370,9 @@ def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
 def callees_first(
     starts: Iterable[Computation], skips: Callable[[Computation], bool] | None = None
 ) -> list[Computation]:
-    """Return `starts` and what they call, each once, callees first.
+    """Return `starts` and the computations that they call, each once, callees first.
 
-    What `skips` says is left out, with what only that calls.
+    Computations for which `skips` is true are left out, with those that only they call.
     """
     order: list[Computation] = []
     seen: set[Computation] = set()
@@ -397,7 +397,7 @@ def callees_first(
 
 
 def reached(start: Computation) -> Iterator[Computation]:
-    """Yield `start` and what it calls, each once, callers first."""
+    """Yield `start` and the computations that it calls, each once, callers first."""
     seen, stack = {start}, [start]
     while stack:
         computation = stack.pop()
@@ -412,10 +412,10 @@ def reaches(
     holds: Callable[[Instruction], bool],
     known: dict[Computation, bool] | None = None,
 ) -> bool:
-    """Whether `holds` is true of the instruction or of one in what it calls, however deep.
+    """Whether `holds` is true of the instruction or of one in a called computation, at any depth.
 
-    `holds` is asked of instructions that may have effects. `known` holds computations that the
-    answer is known of, and gets those that are looked at.
+    `holds` is called for instructions that may have effects. `known` caches the answers for
+    computations.
     """
     if not instruction.definition.may_have_effects:
         return False
@@ -434,7 +434,7 @@ def reaches(
 def has_side_effect(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
     """Whether the instruction, or anything that it calls, has a side effect.
 
-    `known` holds the computations that this is known of, and gets those that are looked at.
+    `known` caches the answers for computations.
     """
     return instruction.definition.may_have_effects and reaches(
         instruction, _has_effect_itself, known

@@ -2,8 +2,8 @@
 """Symbolic sizes: a dimension is an `int` or a `Dim`.
 
 A `Dim` is an interned integer polynomial over atoms; an atom is a named size or a floordiv, mod,
-min or max of two sizes. Normal form makes structural equality decide most equalities that shape
-rules meet. Named sizes are >= 0. Arithmetic that comes out constant gives back an `int`, so static
+min or max of two sizes. The normal form lets structural equality decide most equalities that shape
+rules need. Named sizes are >= 0. Arithmetic with a constant result returns an `int`, so static
 programs never see a `Dim`.
 
 Example:
@@ -27,15 +27,15 @@ from ingot.support.records import record
 Monomial = tuple["Atom", ...]
 
 MAX_NESTING = 100
-"""Functions of sizes inside of each other at most; what follows a size may recurse over them."""
+"""Nested functions of sizes at most; code that follows a size may recurse over them."""
 
 MAX_TEXT = 1 << 16
-"""Characters of a function of sizes at most: one that holds its operand twice doubles them."""
+"""Characters of a function of sizes at most: one that contains its operand twice doubles them."""
 
 
 @record
 class Atom:
-    """A named size (`function` empty) or a function of two sizes, given by their texts' order."""
+    """A named size (`function` empty) or a function of two sizes, ordered by their texts."""
 
     text: str
     function: str = ""
@@ -112,7 +112,7 @@ class Dim:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether this is one named size and nothing else."""
+        """Whether this is a single named size."""
         return len(self.terms) == 1 and self.terms[0][1] == 1 and _is_name(self.terms[0][0])
 
     @property
@@ -231,7 +231,7 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
 
 
 def _only_atom(size: Dim) -> Atom | None:
-    """Return the atom that a size is, None if it is more."""
+    """Return the atom of a size that is a single atom, else None."""
     key, factor = size.terms[0]
     return key[0] if len(size.terms) == 1 and factor == 1 and len(key) == 1 else None
 
@@ -292,7 +292,7 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
 
 
 def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
-    """Whether a size is plainly as large as another: by what it adds, or as a maximum of such."""
+    """Whether a size is obviously >= another: as a sum with it, or as a maximum of such sizes."""
     pending = [size]
     while pending:
         found = pending.pop()
@@ -305,9 +305,9 @@ def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
 
 
 def greatest(sizes: Iterable[int | Dim]) -> int | Dim:
-    """Return the largest of some sizes, of which there is one at least."""
+    """Return the largest of some sizes; there must be at least one."""
     found = [*dict.fromkeys(sizes)]
-    # By pairs, as a maximum of maxima is nested as deep as they are many.
+    # By pairs, so that the nesting depth grows with the logarithm of the number of sizes.
     while len(found) > 1:
         rest = found[len(found) & ~1 :]
         found = [maximum(*pair) for pair in zip(found[::2], found[1::2], strict=False)] + rest
@@ -315,7 +315,7 @@ def greatest(sizes: Iterable[int | Dim]) -> int | Dim:
 
 
 def always_positive(size: int | Dim) -> bool:
-    """Whether `size` is plainly >= 1: more than what is >= 0, or the larger of such a size."""
+    """Whether `size` is obviously >= 1: more than a size >= 0, or a maximum with such a size."""
     if isinstance(size, int):
         return size >= 1
     if never_negative(size - 1):
@@ -330,7 +330,7 @@ def _atom_always_positive(atom: Atom) -> bool:
 
 
 def never_negative(size: int | Dim) -> bool:
-    """Whether `size` is plainly >= 0: a sum of products of what is."""
+    """Whether `size` is obviously >= 0: a sum of products of atoms that are."""
     if isinstance(size, int):
         return size >= 0
     return all(value > 0 and all(map(_atom_never_negative, key)) for key, value in size.terms)
@@ -408,7 +408,7 @@ def divisors(size: int | Dim) -> Iterator[Dim]:
 
 
 def bound(size: int | Dim, most: int) -> int:
-    """Return what neither `size` nor anything on the way to it exceeds in magnitude.
+    """Return a bound on the magnitude of `size` and of every intermediate result.
 
     The named sizes are 0 to `most`.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that parameters give to results: `input_output_alias` and `buffer_donor` of a header.
+"""Parameters whose memory results may take: `input_output_alias` and `buffer_donor` of a header.
 
-An alias names the result that takes a parameter's memory. A donor is no alias: its memory may
-become any result, or none: `semantics.buffer_donation` gives the result that takes it. The header
-keeps the donors' text as XLA writes it, `{ (0, {}), (2, {1}) }`: (parameter, path in it).
+An alias names the result that takes a parameter's memory. A donor does not: any result, or none,
+may take its memory; `semantics.buffer_donation` decides which. The header keeps the donors' text as
+XLA writes it, `{ (0, {}), (2, {1}) }`: (parameter, path in it).
 
 Invariant of a verified module: a result takes the memory of at most one parameter, and a parameter
 gives its memory to at most one result (`sharing_problem`).
@@ -38,7 +38,7 @@ def read_donors(module: Module) -> list[Donor]:
 
 
 def write_donors(module: Module, donors: Sequence[Donor]) -> None:
-    """Set the donors; none are no header."""
+    """Set the donors; without any, the header has no such entry."""
     entries = [f"({number}, {{{', '.join(map(str, path))}}})" for number, path in donors]
     module.extra.pop(_KEY, None)
     if entries:
@@ -96,7 +96,7 @@ def _donors_problem(module: Module, aliased: set[Donor]) -> str:
 
 
 def _parameter_leaf(module: Module, number: int, path: tuple[int, ...]) -> Shape | str:
-    """Return the shape of an array inside a parameter, or what is wrong with the place."""
+    """Return the shape of an array inside a parameter, or what is wrong with its path."""
     shapes = module.parameter_shapes
     if not 0 <= number < len(shapes):
         return f"parameter {number}, which does not exist"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: one table of XLA's primitive types with their NumPy storage.
 
-Every layer asks this table (size, kind, storage); no layer keeps a list of its own. Names are
-XLA's text names. Storage is NumPy's or ml_dtypes' type; sub-byte types are stored one element
-per byte in NumPy, as ml_dtypes does.
+Every layer uses this table (size, kind, storage); no layer keeps a list of its own. Names are XLA's
+text names. Storage is NumPy's or ml_dtypes' type; sub-byte types are stored one element per byte in
+NumPy, as ml_dtypes does.
 
 Source: xla/xla_data.proto (PrimitiveType), xla/primitive_util.h.
 
@@ -25,7 +25,7 @@ from ingot.support.diagnostics import VerifyError
 
 
 class Kind(StrEnum):
-    """What an element type holds."""
+    """The kind of an element type."""
 
     PRED = "pred"
     SIGNED = "signed"
@@ -41,7 +41,7 @@ class DType:
 
     Attributes:
         name: XLA's text name.
-        kind: what the elements are.
+        kind: the kind of the elements.
         bits: width of one element in bits (0 for token, tuple, opaque).
         storage: the NumPy type that holds elements, or None.
         mantissa: explicit mantissa bits of a float type.
@@ -149,7 +149,7 @@ def from_numpy(storage: Any) -> DType:
 
 
 def has_infinity(element: DType) -> bool:
-    """Whether a float type holds infinities; some of 8 bits and less have finite values alone."""
+    """Whether a float type has infinities; some of at most 8 bits have finite values only."""
     return bool(np.isinf(np.array(np.inf).astype(element.numpy)))
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Op interfaces: what an op is for the rest of the compiler, said in its row of the op table.
+"""Op interfaces: properties of ops that the rest of the compiler uses, from the op table.
 
-A pass asks a question ("does it make a value?", "is it computed inside a kernel?") and not for a
-list of opcodes: an op that is added later is then answered for by its own row. `ops_with` gives
-the names of all ops of which something is true, as a set for `opcode in VIEWS`; the set is live, so
-it holds ops that are defined after it was asked for.
+A pass asks a question ("does it make a value?", "is it computed inside a kernel?") instead of using
+a list of opcodes, so the row of an op that is added later answers it. `ops_with` returns the names
+of all ops with a property, as a set for `opcode in VIEWS`; the set is live, so it also holds ops
+that are defined after the call.
 
 Invariant: an op is in a set of `ops_with` exactly if its row says so.
 
@@ -52,13 +52,13 @@ class Trait(IntEnum):
     LONG_LATENCY = auto()  # one machine instruction that takes as long as many others
     LEAF = auto()  # an argument or a literal: reads nothing, takes no time
     CONSTANT_LIKE = auto()  # its value is known from its attributes and shape
-    TUPLE = auto()  # puts values together or takes them apart; makes none
+    TUPLE = auto()  # builds tuples or takes them apart; makes no value
     VIEW = auto()  # its result is the memory of its first operand
     RESHAPE_LIKE = auto()  # a view whose elements stay in row-major order
-    SUBSET_EXTRACTION = auto()  # reads a part of its first operand, wherever it lies
+    SUBSET_EXTRACTION = auto()  # reads a part of its first operand, at any index
     CONTRACTION = auto()  # sums of products of two operands
     DEVICE_ID = auto()  # the number of the device that runs the program
-    BARRIER = auto()  # orders other ops: what it gives is not moved, merged or folded
+    BARRIER = auto()  # orders other ops: its result is not moved, merged or folded
 
 
 class FusionClass(Enum):
@@ -89,11 +89,11 @@ class RegionKind(Enum):
 
 @record
 class IndexingMap:
-    """Where a shaping op with one operand takes each element of its result from.
+    """The operand element that a shaping op with one operand moves to each result element.
 
     Attributes:
-        index: the operand's index of the element at an index of the result; one `int` or `Dim` per
-            dimension, whatever the sizes are.
+        index: maps an index of the result to the operand's index; one `int` or `Dim` per dimension,
+            for any sizes.
     """
 
     index: Callable[[Instruction, tuple[int | Dim, ...]], tuple[int | Dim, ...]]
@@ -103,11 +103,11 @@ class IndexingMap:
 class ProjectedPermutation:
     """An indexing map that only picks and permutes dimensions of the result.
 
-    Frames, sizes and indices all follow it: what is true of a dimension of the result is true of
-    the operand's dimension along which it runs. (The name is that of MLIR's AffineMap.)
+    Frames, sizes and indices all follow it: a property of a result dimension is one of the
+    corresponding operand dimension. (The name is from MLIR's AffineMap.)
 
     Attributes:
-        dims: the dimension of the result that runs along each dimension of the operand.
+        dims: the result dimension of each operand dimension.
     """
 
     dims: Callable[[Instruction], tuple[int, ...]]
@@ -115,7 +115,7 @@ class ProjectedPermutation:
     def index(
         self, instruction: Instruction, index: tuple[int | Dim, ...]
     ) -> tuple[int | Dim, ...]:
-        """Return the operand's index of the element at `index` of the result."""
+        """Return the operand index of the element at result index `index`."""
         return tuple([index[number] for number in self.dims(instruction)])
 
 
@@ -126,11 +126,11 @@ _sets: dict[tuple[frozenset[Interface], frozenset[str]], set[str]] = {}
 
 
 def ops_with(*wanted: Interface, also: Iterable[str] = ()) -> AbstractSet[str]:
-    """Return the names of the ops of which one of `wanted` is true, and those in `also`.
+    """Return the names of the ops that have one of the properties `wanted`, and those in `also`.
 
     Args:
         wanted: traits, fusion classes, kinds of regions.
-        also: opcodes for which the caller's question has the same answer for a reason of its own.
+        also: further opcodes, for a reason of the caller.
     """
     extra = frozenset(also)
     key = frozenset(wanted), extra
@@ -141,7 +141,7 @@ def ops_with(*wanted: Interface, also: Iterable[str] = ()) -> AbstractSet[str]:
 
 
 def register(name: str, interfaces: Iterable[Interface]) -> None:
-    """Note what is true of an op; `opdef.define` does."""
+    """Register the properties of an op; called by `opdef.define`."""
     have = _ops[name] = frozenset(interfaces)
     for (wanted, _), names in _sets.items():
         if not wanted.isdisjoint(have):

@@ -2,7 +2,7 @@
 """Literals: constant values, arrays or tuples of them, immutable.
 
 Equality and hash are bitwise (so NaN equals the same NaN, and 0.0 differs from -0.0): constants
-are merged only when no program can tell them apart.
+are merged only if no program can distinguish them.
 
 Example:
     >>> Literal.of([1, 2], "s32").shape.to_string()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules: a whole program, its entry computation and what the caller must know.
+"""Modules: a whole program, its entry computation and the data that callers need.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -38,7 +38,7 @@ class Alias:
         parameter: parameter number.
         path: index path inside the parameter.
         kind: "may-alias" or "must-alias".
-        survives_failure: whether the parameter holds what it held where the execution fails.
+        survives_failure: whether the parameter is unchanged if the execution fails.
     """
 
     output: tuple[int, ...]
@@ -58,9 +58,9 @@ class Module:
         aliases: outputs that take over parameters' buffers.
         extra: header attributes that Ingot keeps but does not read.
         schedule: order of execution per computation, once the scheduler has run.
-        names: instructions' names that are taken, with the last number given to each.
+        names: instruction names in use, with the last number given to each.
         computation_names: the last number given to each computation's name.
-        structural_cache: what is known of computations that are written alike.
+        structural_cache: cached facts about computations of equal structure.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Module:
 
     @staticmethod
     def of(name: str, entry: Computation) -> Module:
-        """Return a module of `entry` and everything that it calls."""
+        """Return a module of `entry` and all computations that it calls."""
         module = Module(name)
         module.take(entry)
         module.set_entry(entry)
@@ -113,7 +113,7 @@ class Module:
         self._entry = entry
 
     def take(self, computation: Computation) -> Computation:
-        """Take in a computation and its callees; names are made unique."""
+        """Add a computation and its callees; names are made unique."""
         for called in callees_first([computation], lambda one: one.module is self):
             called.module = self
             called.name = self._unique_computation_name(called.name)
@@ -134,7 +134,7 @@ class Module:
         return name
 
     def remove(self, computation: Computation) -> None:
-        """Forget a computation that nobody calls."""
+        """Remove a computation that nobody calls."""
         del self.computations[computation.name]
         computation.module = None
         self.schedule.pop(computation, None)
@@ -144,7 +144,7 @@ class Module:
         return list(self.analysis(_post_order))
 
     def analysis(self, analyze: Callable[[Module], _Facts]) -> _Facts:
-        """Return `analyze(self)`, made anew only where a computation was edited since."""
+        """Return `analyze(self)`, recomputed only if a computation was edited since."""
         held = self.computations.values()
         stamp: list[object] = [self._entry, *held, *map(_VERSION, held)]
         known = self._analyses.get(analyze)
@@ -153,12 +153,12 @@ class Module:
         return known[1]
 
     def drop_analyses(self) -> None:
-        """Drop all analyses: nobody asks any more."""
+        """Drop all cached analyses, which are not needed any more."""
         self._analyses.clear()
         self.structural_cache = StructuralCache()
 
     def drop_analysis(self, analyze: Callable[[Module], Any]) -> None:
-        """Drop one analysis: what it depends on changed without an edit."""
+        """Drop one cached analysis, because its input changed without an edit."""
         self._analyses.pop(analyze, None)
 
     @property

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names: of letters that HLO text has, unique in a module, numbered as XLA numbers them.
+"""Names: valid in HLO text, unique in a module, numbered as XLA numbers them.
 
-Front ends and protos name things as their users do, with blanks, quotes or other alphabets. Like
-XLA, Ingot writes `_` for what is no letter, digit, `_`, `.` or `-` of ASCII (one for each byte), so
-that what it prints can be read; `__` is not how a name begins.
+Names from front ends and protos may have blanks, quotes or other alphabets. Like XLA, Ingot
+replaces every byte that is no ASCII letter, digit, `_`, `.` or `-` by `_`, so that the printed text
+can be parsed; no name begins with `__`.
 
 Source: NameUniquer::GetSanitizedName of xla/service/name_uniquer.cc.
 
@@ -22,19 +22,19 @@ _OTHER = re.compile(rb"[^A-Za-z0-9_.\-]")
 
 
 def sanitized(name: str) -> str:
-    """Return a name as HLO text can have it."""
-    # Most names are letters and digits, which is seen faster.
+    """Return a name made valid for HLO text."""
+    # Most names are letters and digits, which is a faster check.
     if (name.isalnum() and name.isascii()) or _PLAIN(name):
         return name
     made = _OTHER.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii") or "_"
-    # XLA keeps such names for itself.
+    # XLA reserves such names.
     return made if _PLAIN(made) else "a" + made[1:]
 
 
 def unique_name(names: dict[str, int], name: str) -> str:
     """Return `name`, sanitized, or `name.N` when it is taken, and note it as taken."""
     if name not in names:
-        # Only plain names are noted, so what is taken needs no check.
+        # Only valid names are noted, so a name in use needs no check.
         name = sanitized(name)
         if name not in names:
             names[name] = 0

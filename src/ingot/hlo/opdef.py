@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The op table: one declaration per opcode, everything else follows from it.
+"""The op table: one declaration per opcode, from which everything else follows.
 
 An `OpDef` says name, arity, attribute dataclass, traits and shape inference. Parser, printer,
 verifier, builder, op reference and generators read it; evaluator and backends register their
@@ -108,7 +108,7 @@ Attributes = TypeVar("Attributes")
 
 
 def wrong_attributes(opcode: str, attributes: object, wanted: type[Any]) -> InternalError:
-    """Return the error of an op whose attributes are asked for as another class than theirs."""
+    """Return the error of attributes that were requested as a class that is not theirs."""
     have = type(attributes).__name__
     message = f"attributes of {opcode} are {have}, not {wanted.__name__}"
     return InternalError(message, code="INGOT0934")
@@ -145,20 +145,20 @@ class OpDef:
 
     Attributes:
         name: XLA's opcode text.
-        family: the file it stands in.
+        family: the file that declares it.
         arity: least and greatest number of operands (None: any).
         attributes: the attribute dataclass.
         infer: result shape from operand shapes and attributes; raises VerifyError with the label.
         traits: what passes may assume.
         fusion: what a kernel does with it.
         regions: what it does with the computations that it refers to.
-        destinations: how many of its first operands it updates in place, of how many operands;
-            None: it writes a result of its own. (MLIR's DestinationStyleOpInterface.)
-        indexing: where an element of the result comes from, if that is its one operand alone.
+        destinations: number of operands -> how many of the first ones it updates in place; None: it
+            writes a result of its own. (MLIR's DestinationStyleOpInterface.)
+            indexing: the source of each element of the result, if its one operand is the source.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
-        results: labels of what the result's dimensions and its element type must be.
-        counts: label of how many operands there must be.
+        results: labels of the constraints on the result's dimensions and element type.
+        counts: label of the constraint on the number of operands.
         takes_arrays: whether every operand is an array, not a tuple or token.
         enumerations: (name, the names that it may hold) of each attribute that is one of a list.
         callees: (name, whether it holds several) of each attribute that refers to computations.
@@ -191,9 +191,10 @@ class OpDef:
     def result(
         self, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None = None
     ) -> Shape:
-        """Return what `infer` says, which is remembered where nothing can change it.
+        """Return the inferred shape, cached where nothing can change it.
 
-        Computations may be edited, and to tell apart constants takes longer than their rule.
+        Not cached: ops with computations, which may be edited, and constants, whose comparison
+        takes longer than their rule.
         """
         if self.callees or self.name == "constant":
             return self.inferred(operands, attributes, declared)
@@ -202,7 +203,7 @@ class OpDef:
     def inferred(
         self, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None
     ) -> Shape:
-        """Return the result shape, made anew; VerifyError with a label if operands do not fit."""
+        """Return the result shape, not cached; VerifyError with a label if operands do not fit."""
         least, greatest = self.arity
         count = len(operands)
         if count < least or (greatest is not None and count > greatest):
@@ -236,7 +237,7 @@ class OpDef:
                 require(False, label, f"{field_name} {name} is not known; it may be {listed}")
 
     def refuse_result(self, inferred: Shape, declared: Shape) -> None:
-        """Raise VerifyError: a result is declared of another shape than the inferred one."""
+        """Raise VerifyError: the declared shape of a result is not the inferred one."""
         same_dims = inferred.dims == declared.dims and inferred.is_array
         label = self.results[same_dims]
         require(False, label, f"{self.name} gives {inferred}, declared as {declared}")
@@ -311,13 +312,13 @@ def define(
         fusion = FusionClass.INJECTIVE
     if destinations is not None:
         fusion = FusionClass.IN_PLACE
-    kept, place = frozenset(traits), spec or name
-    prefix = label_prefix(place)
+    kept, anchor = frozenset(traits), spec or name
+    prefix = label_prefix(anchor)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
-        name, family, both, attributes, infer, kept, fusion, regions, destinations, indexing, place,
-        doc, callees, may_have_effects, labels, f"{prefix}_{counts}", takes_arrays,
+        name, family, both, attributes, infer, kept, fusion, regions, destinations, indexing,
+        anchor, doc, callees, may_have_effects, labels, f"{prefix}_{counts}", takes_arrays,
         _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry
@@ -332,10 +333,10 @@ def table() -> dict[str, OpDef]:
 
 
 def opcodes(where: Callable[[OpDef], bool]) -> tuple[str, ...]:
-    """Return the opcodes of whose rows `where` is true, in the table's order.
+    """Return the opcodes whose rows satisfy `where`, in the table's order.
 
-    For what is settled when a module is imported, as a rule's pattern; `interfaces.ops_with` gives
-    a set that grows with the table.
+    For sets that are fixed when a module is imported, such as a rule's pattern;
+    `interfaces.ops_with` returns a set that grows with the table.
     """
     return tuple(name for name, row in table().items() if where(row))
 
@@ -355,7 +356,7 @@ def find(name: str) -> OpDef:
 
 
 def label_prefix(name: str) -> str:
-    """Return what the labels of an op's constraints begin with: `dot_general` of `dot-general`."""
+    """Return the prefix of an op's constraint labels: `dot_general` of `dot-general`."""
     return name.replace("-", "_")
 
 

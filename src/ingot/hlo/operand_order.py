@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which instructions of one computation stand after what they need.
+"""A topological order of the instructions of one computation.
 
-`Computation.post_order` keeps what `operands_first` finds until the next edit.
+`Computation.post_order` caches the result of `operands_first` until the next edit.
 
-Invariant: every instruction comes after its operands and control predecessors; those that need
-nothing of each other stay in the order in which they were added.
+Invariant: every instruction comes after its operands and control predecessors; independent ones
+stay in the order in which they were added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ingot.support.diagnostics import VerifyError
 
 
 def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
-    """Return `instructions`, which are all of a computation, operands before users.
+    """Return `instructions`, all those of a computation, operands before users.
 
     Raises:
         VerifyError: the graph has a cycle.
@@ -28,7 +28,7 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
     for start in instructions:
         if start in state:
             continue
-        # Most instructions were added after what they need.
+        # Most instructions were added after their operands.
         for need in start.operands:
             if need not in state:
                 break
@@ -42,7 +42,7 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
 
 
 def is_order(instructions: Collection[Instruction], count: int) -> bool:
-    """Whether these are `count` different instructions, each after what it needs."""
+    """Whether these are `count` different instructions in a topological order."""
     seen: set[Instruction] = set()
     for instruction in instructions:
         if not seen.issuperset((*instruction.operands, *instruction.control_predecessors)):
@@ -52,7 +52,7 @@ def is_order(instructions: Collection[Instruction], count: int) -> bool:
 
 
 def _is_in_order(instructions: Collection[Instruction]) -> bool:
-    """Whether everything was added after what it needs, as most computations are written."""
+    """Whether insertion order is a topological order, as in most computations."""
     seen: set[Instruction] = set()
     for instruction in instructions:
         if instruction.control_predecessors or not seen.issuperset(instruction.operands):
@@ -62,7 +62,7 @@ def _is_in_order(instructions: Collection[Instruction]) -> bool:
 
 
 def _visit(start: Instruction, state: dict[Instruction, bool], order: list[Instruction]) -> None:
-    """Append `start` and what it needs to `order`, depth first, without recursion.
+    """Append `start` and its predecessors to `order`, depth first, without recursion.
 
     `state` is False while an instruction is open (on the path from `start`), True when it is done;
     meeting an open one again is a cycle.

@@ -23,10 +23,10 @@ from ingot.support.diagnostics import UnsupportedError, VerifyError
 from ingot.support.records import record
 
 MAX_NESTING = 128
-"""Tuples inside of each other at most: XLA's protos end at 100. Code may recurse over them."""
+"""Nested tuples at most: XLA's protos end at 100. Code may recurse over them."""
 
 MAX_LEAVES = 1 << 20
-"""Arrays that a tuple holds at most: one that holds another twice doubles them."""
+"""Arrays in a tuple at most: a tuple that contains another one twice doubles their number."""
 
 
 @record
@@ -84,7 +84,7 @@ class Shape:
         """Return the shape of a tuple.
 
         Raises:
-            UnsupportedError: INGOT0109, tuples are nested too deeply, or hold too much.
+            UnsupportedError: INGOT0109, tuples are nested too deeply, or have too many arrays.
         """
         found = Shape(TUPLE, (), None, elements)
         nesting = 1 + max([element._nesting for element in elements], default=0)
@@ -110,7 +110,7 @@ class Shape:
         return Shape(OPAQUE)
 
     def __reduce__(self) -> tuple[type[Shape], tuple[object, ...]]:
-        # Without the kept hash: that of a text is another one in each process.
+        # Without the cached hash: the hash of a text differs between processes.
         facts = (self.dtype, self.dims, self.layout, self.elements, self.bounded, self.is_buffer)
         return Shape, facts
 
@@ -173,7 +173,7 @@ class Shape:
 
     @property
     def packed_bits(self) -> int | Dim:
-        """Bits of the elements of an array, narrow ones beside each other; a pred takes 8."""
+        """Bits of the elements of an array, narrow ones packed; a pred takes 8."""
         return self.size * (8 if self.dtype.kind is Kind.PRED else self.dtype.bits)
 
     @property
@@ -215,7 +215,7 @@ class Shape:
         return Shape.array(self.dtype, dims)
 
     def compatible(self, other: Shape) -> bool:
-        """Whether both are the same up to layouts."""
+        """Whether both are equal except for layouts."""
         return self is other or (
             self.dtype is other.dtype
             and self.dims == other.dims
@@ -225,9 +225,9 @@ class Shape:
         )
 
     def takes(self, given: Shape, known: Container[str] = ()) -> bool:
-        """Whether `given` is this shape when dimensions that are a bare size may be any.
+        """Whether `given` is this shape, where dimensions that are a bare size match any size.
 
-        `known`: sizes that have a value, and no other.
+        `known`: sizes that have a value already, and match only that.
         """
         return self is given or (
             self.dtype is given.dtype
@@ -261,7 +261,7 @@ class Shape:
         return f"b({text})" if self.is_buffer else text
 
     def __str__(self) -> str:
-        # Kept: shape rules write it into messages that are hardly ever shown.
+        # Cached: shape rules write it into messages that are rarely shown.
         if not self._text:
             object.__setattr__(self, "_text", self.to_string())
         return self._text

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that instructions define: known only when a program has run so far.
+"""Sizes that instructions define, known only while the program runs.
 
 A symbolic size (`f32[?n]`) is usually that of a parameter. It may also be computed:
 
     k = s64[] ...
     n = pred[?n] custom-call(k), custom_call_target="ingot.size"
 
-defines `n`: the array has `k` elements, of which nobody reads one. A `while` defines the sizes that
-stand alone in its state's shape and that nothing outside knows: they may differ in each iteration,
-and behind the loop they are the last ones. A `conditional` does so for those of its result.
+defines `n`: the array has `k` elements, which nobody reads. A `while` defines the sizes that are a
+whole dimension of its state and that are not known outside: they may differ in each iteration, and
+after the loop they have their last values. A `conditional` does so for those of its result.
 
-Whatever has a size in its shape or attributes comes after the definition, without being its user:
-`size_order` says in which order a computation runs.
+Instructions with a size in their shape or attributes come after its definition, without being its
+users: `size_order` returns the order in which a computation runs.
 
-Invariant: a size is defined once, and never one that a parameter of the program has.
+Invariant: a size is defined once, and no definition is of a size that a program parameter has.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -75,9 +75,9 @@ def parameter_symbols(computation: Computation) -> frozenset[str]:
 
 
 def used_symbols(instruction: Instruction) -> frozenset[str]:
-    """Return the sizes that must be known before an instruction runs, but for its operands'.
+    """Return the sizes that must be known before an instruction runs, without its operands' sizes.
 
-    What a loop or branch binds itself is among them: nobody outside defines it.
+    Sizes that a loop or branch binds itself are among them: nothing outside defines them.
     """
     found = _of_instruction(instruction)
     for called in instruction.called_computations:
@@ -145,7 +145,7 @@ def size_order(computation: Computation, known: Iterable[str]) -> list[Instructi
 
 
 def in_size_order(order: list[Instruction], found: Mapping[str, Instruction]) -> list[Instruction]:
-    """Return `order` with each definition before what needs its size; else as it was."""
+    """Return `order` with each definition before the uses of its size, otherwise unchanged."""
     if not found:
         return order
     made: dict[Instruction, None] = {}
@@ -165,16 +165,16 @@ def in_size_order(order: list[Instruction], found: Mapping[str, Instruction]) ->
 
 
 def _before(instruction: Instruction, found: Mapping[str, Instruction]) -> list[Instruction]:
-    """Return what must come before an instruction."""
+    """Return the instructions that must come before one."""
     needed = [found[name] for name in used_symbols(instruction) if name in found]
     before = [*instruction.operands, *instruction.control_predecessors, *needed]
     return [one for one in reversed(before) if one is not instruction]
 
 
 def find_changed_size(module: Module) -> Instruction | None:
-    """Return a loop or branch of which a size from outside would become another, if there is one.
+    """Return a loop or branch that would change a size from outside, if there is one.
 
-    What differs from iteration to iteration has a name that only the loop defines.
+    A size that differs between iterations has a name that only the loop defines.
     """
     pending = [(module.entry, frozenset[str]())] if _open_controls(module) else []
     seen: set[tuple[Computation, frozenset[str]]] = set()
@@ -196,7 +196,7 @@ def find_changed_size(module: Module) -> Instruction | None:
 
 
 def _changes(control: Instruction, known: frozenset[str]) -> bool:
-    """Whether a loop or branch gives one of the known sizes of its result another value."""
+    """Whether a loop or branch changes one of the known sizes of its result."""
     if control.opcode == "while":
         body = control.attributes.body
         pairs = [(body.parameters[0].shape, body.root.shape)]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structure of a computation: what tells apart two that are written differently.
+"""The structure of a computation: a key by which computations that are written alike are equal.
 
-Layers of a network are alike, and so are their fused computations: what depends on how one is
-written (whether it is valid, its kernel, its cost) is computed for the first of them
+Layers of a network are alike, and so are their fused computations: facts that depend on the
+structure alone (whether it is valid, its kernel, its cost) are computed for the first of them
 (`StructuralCache`).
 
 Names and metadata do not count; order of instructions, shapes with layouts, attributes and bits of
-constants do. Called computations count by identity: `cse` has made equal reducers one. Cheaper than
-`rewrite.fingerprint`, and only of use inside one compilation.
+constants do. Called computations count by identity: `cse` has merged equal reducers. Cheaper than
+`rewrite.fingerprint`, and valid only inside one compilation.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -32,7 +32,7 @@ Versioned: TypeAlias = tuple[Computation, int]
 
 
 def structure(computation: Computation) -> Hashable:
-    """Return a value that computations written alike share."""
+    """Return a key that is equal for computations written alike."""
     numbers: dict[Instruction, int] = {}
     rows: list[Hashable] = []
     for instruction in computation.post_order():
@@ -45,7 +45,7 @@ def structure(computation: Computation) -> Hashable:
 def memoize_by_structure(
     ask: Callable[[Computation], _Answer], computation: Computation
 ) -> _Answer:
-    """Return `ask(computation)`, asked once of the computations of a module that are written alike.
+    """Return `ask(computation)`, computed once for computations of a module that are written alike.
 
     The answer must depend on the structure alone, and hold no instructions.
     """
@@ -54,22 +54,22 @@ def memoize_by_structure(
 
 
 class StructuralCache:
-    """The computations of a module by structure, and what was found out about the first of each."""
+    """The computations of a module by structure, and cached facts about the first of each."""
 
     __slots__ = ("_answers", "_first", "_known")
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start empty."""
         self._first: dict[Hashable, Versioned] = {}
         self._known: dict[Computation, tuple[int, Versioned]] = {}
         self._answers: dict[tuple[Callable[[Computation], Any], Versioned], Any] = {}
 
     def first(self, computation: Computation) -> Computation:
-        """Return the first computation that was met and is written alike; itself, if it is."""
+        """Return the first computation seen that is written alike; possibly itself."""
         return self._versioned(computation)[0]
 
     def memoize(self, ask: Callable[[Computation], _Answer], computation: Computation) -> _Answer:
-        """Return `ask(computation)`, asked once of those written alike.
+        """Return `ask(computation)`, computed once for those written alike.
 
         See `memoize_by_structure`.
         """

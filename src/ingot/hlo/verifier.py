@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier: what must hold of every module, whoever made it.
+"""The verifier: checks the invariants of every module, whoever made it.
 
 Generic over the op table: arity, attribute type, shape inference with its labelled constraints,
 users lists, callees in the module, acyclicity. Runs after every pass, or after the last.
 
-What was not edited since it was last checked is valid; so are the ops of a fused computation that
-is written like one that is.
+A computation that was not edited since it was last checked is valid; so are the ops of a fused
+computation that is written like a valid one.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -30,7 +30,7 @@ def verify(module: Module) -> None:
     """Check the whole module.
 
     Raises:
-        VerifyError: with the instruction, the constraint and the user's place.
+        VerifyError: with the instruction, the constraint and the user's location.
     """
     names: set[str] = set()
     count = 0
@@ -64,11 +64,11 @@ def _fused_computations(module: Module) -> set[Computation]:
 
 
 def _verify_edited(computation: Computation, alike: Module | None) -> None:
-    """Check a computation if it was edited; its ops by the first one of `alike` written so."""
+    """Check a computation if it was edited; of those written alike, check the ops of one."""
     stamp = computation.stamp
     if computation.verified == stamp:
         return
-    _verify_places(computation)
+    _verify_graph(computation)
     first = computation if alike is None else alike.structural_cache.first(computation)
     if first is not computation:
         _verify_edited(first, None)
@@ -95,7 +95,7 @@ def _refuse_names(module: Module) -> NoReturn:
 
 def verify_computation(computation: Computation) -> None:
     """Check one computation; VerifyError when something does not hold."""
-    _verify_places(computation)
+    _verify_graph(computation)
     for instruction in computation.post_order():
         _verify_op(instruction)
 
@@ -106,8 +106,8 @@ def verify_instruction(instruction: Instruction) -> None:
     _verify_op(instruction)
 
 
-def _verify_places(computation: Computation) -> None:
-    """Check that a computation has its parameters and root, and that users are true."""
+def _verify_graph(computation: Computation) -> None:
+    """Check that a computation has its parameters and root, and that users are correct."""
     for number, parameter in enumerate(computation.parameters):
         if parameter.attributes.number != number:
             raise _error(parameter, f"parameter {number} of {computation.name} is missing")

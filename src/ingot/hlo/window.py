@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows: how a box slides over dimensions, for windowed reductions and convolutions.
 
-A window is one `WindowDimension` per dimension. `base_dilation` spreads the operand (HLO text
+A window is one `WindowDimension` per dimension. `base_dilation` dilates the operand (HLO text
 `lhs_dilate`), `window_dilation` the window (`rhs_dilate`).
 
 Source: xla/xla_data.proto (WindowDimension).
@@ -27,7 +27,7 @@ class WindowDimension:
         size: elements of the window.
         stride: distance between neighbouring windows.
         low: padding before the operand, may be negative.
-        high: padding behind the operand, may be negative.
+        high: padding after the operand, may be negative.
         base_dilation: distance between neighbouring operand elements.
         window_dilation: distance between neighbouring window elements.
         reversal: whether the window is read backwards.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from ingot.formats.hlo_text.attribute_text import Place, plan
+from ingot.formats.hlo_text.attribute_text import ParseContext, plan
 from ingot.formats.hlo_text.reader import SKIP, Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo.dim import Dim
@@ -51,7 +51,9 @@ class ValueReader:
         self.reader = reader
         self.indices = IndexReader(reader)
         self.values: dict[int, Expr] = {}
-        self._place = Place(reader, self.indices, self._no_computation, self._no_computation)
+        self._context = ParseContext(
+            reader, self.indices, self._no_computation, self._no_computation
+        )
         self._leaves: dict[str, Callable[[DType, int], Expr]] = {
             "constant": self._constant,
             "index": self._index,
@@ -216,7 +218,7 @@ class ValueReader:
             if row.field in values:
                 message = f"attribute '{found[1]}' is given twice"
                 self.reader.fail(message, at=found.start(1), code="INGOT0105")
-            values[row.field] = row.codec.read(self._place)
+            values[row.field] = row.codec.read(self._context)
         if definition.attributes is NoAttributes:
             return NO_ATTRIBUTES
         missing = [row.name for row in rows.values() if row.is_required and row.field not in values]

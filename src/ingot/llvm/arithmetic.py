@@ -3,8 +3,8 @@
 
 A mixin over `Lanes`. Every op works on scalars and on vectors of any lane count.
 Invariants: ill-typed operands are refused where the op is emitted; integer ops carry no
-`nsw`/`nuw`, so overflow wraps as HLO demands; float ops carry the builder's `fast_math` flags (none
-by default), or the `flags` given to the one op.
+`nsw`/`nuw`, so overflow wraps as HLO requires; float ops carry the builder's `fast_math` flags
+(none by default), or the `flags` of the call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PREDICATES = {
     "fcmp": frozenset(("ord", "uno", *(s + o for s in "ou" for o in _ORDERS))),
 }
 _COMPARED = {"icmp": ("integer", "pointer"), "fcmp": ("float",)}
-# Opcode: kinds of what is cast and of what it becomes; 1: it has more bits then, -1: fewer.
+# Opcode: kinds of the operand and of the result; 1: the result has more bits, -1: fewer.
 _CASTS = {
     "trunc": ("integer", "integer", -1),
     "zext": ("integer", "integer", 1),
@@ -59,7 +59,7 @@ class Arithmetic(Lanes):
         return zero(type)
 
     def undef(self, type: Type) -> Value:
-        """Return a value that is never looked at."""
+        """Return a value that is never used."""
         return undef(type)
 
     def binary(self, opcode: str, a: Value, b: Value) -> Value:

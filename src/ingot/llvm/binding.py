@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The border to llvmlite, which ships no types: `llvm` is `llvmlite.binding`, once, as `Any`.
+"""The interface to llvmlite, which has no type stubs: `llvm` is `llvmlite.binding` as `Any`.
 
-llvmlite holds one lock for the whole process during every call. Emitting code is nine tenths of a
+llvmlite holds one lock for the whole process during every call. Emitting code is 90 % of a
 compilation, and safe to run in parallel (every compilation has its own context and target machine),
 so `emit` and `run_passes` call LLVM's functions without that lock: two threads then compile twice
-as fast. ctypes releases the GIL meanwhile.
+as fast. ctypes releases the GIL during these calls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _unlocked(name: str) -> Any:
 
 
 def emit(machine: Any, module: Any, as_object: bool) -> bytes:
-    """Return the object file (or the assembly text) that `machine` makes of `module`."""
+    """Return the object file (or the assembly text) of `module` for `machine`."""
     with _ffi.OutputString() as error:
         buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(
             machine, module, int(as_object), error

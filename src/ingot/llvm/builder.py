@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The typed textual LLVM IR builder: `ModuleBuilder` makes modules, `FunctionBuilder` functions.
 
-All of Ingot's code generators write IR through this one builder. Text, because building text and
-parsing it is 30 times faster than building llvmlite objects. Types are checked where an op takes
-several operands, so a mistake is a Python error at the emitter's line, not a parse error.
+All of Ingot's code generators write IR through this builder. It writes text, because building text
+and parsing it is 30 times faster than building llvmlite objects. Types are checked where an op
+takes several operands, so a mistake is a Python error at the emitter's line, not a parse error.
 
 Invariant: `text()` parses, and its order does not depend on hashing: equal calls, equal text.
 
@@ -86,9 +86,9 @@ class FunctionBuilder(Control):
         return self._in_register(super().splat(scalar, lanes))
 
     def _in_register(self, value: Value) -> Value:
-        """Return a vector constant of a quick function as a load: LLVM's quick way knows no others.
+        """Return a vector constant of a level-0 function as a load: FastISel supports no others.
 
-        It leaves whole blocks that have one to the slow way of choosing instructions.
+        FastISel leaves whole blocks that have one to the slow instruction selector.
         """
         type = value.type
         if not self._is_quick or value.text[0] == "%" or not type.is_vector or is_bool(type):
@@ -108,7 +108,7 @@ class FunctionBuilder(Control):
 
 @dataclass(frozen=True, slots=True)
 class Subroutine:
-    """A function that many modules call, hardly ever: its name says all that it depends on.
+    """A function that many modules call, but rarely: its name determines its code.
 
     Attributes:
         name: its symbol.
@@ -131,8 +131,8 @@ class ModuleBuilder(ModuleState):
 
     Attributes:
         contraction: the flags of products and sums of floats: "contract", or "" for none.
-        imports: whether its subroutines come from whoever links it.
-        imported: those that it calls then, by name.
+        imports: whether the linker provides its subroutines.
+        imported: the imported subroutines that it calls, by name.
     """
 
     __slots__ = ("_functions", "contraction", "imported", "imports")
@@ -173,7 +173,7 @@ class ModuleBuilder(ModuleState):
         """Define a function; `param_attrs` maps a parameter's name to its attributes.
 
         `linkage` precedes the type: "internal", "private", a calling convention ("ptx_kernel").
-        `is_quick`: it is written for level 0, at which LLVM makes code quickly and badly.
+        `is_quick`: it is written for level 0, at which LLVM compiles fast and optimizes little.
         """
         if name in self._functions or name in self._declares:
             raise InternalError(f"function '{name}' is already in module '{self.name}'")

@@ -4,12 +4,12 @@
 Called by `jit` only. The key is a hash of everything that determines the object (IR text, triple,
 CPU, features, pipeline, LLVM version), so an entry is never stale.
 
-Invariant: what is on the disk is used only if nobody but this user or root can have written it
+Invariant: a file is used only if nobody but this user or root can have written it
 (`support.trusted_files`) and if its checksum, over key and object, is right: a damaged, renamed,
-linked or foreign entry is a miss, and the next write replaces it. A write is a rename, and a
-failing one is no error (read-only home, full disk). A folder that others may write is not used,
-which is said once. `INGOT_CACHE_DIR` moves the cache, `INGOT_CACHE=0` turns the disk off,
-`INGOT_CACHE_MB` caps it. See docs/security.md.
+linked or foreign entry is a miss, and the next write replaces it. A write is a rename, and a failed
+one is no error (read-only home, full disk). A folder that others may write is not used, with one
+warning. `INGOT_CACHE_DIR` moves the cache, `INGOT_CACHE=0` disables the disk, `INGOT_CACHE_MB` caps
+it. See docs/security.md.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MAGIC = b"INGOTOBJ2"
 _DIGEST_BYTES = 32
 _HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES
 _MOST_BYTES = 256 << 20
-"""Larger objects are not kept on disk, and a larger file is none of ours."""
+"""Larger objects are not stored on disk, so a larger file is not one of the cache's."""
 _MEMORY_BYTES = 32 << 20
 _SWEPT = "swept"
-"""A file whose time says when a process last swept."""
+"""A file whose modification time is that of the last sweep."""
 _WRITES_PER_SWEEP = 1024
 _SECONDS_PER_SWEEP = 3600
 _FOLDER = re.compile("[0-9a-f]{2}")
@@ -45,7 +45,7 @@ _TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = "ingot-", ".tmp"
 
 
 class ObjectCache:
-    """Bytes by key; two levels, thread-safe. `directory=None` keeps to memory."""
+    """Bytes by key; two levels, thread-safe. `directory=None`: memory only."""
 
     def __init__(self, directory: Path | None, disk_bytes: int = 512 << 20) -> None:
         """Use `directory` (made on the first write), at most `disk_bytes` of it."""
@@ -87,7 +87,7 @@ class ObjectCache:
                 self._write(self.directory, key, data)
 
     def clear_memory(self) -> None:
-        """Forget what is held in memory; the disk keeps its entries."""
+        """Drop the entries in memory; the disk keeps its entries."""
         with self._lock:
             self._memory.clear()
             self._memory_bytes = 0
@@ -155,7 +155,7 @@ class ObjectCache:
             self.sweep()
 
     def _is_swept_rarely(self, directory: Path) -> bool:
-        """Whether no process has swept of late: a sweep looks at every file."""
+        """Whether no process has swept recently: a sweep reads every file's status."""
         try:
             age = time.time() - os.lstat(directory / _SWEPT).st_mtime
             return abs(age) > _SECONDS_PER_SWEEP
@@ -163,9 +163,9 @@ class ObjectCache:
             return True
 
     def sweep(self) -> None:
-        """Remove the longest unused entries until the disk limit holds, and what writers left.
+        """Remove the longest unused entries until the disk limit holds, and leftovers of writers.
 
-        Only files that the cache itself names so are touched, and no link is followed.
+        Only files with the cache's own names are touched, and no link is followed.
         """
         if self.directory is None or not self._is_usable(self.directory):
             return
@@ -184,14 +184,14 @@ class ObjectCache:
 
 
 def _head(key: str, data: bytes) -> bytes:
-    """Return what stands before an object on disk."""
+    """Return the header of an object on disk."""
     digest = hashlib.sha256(f"{len(key)} {key}\n".encode())
     digest.update(data)
     return _MAGIC + digest.digest()
 
 
 def _touch(path: Path) -> None:
-    """Give a file today's time; make it if it is missing."""
+    """Set a file's time to now; create it if it is missing."""
     try:
         os.utime(path, follow_symlinks=False)
     except FileNotFoundError:

@@ -2,10 +2,10 @@
 """Structured control flow of the text IR builder: loops with carried values, `if_` with results.
 
 A mixin over the builder. Values that change across a loop or a branch are passed and returned, so
-phis are exact and nothing goes through the stack. The raw forms (`br`, `cond_br`, `phi`) serve
-those few graphs that have no structure.
+phis are exact and nothing goes through the stack. The raw forms (`br`, `cond_br`, `phi`) are for
+the few unstructured graphs.
 
-Invariant: after each structured form the stream stands in a fresh open block.
+Invariant: after each structured form the stream is in a new open block.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Control(IndexArithmetic):
         self.terminate("ret void" if value is None else f"ret {value.type.text} {value.text}")
 
     def unreachable(self) -> None:
-        """Say that control never comes here."""
+        """Mark the end of the block as unreachable."""
         self.terminate("unreachable")
 
     def br(self, label: str) -> None:
@@ -59,7 +59,7 @@ class Control(IndexArithmetic):
         self.terminate(text)
 
     def phi(self, type: Type, incoming: Sequence[tuple[Value, str]]) -> Value:
-        """Return the value that comes along each edge; only at the start of a block."""
+        """Return the phi of one value per edge; only at the start of a block."""
         result = self.reserve(type)
         if any(value.type is not type for value, _ in incoming):
             raise self.ill_typed(f"phi {type.text}", *(value for value, _ in incoming))
@@ -182,7 +182,7 @@ class Control(IndexArithmetic):
         otherwise: Sequence[Value] = (),
         likely: bool | None = None,
     ) -> list[Value]:
-        """Run one branch and return its values; without `else_` they are `otherwise`.
+        """Run one branch and return its values; without `else_`, `otherwise` if not taken.
 
         A branch that ends in `ret` or `unreachable` joins nothing. A Python bool picks the branch
         now. If both branches end, the stream is left terminated.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relocatable ELF64 object, as LLVM emits it: its sections, symbols and relocations.
 
-Read by `image`, which lays objects out as code that can run. Invariant: nothing is copied before
-somebody asks for a section's bytes.
+Read by `image`, which lays objects out as code that can run. Invariant: a section's bytes are
+copied only on demand.
 
 Source: the ELF-64 object file format; the System V ABI, x86-64 supplement.
 """
@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol; what has no section is somebody else's."""
+    """A symbol; one without a section is defined elsewhere."""
 
     name: str
     info: int
@@ -52,7 +52,7 @@ class Symbol(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A place in a section that says where a symbol lies, or how far away."""
+    """A field in a section that is to hold a symbol's address, or the distance to it."""
 
     section: int
     offset: int
@@ -66,7 +66,7 @@ class ElfObject:
 
     Attributes:
         data: the file.
-        machine: what it is for, a row of `relocations.MACHINES`.
+        machine: its target, a row of `relocations.MACHINES`.
         sections: all headers.
         symbols: all symbols, in the order of the table.
         loaded: the sections that are part of the program.
@@ -98,7 +98,7 @@ class ElfObject:
         headers = data[table : table + size * count]
         self.sections = list(map(Section._make, struct.iter_unpack("<IIQQQQIIQQ", headers)))
         self.symbols = self._read_symbols()
-        # Tables for unwinding have a kind of their own (and are left out): no frame throws.
+        # Tables for unwinding have a type of their own (and are omitted): no frame throws.
         self.loaded = [
             index
             for index, section in enumerate(self.sections)
@@ -125,7 +125,7 @@ class ElfObject:
         return self.data[section.offset : section.offset + section.size]
 
     def relocations(self) -> list[Relocation]:
-        """Return the relocations of what is loaded."""
+        """Return the relocations of the loaded sections."""
         symbols = self.symbols
         return [
             Relocation(section.info, offset, info & 0xFFFFFFFF, symbols[info >> 32], addend)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child of `isolated`: makes objects for other architectures, which may end it.
+"""The child process of `isolated`: compiles for other architectures, which may kill it.
 
 Each message is a JSON list: triple, CPU, features, optimization level, passes, IR. The answer
 begins with a byte: `M`, the object follows; `F`, the error as JSON follows. It ends with its
-parent, or when nobody asks for a while.
+parent, or after some idle time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IDLE_SECONDS = 300.0
 
 
 def main(channel: Channel) -> None:
-    """Answer until the parent ends or asks for nothing."""
+    """Answer until the parent ends or is idle for long."""
     while channel.is_ready(_IDLE_SECONDS):
         data = channel.receive()
         if data is None:

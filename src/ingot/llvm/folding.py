@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer ops of constants: what the builder computes itself, so that it knows lanes of masks.
+"""Integer ops of constants, which the builder folds itself to know the lanes of masks.
 
-`Arithmetic` asks for each integer op and comparison. LLVM folds the same, but too late for
-`Lanes.lanes_off`, which says which lanes of a masked access are off.
+`Arithmetic` calls this for each integer op and comparison. LLVM folds the same, but too late for
+`Lanes.lanes_off`, which returns the lanes of a masked access that are off.
 
 Example:
     >>> from ingot.llvm.types import I64, vector
@@ -40,7 +40,7 @@ _BITS = {"true": -1, "false": 0}
 
 
 def combined(opcode: str, a: Value, b: Value) -> Value | None:
-    """Return the constant `opcode a, b` of integers, None where it is computed."""
+    """Return the constant `opcode a, b` of integers, None if it is no constant."""
     op = _OPS.get(opcode)
     if op is None or a.text[0] == "%" or b.text[0] == "%":
         return None
@@ -48,7 +48,7 @@ def combined(opcode: str, a: Value, b: Value) -> Value | None:
 
 
 def compared(predicate: str, a: Value, b: Value) -> Value | None:
-    """Return the constant `icmp predicate a, b` of integers, None where it is computed."""
+    """Return the constant `icmp predicate a, b` of integers, None if it is no constant."""
     if a.text[0] == "%" or b.text[0] == "%":
         return None
     order, unsigned = _ORDERS[predicate[-2:]], predicate[0] == "u"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for LLVM: what it allocates is known to exist before it is called.
+"""Memory for LLVM: checks before each call that it can allocate enough.
 
-LLVM has no way back when an allocation fails: it ends the process (`LLVM ERROR: out of memory`, or
-an exception of C++ that nothing catches; llvmlite offers no handler for either). So each call is
-preceded by a look at the address space: a mapping as large as LLVM may need, made and dropped.
+LLVM cannot recover from a failed allocation: it ends the process (`LLVM ERROR: out of memory`, or
+an uncaught C++ exception; llvmlite offers no handler for either). So each call is preceded by a
+test of the address space: a mapping as large as LLVM may need is made and dropped.
 
-Invariant: the room that was looked for includes that of every call that is under way. What other
-code of the process allocates meanwhile is not known: a process can still end this way if somebody
-else takes the rest of its address space at that moment.
+Invariant: the tested size includes that of every call in progress. Allocations by other code of the
+process are not known: a process can still end this way if other code takes the rest of its address
+space at that moment.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _promised = 0
 
 @contextmanager
 def headroom(characters: int) -> Generator[None]:
-    """Have room for LLVM to compile IR of so many characters while this is open.
+    """Reserve memory for LLVM to compile IR of a number of characters, for a `with` block.
 
     Raises:
-        ResourceError: INGOT0404, there is none.
+        ResourceError: INGOT0404, there is not enough.
     """
     global _promised
     wanted = BASE_BYTES + BYTES_PER_CHARACTER * characters

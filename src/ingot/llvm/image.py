@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects laid out side by side, with the distances between their parts written in.
 
-Between `elf`, which reads objects, and those who make them runnable: `linking` maps an image into
-the process, `shared_library` writes one to a file. First comes what is only read and executed,
-then, on pages of its own, what is written. What the objects do not define is reached through slots
-that hold addresses, and functions by jumps through those slots.
+It is between `elf`, which reads objects, and the code that makes them runnable: `linking` maps an
+image into the process, `shared_library` writes one to a file. Read-only and executable sections
+come first, then, on pages of their own, writable ones. Symbols that the objects do not define are
+reached through slots that hold addresses, and functions by jumps through those slots.
 
-Invariant: positions are relative to the image's start; whoever knows the start fills in addresses
-(`pointers`, `imports`).
+Invariant: positions are relative to the image's start; the code that knows the start fills in
+addresses (`pointers`, `imports`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Image:
     """The image under construction.
 
     Attributes:
-        objects: whose sections it holds.
-        machine: what all of them are for.
-        foreign: names that none of them defines.
-        position: where the next part goes; at the end, the size.
-        pointers: what holds the address of a place of the image: its position, the place's.
-        imports: what holds the address of a foreign symbol: its position, the name, an addend.
+        objects: the objects whose sections it holds.
+        machine: the target of all of them.
+        foreign: names that no object defines.
+        position: offset of the next part; at the end, the size.
+        pointers: fields with an address in the image: (offset of the field, offset it points to).
+        imports: fields with the address of a foreign symbol: (offset, name, addend).
     """
 
     def __init__(self, objects: Sequence[bytes]) -> None:
@@ -55,7 +55,7 @@ class Image:
         self.position = 0
         self.pointers: list[tuple[int, int]] = []
         self.imports: list[tuple[int, str, int]] = []
-        self._places: dict[tuple[int, int], int] = {}
+        self._offsets: dict[tuple[int, int], int] = {}
         self._slots = self._jumps = 0
         self._slot_numbers: dict[str, int] = {}
         self._jump_numbers: dict[str, int] = {}
@@ -77,7 +77,7 @@ class Image:
         return at
 
     def place_code(self) -> None:
-        """Lay out what is only read and executed, then the jumps."""
+        """Lay out read-only and executable sections, then the jumps."""
         self._place_sections(writable=False)
         jumped: dict[str, None] = {}
         for relocations in self._relocations:
@@ -93,7 +93,7 @@ class Image:
         self._jumps = self.reserve(self.machine.jump_bytes * len(jumped))
 
     def place_data(self) -> None:
-        """Lay out what is written."""
+        """Lay out writable sections."""
         self._place_sections(writable=True)
 
     def place_slots(self) -> None:
@@ -105,18 +105,18 @@ class Image:
             for index in source.loaded:
                 section = source.sections[index]
                 if bool(section.flags & WRITE) == writable:
-                    self._places[number, index] = self.reserve(section.size, section.alignment)
+                    self._offsets[number, index] = self.reserve(section.size, section.alignment)
 
     @property
     def most_addresses(self) -> int:
-        """How many addresses are to be filled in."""
+        """The largest number of addresses to be filled in."""
         kinds = (item.kind for relocations in self._relocations for item in relocations)
         return len(self._slot_numbers) + sum(kind == self.machine.absolute for kind in kinds)
 
     def position_of(self, name: str) -> int:
-        """Return where a symbol lies that the objects define."""
+        """Return the position of a symbol that the objects define."""
         number, symbol = self._home[name]
-        return self._places[number, symbol.section] + symbol.value
+        return self._offsets[number, symbol.section] + symbol.value
 
     def size_of(self, name: str) -> int:
         """Return its bytes."""
@@ -125,7 +125,7 @@ class Image:
     def content(self) -> bytearray:
         """Return the image once it is laid out; `pointers` and `imports` are left to fill."""
         content = bytearray(self.position)
-        for (number, index), at in self._places.items():
+        for (number, index), at in self._offsets.items():
             source = self.objects[number]
             section = source.sections[index]
             content[at : at + section.size] = source.bytes_of(section)
@@ -147,7 +147,7 @@ class Image:
 
     def _relocate(self, content: bytearray, number: int, relocation: Relocation) -> None:
         section, offset, kind, symbol, addend = relocation
-        at = self._places[number, section] + offset
+        at = self._offsets[number, section] + offset
         machine = self.machine
         if kind == machine.absolute and symbol.name in self._foreign:
             self.imports.append((at, symbol.name, addend))
@@ -164,9 +164,9 @@ class Image:
             )
 
     def _target(self, number: int, symbol: Symbol) -> int:
-        """Return where a symbol lies, or the jump to it."""
+        """Return the position of a symbol, or of the jump to it."""
         if symbol.section:
-            return self._places[number, symbol.section] + symbol.value
+            return self._offsets[number, symbol.section] + symbol.value
         if symbol.name in self._home:
             return self.position_of(symbol.name)
         return self._jumps + self.machine.jump_bytes * self._jump_numbers[symbol.name]

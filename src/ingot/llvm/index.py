@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Index arithmetic that folds: operands are `Value | int`, and two ints give an int.
 
-A mixin over the builder. A kernel with static sizes and one with symbolic sizes run the same
-emitter code; what is known becomes a Python int and costs no instruction.
+A mixin over the builder. Kernels with static sizes and with symbolic sizes use the same emitter
+code; known values are Python ints and cost no instruction.
 Invariant: indices are i64 (or the type of the `Value` operand) and quotients are taken of
 non-negative numbers, so that Python's `//` and LLVM's `udiv` agree.
 """
@@ -18,7 +18,7 @@ Condition = Value | bool
 
 
 def _known(a: Index) -> Index:
-    """Return the number that an i64 constant is (the index of a loop of one turn)."""
+    """Return the number of an i64 constant (the index of a loop of one iteration)."""
     if isinstance(a, Value) and a.type is I64 and a.text.isdigit():
         return int(a.text)
     return a

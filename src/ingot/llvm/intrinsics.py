@@ -22,7 +22,7 @@ RESULT = -1
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """How one intrinsic is spelled: its types, which of them its name carries, where it exists.
+    """One intrinsic: its types, those that are part of its name, and its targets.
 
     `signature` names the result, then each argument: by the suffix of a type (`i32`, `v4f32`,
     `void`), or by what it shares with the one type that the intrinsic is generic over: that type as
@@ -39,7 +39,7 @@ _GENERIC = {"F": "float", "I": "integer"}
 
 
 def fits(signature: str, result: Type, args: tuple[Type, ...]) -> bool:
-    """Whether a call of these types is what a signature says."""
+    """Whether a call of these types matches a signature."""
     names, types = signature.split(), (result, *args)
     if len(names) != len(types):
         return False
@@ -48,7 +48,7 @@ def fits(signature: str, result: Type, args: tuple[Type, ...]) -> bool:
 
 
 def _is(name: str, type: Type, generic: Type) -> bool:
-    """Whether a type is what a signature names, where it is generic over `generic`."""
+    """Whether a type matches the name in a signature that is generic over `generic`."""
     if name in _GENERIC:
         return type is generic and type.lane_kind == _GENERIC[name]
     if name == "V":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`emit_isolated`: machine code for another architecture, made in a child process.
 
-LLVM ends the process where a backend has no instruction for what it is given, and for some CPU and
+LLVM ends the process where a backend has no instruction for an operation, and for some CPU and
 feature names; nothing can catch that. Code for this machine's own architecture is tested and is
 compiled in this process. All other code is compiled by `emitter_process` in a child, which serves
 all compilations until `end_child`.
@@ -53,7 +53,7 @@ class _Emitter:
                 answer = worker.channel.receive()
             except ChannelError:
                 answer = None
-            except BaseException:  # Ctrl-C: the answer would be taken for the next one's.
+            except BaseException:  # Ctrl-C: the next request would get this answer.
                 self.end()
                 raise
             said = worker.printed()
@@ -67,7 +67,7 @@ class _Emitter:
         return answer
 
     def close(self) -> None:
-        """End the child when nobody waits for it."""
+        """End the child when no request is in progress."""
         with self._lock:
             self.end()
 
@@ -78,7 +78,7 @@ class _Emitter:
             self._worker = None
 
     def after_fork_in_child(self) -> None:
-        """Let the parent have its child alone."""
+        """In a forked child: do not use the parent's child process."""
         if self._worker is not None:
             self._worker.abandon()
             self._worker = None

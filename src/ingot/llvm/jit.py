@@ -47,7 +47,7 @@ PASSES: dict[str, str] = {
 
 @record
 class Optimization:
-    """What LLVM does with a module: passes (names of `PASSES`), then code generation at a level."""
+    """How LLVM compiles a module: passes (names of `PASSES`), then code generation at a level."""
 
     level: int = 2
     passes: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def _parse(ir_text: str, target: TargetSpec, machine: Any) -> Any:
 
 
 def _head(target: TargetSpec, machine: Any) -> str:
-    """Return what a module says of its target, on one line: lines keep their numbers."""
+    """Return the target lines of a module as one line, so that line numbers do not change."""
     if target not in _layouts:
         _layouts[target] = str(machine.target_data)
     return f'target triple = "{target.triple}" target datalayout = "{_layouts[target]}" '
@@ -178,13 +178,13 @@ def compile_later(
     *,
     in_background: bool,
 ) -> Callable[[], bytes]:
-    """Begin to compile a module; return what waits for its object.
+    """Start compiling a module; return a function that waits for its object.
 
-    Without `in_background` the work is done by the call that waits.
+    Without `in_background` that function does the work.
     """
     if not in_background:
         return lambda: compile_object(ir_text, target, how)
-    # A thread of its own, not a pool: a pool would not live on in a forked child.
+    # A new thread, not a pool: a pool would not survive in a forked child.
     pool = ThreadPoolExecutor(1)
     job = deferring_fork(compile_object)
     try:
@@ -197,7 +197,7 @@ def compile_later(
 
 
 def usable_cpus() -> int:
-    """Return how many CPUs this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -3,7 +3,7 @@
 
 A mixin over `FunctionWriter`. Every op works on vectors of any lane count, powers of two or not; a
 vector of one lane is a scalar everywhere in this builder.
-Invariant: what is taken from a vector lies in it, and what is put in has its element type.
+Invariant: extracted lanes are in range, and inserted values have the vector's element type.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Lanes(FunctionWriter):
         if scalar.text[0] != "%":
             return Value(type, f"splat ({scalar.type.text} {scalar.text})")
         first = self.insert(undef(type), scalar, 0)
-        unused, places = undef(type), f"<{lanes} x i32> zeroinitializer"
+        unused, zeros = undef(type), f"<{lanes} x i32> zeroinitializer"
         held = f"{type.text} {first.text}, {type.text} {unused.text}"
-        return self.define(type, f"shufflevector {held}, {places}")
+        return self.define(type, f"shufflevector {held}, {zeros}")
 
     def extract(self, a: Value, lane: int | Value) -> Value:
         """Return one lane; of a scalar, lane 0 is the scalar."""
@@ -64,26 +64,26 @@ class Lanes(FunctionWriter):
         return f"{lane.type.text} {lane.text}"
 
     def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Return the lanes `mask` of a ++ b; -1 is a lane that is never looked at."""
+        """Return the lanes `mask` of a ++ b; -1 is a lane that is never used."""
         lanes = a.type.lanes
         if b.type is not a.type or not a.type.lane_kind:
             raise self.ill_typed("shufflevector", a, b)
         if len(mask) == 1 and mask[0] < 2 * lanes:
             return self.extract(a if mask[0] < lanes else b, mask[0] % lanes)
-        places = mask if isinstance(mask, range) else tuple(mask)
-        known = None if a.text[0] == "%" else _constant_shuffle(a, b, places)
+        sources = mask if isinstance(mask, range) else tuple(mask)
+        known = None if a.text[0] == "%" else _constant_shuffle(a, b, sources)
         if known is not None:
             return known
         text = a.type.text
         if not a.type.is_vector:
             pair = self.insert(self.insert(undef(vector(a.type, 2)), a, 0), b, 1)
-            return self.shuffle(pair, undef(pair.type), places)
+            return self.shuffle(pair, undef(pair.type), sources)
         held = f"{text} {a.text}, {text} {b.text}"
         type = vector(a.type.element, len(mask))
-        made = self.define(type, f"shufflevector {held}, {_places_text(places, 2 * lanes)}")
+        made = self.define(type, f"shufflevector {held}, {_mask_text(sources, 2 * lanes)}")
         if type.scalar is I1 and self._off:
             off = (*self.lanes_off(a), *self.lanes_off(b))
-            self._note_off(made, tuple([at >= 0 and off[at] for at in places]))
+            self._note_off(made, tuple([at >= 0 and off[at] for at in sources]))
         return made
 
     def lanes_off(self, mask: Value) -> tuple[bool, ...]:
@@ -136,11 +136,11 @@ class Lanes(FunctionWriter):
         """Return the lanes of two vectors or scalars."""
         own, others = a.type.lanes, b.type.lanes
         most = max(own, others)
-        places = range(2 * most) if own == others else (*range(own), *range(most, most + others))
-        return self.shuffle(self.widened(a, most), self.widened(b, most), places)
+        sources = range(2 * most) if own == others else (*range(own), *range(most, most + others))
+        return self.shuffle(self.widened(a, most), self.widened(b, most), sources)
 
     def widened(self, a: Value, lanes: int) -> Value:
-        """Return a vector of so many lanes, `a`'s first; what the others hold is not defined."""
+        """Return a vector of `lanes` lanes, `a`'s first; the others are undefined."""
         own = a.type.lanes
         if own == lanes:
             return a
@@ -150,19 +150,19 @@ class Lanes(FunctionWriter):
 
 
 @lru_cache(maxsize=4096)
-def _places_text(places: Sequence[int], lanes: int) -> str:
-    """Return where the lanes of a shuffle of `lanes` come from; most shuffles are alike."""
-    if not -1 <= min(places) <= max(places) < lanes:
-        raise InternalError(f"a shuffle of {lanes} lanes takes lanes {places}")
-    texts = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in places])
-    return f"<{len(places)} x i32> <{texts}>"
+def _mask_text(sources: Sequence[int], lanes: int) -> str:
+    """Return the mask of a shuffle of `lanes`; cached, as most shuffles are alike."""
+    if not -1 <= min(sources) <= max(sources) < lanes:
+        raise InternalError(f"a shuffle of {lanes} lanes takes lanes {sources}")
+    texts = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in sources])
+    return f"<{len(sources)} x i32> <{texts}>"
 
 
 @lru_cache(maxsize=4096)
-def _constant_shuffle(a: Value, b: Value, places: Sequence[int]) -> Value | None:
-    """Return what a shuffle of constants gives, None if a lane is not known."""
+def _constant_shuffle(a: Value, b: Value, sources: Sequence[int]) -> Value | None:
+    """Return the shuffle of constants, None if a lane is not known."""
     first, second = known_lanes(a), known_lanes(b)
-    if first is None or (second is None and max(places) >= len(first)):
+    if first is None or (second is None and max(sources) >= len(first)):
         return None
     both = first + (second or ())
-    return of_lanes(vector(a.type.element, len(places)), [both[place] for place in places])
+    return of_lanes(vector(a.type.element, len(sources)), [both[source] for source in sources])

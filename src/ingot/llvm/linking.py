@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From ELF objects to code that can be called: `link_object` maps them into the process.
 
-The image of the objects (`image`) is copied to pages of its own. Invariants: symbols that nobody
-defines are an `InternalError` with their names, before anything is mapped; no page is ever writable
-and executable. All functions are thread-safe.
+The image of the objects (`image`) is copied to pages of its own. Invariants: undefined symbols are
+an `InternalError` with their names, before anything is mapped; no page is ever both writable and
+executable. All functions are thread-safe.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def link_object(
 ) -> Library:
     """Map ELF objects into the process; `imports` gives addresses of symbols they need.
 
-    `owners` are what must live as long as the library: what lies at those addresses.
+    `owners` are kept alive as long as the library: they own the memory at those addresses.
     The C and libm functions of `LIBRARY_SYMBOLS` are found without being given. Raises
     InternalError (INGOT0931) naming the symbols that nobody defines.
     """
@@ -88,11 +88,11 @@ def link_object(
     image.place_data()
     content = image.content()
     start = _map(len(content))
-    for at, place in image.pointers:
-        struct.pack_into("<Q", content, at, start + place)
+    for at, target in image.pointers:
+        struct.pack_into("<Q", content, at, start + target)
     for at, name, addend in image.imports:
         struct.pack_into("<Q", content, at, bound[name] + addend)
-    # Not an array of the image's length: ctypes keeps each type of array that it ever made.
+    # Not an array of the image's length: ctypes caches every array type forever.
     ctypes.memmove(start, ctypes.byref(ctypes.c_char.from_buffer(content)), len(content))
     if _system().mprotect(start, code_bytes, _EXECUTED):
         _system().munmap(start, len(content))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine can do: registers, and how fast bytes and operations go.
+"""The machine model: registers, and the rates of bytes and operations.
 
-Schedules ask the sizes of lines and caches here; reports ask what bounds a kernel
+Schedules use the sizes of lines and caches; reports use the limit of a kernel
 (`MachineModel.bound`) and how near it came to that limit (`MachineModel.share`). A model of a
 target has rates from a table, one row for each level of vectors; `ingot.client.roofline` replaces
 them by measured ones.
@@ -33,7 +33,7 @@ LINE_BYTES = 64
 """Bytes of a cache line, on all CPUs that there is code for."""
 
 TRANSCENDENTAL_FLOPS = 12
-"""What the cheapest of them, the exponential of f32, takes: 2^20 in 380 us where products of
+"""Cost of the cheapest of them, f32 exponential, in flops: 2^20 take 380 us where products of
 matrices reach 36 GFLOP/s (EPYC, AVX2, 2026-11-26)."""
 
 L1_WAYS, L1_STRIDE = 8, 4096
@@ -51,15 +51,15 @@ _CALL_SECONDS = 1e-6
 
 @record
 class MachineModel:
-    """What a machine can do with all its cores.
+    """Resources and rates of a machine with all its cores.
 
     Attributes:
         vector_bits: bits of a vector register.
-        vector_registers: how many there are.
+        vector_registers: number of vector registers.
         cores: CPUs that the process may use.
         bytes_per_second: to and from memory.
         flops_per_second: f32 operations, a multiply-add being two.
-        call_seconds: what the shortest call of a kernel takes.
+        call_seconds: time of the shortest call of a kernel.
     """
 
     vector_bits: int
@@ -75,7 +75,7 @@ class MachineModel:
         return _model_of(target)
 
     def bound(self, bytes_moved: int, flops: int, transcendentals: int = 0) -> str:
-        """Return what limits work of this size: "memory", "compute" or "latency".
+        """Return the limit of work of this size: "memory", "compute" or "latency".
 
         Args:
             bytes_moved: bytes that are read and written.
@@ -92,7 +92,7 @@ class MachineModel:
     def share(
         self, bytes_moved: int, flops: int, seconds: float, transcendentals: int = 0
     ) -> float | None:
-        """Return the share of the roofline that work in so many seconds is, None if unknown.
+        """Return the share of the roofline that work in `seconds` reaches, None if unknown.
 
         It is the time that the bytes or the operations take at these rates, whichever is longer,
         divided by `seconds`. Work whose data lies in a cache may come over 1.

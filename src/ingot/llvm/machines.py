@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLVM's target machines, which turn IR into code: made once, lent to one compilation at a time.
 
-LLVM is initialized when the first one is made, with the options that hold for the whole process.
+LLVM is initialized when the first one is made, with options for the whole process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ingot.llvm.target import TargetSpec
 from ingot.support.forking import ForkLock
 
 OPTIONS = ("-disable-lsr", "-post-RA-scheduler=false")
-"""LLVM's own options, for the whole process. Loops here carry few addresses and processors order
-instructions themselves: both passes took a fifth of code generation and made nothing faster."""
+"""LLVM options for the whole process. Loops here carry few addresses and processors reorder
+instructions themselves: both passes took 20 % of code generation and made nothing faster."""
 
 _machines: dict[tuple[TargetSpec, int], list[Any]] = {}
 _machines_lock = ForkLock()
@@ -50,7 +50,7 @@ def borrowed_machine(target: TargetSpec, opt_level: int) -> Generator[Any]:
 
 
 def _target_of(triple: str) -> Any:
-    """Return LLVM's target; those that are not this machine's make every compilation slower."""
+    """Return LLVM's target; registering other targets makes every compilation slower."""
     _initialize()
     try:
         return llvm.Target.from_triple(triple)
@@ -62,7 +62,7 @@ def _target_of(triple: str) -> Any:
 
 
 def make_machine(target: TargetSpec, opt_level: int) -> Any:
-    """Return a new target machine: position-independent code, any distance to what it calls."""
+    """Return a new target machine: position-independent code, calls of any distance."""
     return _target_of(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,

@@ -98,7 +98,7 @@ class Memory(Arithmetic):
 
     def alloca(self, type: Type, count: int = 1, align: int = 0) -> Value:
         """Return the address of `count` uninitialized items on the stack (entry block)."""
-        # An array type, not a count: LLVM's SROA leaves allocas with a count alone.
+        # An array type, not a count: LLVM's SROA ignores allocas with a count.
         held = type.text if count == 1 else f"[{count} x {type.text}]"
         return self.emit_alloca(PTR, f"alloca {held}, align {align or type.alignment}")
 
@@ -117,7 +117,7 @@ class Memory(Arithmetic):
         if self._is_on(mask):
             return self.load(type, pointer, align)
         if all(self.lanes_off(mask)):
-            # LLVM 22 reads all of such a load whose result nobody looks at.
+            # LLVM 22 reads all lanes of such a load if its result is unused.
             return other
         if type.element is I128:
             words = _as_words(type)
@@ -178,7 +178,7 @@ class Memory(Arithmetic):
         return self.shuffle(mask, mask, [lane for lane in range(mask.type.lanes) for _ in (0, 1)])
 
     def _widened(self, value: Value, mask: Value) -> tuple[Value, Value]:
-        """Return what a masked store stores, filled up to a whole register.
+        """Return the value of a masked store, widened to a whole register.
 
         LLVM 22 miscompiles a masked store of truncated integers whose mask is known to have one
         lane: it stores the wide integer. With a whole register it does not store truncated.
@@ -187,16 +187,16 @@ class Memory(Arithmetic):
         lanes = bits // type.element.bits
         if bits == 0 or type.element.is_float or type.lanes >= lanes:
             return value, mask
-        places = [lane if lane < type.lanes else -1 for lane in range(lanes)]
+        sources = [lane if lane < type.lanes else -1 for lane in range(lanes)]
         off = [min(lane, type.lanes) for lane in range(lanes)]
         wide_mask = self.shuffle(mask, const(mask.type, False), off)
-        return self.shuffle(value, undef(type), places), wide_mask
+        return self.shuffle(value, undef(type), sources), wide_mask
 
     def _piece_lanes(self, type: Type) -> int:
         """Return the lanes of one register.
 
         LLVM 22 miscompiles (or aborts on) a masked load that it has to cut when one part's mask is
-        known to be false: it reads that part whole. So nothing is left for it to cut.
+        known to be false: it reads that part whole. So it gets no loads that it has to cut.
         """
         bits = self.module.vector_bits
         return type.lanes if bits == 0 else min(type.lanes, bits // type.element.bits)
@@ -252,7 +252,7 @@ class Memory(Arithmetic):
     def atomicrmw(
         self, operation: str, pointer: Value, value: Value, ordering: str = "acq_rel"
     ) -> Value:
-        """Update memory and return what it held: xchg add sub and or xor max min umax umin."""
+        """Update memory and return its old value: xchg add sub and or xor max min umax umin."""
         self._check_atomic(operation, "integer", pointer, value.type)
         operands = f"{pointer.type.text} {pointer.text}, {value.type.text} {value.text}"
         return self.define(value.type, f"atomicrmw {operation} {operands} {ordering}")
@@ -265,7 +265,7 @@ class Memory(Arithmetic):
         success: str = "acq_rel",
         failure: str = "acquire",
     ) -> tuple[Value, Value]:
-        """Write `new` if memory holds `expected`; return (what it held, whether it was written)."""
+        """Write `new` if memory holds `expected`; return (old value, whether it was written)."""
         type = expected.type
         self._check_atomic("cmpxchg", "integer pointer", pointer, type, new.type)
         operands = f"{pointer.type.text} {pointer.text}, {type.text} {expected.text}"
@@ -275,7 +275,7 @@ class Memory(Arithmetic):
         return self.extract_value(pair, 0), self.extract_value(pair, 1)
 
     def _check_atomic(self, what: str, kinds: str, pointer: Value, *types: Type) -> None:
-        """Demand a pointer, and one scalar type of these kinds that memory holds."""
+        """Require a pointer, and a scalar type of these kinds that can be in memory."""
         type = types[0]
         fits = type.kind in kinds.split() and type is not I1 and types == (type,) * len(types)
         if pointer.type.kind != "pointer" or not fits:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Relocations by machine: how a distance is written into code of x86-64 and of AArch64.
 
-Used by `image`, which says where everything lies. `MACHINES` is the table: what is an address of 64
-bits, what goes through a slot, how a jump through a slot is written.
+Used by `image`, which has the positions. `MACHINES` is the table: relocations that are 64-bit
+addresses, those through a slot, and the code of a jump through a slot.
 
 Invariant: only position-independent relocations are known; `write` refuses all others, and those
 whose distance does not fit.
@@ -28,9 +28,9 @@ class Machine:
     Attributes:
         number: ELF's number of it.
         absolute: relocation that is an address of 64 bits, in objects and for the loader.
-        relative: the loader's relocation that adds where the library lies.
+        relative: the loader's relocation that adds the library's base address.
         slots: relocations whose destination is the slot that holds the symbol's address.
-        page: the largest page that its systems have: segments of files lie so far apart.
+        page: the largest page size of its systems: the distance of segments in files.
         jump_bytes: bytes of a jump through a slot.
         jump: writes one: (content, position, position of the slot).
         write: writes a distance: (content, position, relocation, position of the destination).

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shared library from one relocatable object, with no linker installed.
 
-The end of ahead-of-time compilation: LLVM gives a position-independent ELF object, and this file
-lays its sections out in two segments (read and execute; read and write), applies the relocations
-that are known, and writes down the rest for the loader. Invariant: every symbol that the object
-does not define is looked up by the loader in `needed`, at load time, so a missing one is its error.
+The end of ahead-of-time compilation: LLVM emits a position-independent ELF object, and this file
+lays its sections out in two segments (read and execute; read and write), applies the known
+relocations, and leaves the others to the loader. Invariant: the loader looks up every symbol that
+the object does not define in `needed`, at load time, so a missing one is the loader's error.
 
 Source: the System V ABI, dynamic linking, and the ELF-64 object file format.
 """
@@ -58,7 +58,7 @@ class _Library:
         self.names = [self._string(item) for item in self.dynamic]
         self.name, self.needed = self._string(name), [self._string(item) for item in needed]
         self.flags = [(_DT_FLAGS_1, _NODELETE)] if stays else []
-        self.places: dict[str, int] = {}
+        self.offsets: dict[str, int] = {}
         self._lay_out()
         self.content = image.content()
         self.relocations = self._relocations()
@@ -71,26 +71,26 @@ class _Library:
     def _lay_out(self) -> None:
         image = self.image
         image.reserve(_HEADER_BYTES + _SEGMENTS * _SEGMENT_BYTES)
-        self.places["symbols"] = image.reserve(_SYMBOL_BYTES * (1 + len(self.dynamic)))
-        self.places["strings"] = image.reserve(len(self.strings))
-        self.places["hash"] = image.reserve(4 * (3 + 1 + len(self.dynamic)))
+        self.offsets["symbols"] = image.reserve(_SYMBOL_BYTES * (1 + len(self.dynamic)))
+        self.offsets["strings"] = image.reserve(len(self.strings))
+        self.offsets["hash"] = image.reserve(4 * (3 + 1 + len(self.dynamic)))
         image.place_code()
-        self.places["relocations"] = image.reserve(_RELA_BYTES * image.most_addresses)
+        self.offsets["relocations"] = image.reserve(_RELA_BYTES * image.most_addresses)
         self.code_end = image.position
         self.data_start = image.reserve(0, image.machine.page)
         image.place_data()
         image.place_slots()
-        self.places["dynamic"] = image.reserve(self._dynamic_bytes)
+        self.offsets["dynamic"] = image.reserve(self._dynamic_bytes)
 
     @property
     def _dynamic_bytes(self) -> int:
         return 16 * (10 + len(self.needed) + len(self.flags))
 
     def _relocations(self) -> bytes:
-        """Return what the loader fills in: addresses of places, and of others' symbols."""
+        """Return the relocations for the loader: addresses in the image, and of foreign symbols."""
         numbers = {name: 1 + number for number, name in enumerate(self.dynamic)}
         pack, machine = struct.Struct("<QQq").pack, self.image.machine
-        rows = [pack(at, machine.relative, place) for at, place in self.image.pointers]
+        rows = [pack(at, machine.relative, target) for at, target in self.image.pointers]
         rows += [
             pack(at, numbers[name] << 32 | machine.absolute, addend)
             for at, name, addend in self.image.imports
@@ -109,7 +109,7 @@ class _Library:
         return bytes(self.content)
 
     def _write(self, key: str, data: bytes) -> None:
-        at = self.places[key]
+        at = self.offsets[key]
         self.content[at : at + len(data)] = data
 
     def _symbol_table(self) -> bytes:
@@ -117,7 +117,7 @@ class _Library:
         foreign = [(0, 0, 0)] * len(image.foreign)
         own = [(1, image.position_of(name), image.size_of(name)) for name in self.exports]
         rows = zip(self.names, (*foreign, *own), strict=True)
-        packed = (struct.pack("<IBBHQQ", name, 0x12, 0, *place) for name, place in rows)
+        packed = (struct.pack("<IBBHQQ", name, 0x12, 0, *symbol) for name, symbol in rows)
         return b"".join((bytes(_SYMBOL_BYTES), *packed))
 
     def _hash_table(self) -> bytes:
@@ -130,15 +130,15 @@ class _Library:
         strings, relocations = len(self.strings), len(self.relocations)
         rows = [
             *((1, name) for name in self.needed),
-            *((14, self.name), (4, self.places["hash"]), (5, self.places["strings"])),
-            *((6, self.places["symbols"]), (10, strings), (11, _SYMBOL_BYTES)),
+            *((14, self.name), (4, self.offsets["hash"]), (5, self.offsets["strings"])),
+            *((6, self.offsets["symbols"]), (10, strings), (11, _SYMBOL_BYTES)),
             *self.flags,
-            *((7, self.places["relocations"]), (8, relocations), (9, _RELA_BYTES), (0, 0)),
+            *((7, self.offsets["relocations"]), (8, relocations), (9, _RELA_BYTES), (0, 0)),
         ]
         return b"".join(struct.pack("<QQ", *row) for row in rows)
 
     def _segments(self) -> bytes:
-        start, dynamic = self.data_start, self.places["dynamic"]
+        start, dynamic = self.data_start, self.offsets["dynamic"]
         page = self.image.machine.page
         rows = [
             (1, 5, 0, self.code_end, page),

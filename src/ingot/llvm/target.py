@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code is generated for: triple, CPU, features, and the questions that emitters ask.
+"""Targets of code generation: triple, CPU, features, and their properties for emitters.
 
 `TargetSpec.host()` is this machine; `INGOT_CPU_LEVEL` or an argument force a level ("avx512",
-"avx2", "plain"), so that the narrow paths are tested on a wide machine. Invariant: a spec is a
+"avx2", "plain"), so that the narrow paths can be tested on a wide machine. Invariant: a spec is a
 plain value; equal specs generate equal code, so it is part of the object cache's key.
 """
 
@@ -59,7 +59,7 @@ def host_features() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """Triple, CPU name and feature string, as LLVM takes them, and what code may do with floats.
+    """Triple, CPU name and feature string in LLVM's format, and the rules for floats.
 
     Attributes:
         triple: LLVM's target triple.
@@ -99,7 +99,7 @@ class TargetSpec:
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """The features of the levels that this has and the CPU of this machine has not."""
+        """The features of this target's level that this machine's CPU lacks."""
         return _lacking(self.feature_set, host_features())
 
     def lacking_error(self, what: str) -> UnsupportedError:
@@ -111,9 +111,9 @@ class TargetSpec:
         )
 
     def require_cpu(self) -> None:
-        """Raise UnsupportedError unless this is what `host` and `at_level` make.
+        """Raise UnsupportedError unless `host` or `at_level` made this.
 
-        LLVM ends the process where triple and CPU do not go together.
+        LLVM ends the process where triple and CPU do not fit together.
         """
         cpus = {str(llvm.get_host_cpu_name()), *(level.cpu for level in CPU_LEVELS.values())}
         if self.triple != str(llvm.get_process_triple()) or self.cpu not in cpus:
@@ -166,7 +166,7 @@ class TargetSpec:
 
     @property
     def num_vector_registers(self) -> int:
-        """How many vector registers an emitter may plan with."""
+        """The number of vector registers that an emitter may use."""
         return 32 if self.has_avx512 or self.architecture in _HAVE_FMA_AND_HALF else 16
 
 

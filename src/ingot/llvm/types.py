@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLVM types as interned, frozen values.
 
-The bottom of the text IR builder. Invariants: equal types are the same object, so `is` compares
-types and a type can key a table; only types that LLVM has are made (no vector of vectors). The text
-of a type is LLVM's own spelling.
+The base of the text IR builder. Invariants: equal types are the same object, so `is` compares types
+and a type can key a table; only types that LLVM has are made (no vector of vectors). The text of a
+type is LLVM's own spelling.
 
 Example:
     >>> from ingot.llvm.types import F32, vector
@@ -30,7 +30,7 @@ class Type:
     """One LLVM type; made by the constants and functions of this module only.
 
     `bits` is the value's width without padding, `suffix` what intrinsic names append (`v16f32`),
-    `lane_kind` the kind of a scalar or of a vector's lanes ("" of what is neither).
+    `lane_kind` the kind of a scalar or of a vector's lanes ("" for other types).
     """
 
     text: str

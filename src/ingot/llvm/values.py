@@ -2,8 +2,8 @@
 """Typed values and constants of the text IR builder.
 
 A `Value` is a type and the operand text that LLVM reads (`%v7`, `3`, `splat (float 0x...)`).
-Invariant: a float constant is printed as its exact bits, so what Python holds is what LLVM gets,
-NaN, infinities and minus zero included.
+Invariant: a float constant is printed as its exact bits, so LLVM gets exactly Python's value, NaN,
+infinities and minus zero included.
 
 Example:
     >>> from ingot.llvm.types import F32, I64, vector
@@ -35,7 +35,7 @@ class Value(NamedTuple):
 
 
 class FunctionRef(NamedTuple):
-    """A function known to the module: what `call` needs to spell a call."""
+    """A function known to the module, with the data that a `call` needs."""
 
     name: str
     return_type: Type
@@ -129,13 +129,13 @@ def _splat_const(type: Type, value: Scalar) -> Value:
     return Value(type, scalar_text(type, value))
 
 
-# Making the text of a constant is the dearest part of emitting; functions share few constants.
+# Making the text of a constant is the slowest part of emitting; functions share few constants.
 _const = functools.lru_cache(maxsize=8192)(_splat_const)
 
 
 @functools.lru_cache(maxsize=1024)
 def known_lanes(value: Value) -> tuple[str, ...] | None:
-    """Return the text of each lane of a vector constant, None for what is computed."""
+    """Return the text of each lane of a vector constant, None for a computed value."""
     type, text = value
     if not type.is_vector or text[0] == "%":
         return None
@@ -164,12 +164,12 @@ def zero(type: Type) -> Value:
 
 
 def undef(type: Type) -> Value:
-    """Return a value that is never looked at (LLVM's poison)."""
+    """Return a value that is never used (LLVM's poison)."""
     return Value(type, "poison")
 
 
 def symbol_text(name: str) -> str:
-    """Return `@name`, quoted where LLVM demands it."""
+    """Return `@name`, quoted where LLVM requires it."""
     if name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier():
         return f"@{name}"
     safe = "".join(

@@ -21,7 +21,7 @@ from ingot.support.diagnostics import InternalError
 
 
 class ModuleState:
-    """What the functions of one module share: declarations, globals, metadata, attributes."""
+    """The shared state of a module's functions: declarations, globals, metadata, attributes."""
 
     __slots__ = (
         "_declares",
@@ -37,8 +37,8 @@ class ModuleState:
     def __init__(self, name: str, architecture: str = "x86", vector_bits: int = 0) -> None:
         """Start an empty module for `architecture` ("x86" or "nvptx").
 
-        `vector_bits`: bits of the target's vector registers; masked accesses are written in pieces
-        of so many bits (0: as they are).
+        `vector_bits`: bits of the target's vector registers; masked accesses are split into pieces
+        of that size (0: not split).
         """
         self.name = name
         self.architecture = architecture
@@ -170,13 +170,13 @@ class FunctionWriter:
         self.terminated = True
 
     def emit_alloca(self, type: Type, text: str) -> Value:
-        """Append a stack slot to the entry block, wherever the stream stands."""
+        """Append a stack slot to the entry block, wherever the stream is."""
         return self.at_entry(lambda: self.define(type, text))
 
     def at_entry(self, make: Callable[[], Value]) -> Value:
-        """Return what `make` emits, put into the entry block, wherever the stream stands.
+        """Return the value that `make` emits into the entry block, wherever the stream is.
 
-        It may use the function's parameters and what was made like this.
+        It may use the function's parameters and other values made by this method.
         """
         lines, self.lines = self.lines, self._first
         known, self._known = self._known, {}
@@ -187,7 +187,7 @@ class FunctionWriter:
 
     @property
     def line_count(self) -> int:
-        """How many instructions and labels there are."""
+        """The number of instructions and labels."""
         return len(self._first) + len(self.lines)
 
     def body_text(self) -> str:

@@ -6,7 +6,8 @@
 
 Front ends emit it, backends turn it into an early return with a run error, and the evaluator raises
 `ExecutionError`. The text is the instruction's `backend_config`, as JSON writes a string. Where the
-failure has a class of its own, absl's name of it is beside the text: `["OUT_OF_RANGE", "text"]`.
+failure has a class of its own, absl's name for it comes before the text: `["OUT_OF_RANGE",
+"text"]`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def emit_assertion(
     """Add an assertion that `flag`, a `pred[]`, is true.
 
     Args:
-        builder: where it is added.
-        flag: what must be true.
-        message: what is said when it is false.
+        builder: builds the computation that gets it.
+        flag: the `pred[]` that must be true.
+        message: the error message when it is false.
         status: absl's name for that failure, such as `OUT_OF_RANGE`; empty for an invalid argument.
     """
     made = builder.emit(
@@ -53,14 +54,14 @@ def is_assertion(instruction: Instruction) -> bool:
 
 
 def always_holds(instruction: Instruction) -> bool:
-    """Whether an instruction is an assertion of what is true at compile time."""
+    """Whether an instruction is an assertion that is true at compile time."""
     if not is_assertion(instruction) or instruction.operands[0].opcode != "constant":
         return False
     return bool(instruction.operands[0].attributes.literal.value)
 
 
 def assertions(module: Module) -> list[Instruction]:
-    """Return the module's assertions in a fixed order: that of run errors."""
+    """Return the module's assertions in the order by which run errors number them."""
     return [
         instruction
         for computation in module.post_order()
@@ -70,7 +71,7 @@ def assertions(module: Module) -> list[Instruction]:
 
 
 def assertion_text(assertion: Instruction) -> str:
-    """Return what to say when an assertion fails, with the op and line that it comes from."""
+    """Return the error message of an assertion, with the op and line that it comes from."""
     return with_origin(_said(assertion)[1], assertion)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which result takes the memory of a donor, a parameter that the caller gives away.
 
-As in XLA a donor is taken for a result of as many bytes, and stays the caller's if there is none.
-One of the same shape becomes an alias, as if the program had named the result itself. The header's
-text is `hlo.donors`.
+As in XLA, a donor is taken for a result of the same number of bytes, and stays the caller's if
+there is none. A donor with a result of its shape becomes an alias, as if the program had named that
+result. `hlo.donors` reads the header's text.
 
 Invariant: a result takes one donor, and none that has an alias takes another.
 
@@ -25,7 +25,7 @@ from ingot.hlo.shape import Shape
 
 
 def taken_donors(module: Module) -> list[Alias]:
-    """Return the donors that are taken, each with the result for which it is.
+    """Return the donors that are taken, each with the result that takes it.
 
     Source: xla/hlo/transforms/simplifiers/optimize_input_output_buffer_alias.cc.
     """
@@ -45,7 +45,7 @@ def taken_donors(module: Module) -> list[Alias]:
 
 
 def alias_donors(module: Module) -> None:
-    """Let results of a donor's shape be aliases of it, which is then no donor any more."""
+    """Turn donors into aliases of results of the same shape."""
     made = [
         alias
         for alias in taken_donors(module)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts at a custom call: the one place where the order of elements in memory is visible.
+"""Layouts at a custom call: only there is the order of elements in memory visible.
 
-Everywhere else a value is dense row-major whatever its layout says. A custom call is given buffers
-in the layouts of its `operand_layout_constraints` and of its result shape (LAPACK: column-major).
-The pass `custom-call-layouts` makes that explicit: it transposes around the call, so that the call
-takes and gives dense row-major arrays of permuted dimensions, and notes in the instruction's
-frontend attributes how the dimensions that the target knows lie in them.
+Everywhere else a value is dense row-major, whatever its layout says. A custom call gets buffers in
+the layouts of its `operand_layout_constraints` and of its result shape (LAPACK: column-major). The
+pass `custom-call-layouts` makes that explicit: it transposes around the call, so that the call
+takes and returns dense row-major arrays of permuted dimensions, and notes the order of the
+dimensions that the target knows in the instruction's frontend attributes.
 
 A layout here is minor-to-major, as in XLA, of the *logical* dimensions (those the target knows).
 
@@ -38,19 +38,19 @@ def row_major(rank: int) -> Order:
 
 def physical_dims(dims: Sequence[Item], order: Order) -> tuple[Item, ...]:
     """Return the dimensions of the row-major array that holds logical `dims` in layout `order`."""
-    return tuple(dims[place] for place in reversed(order))
+    return tuple(dims[dim] for dim in reversed(order))
 
 
 def logical_dims(dims: Sequence[Item], order: Order) -> tuple[Item, ...]:
-    """Return the logical dimensions of what lies as a row-major array of `dims`."""
+    """Return the logical dimensions of an array that is stored as row-major `dims`."""
     found = list(dims)
-    for place, size in zip(reversed(order), dims, strict=True):
-        found[place] = size
+    for dim, size in zip(reversed(order), dims, strict=True):
+        found[dim] = size
     return tuple(found)
 
 
 def layout_orders(call: Instruction) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
-    """Return how the logical dimensions of operand and result leaves lie in memory."""
+    """Return the layouts of the logical dimensions of operand and result leaves."""
     noted = noted_orders(call)
     if noted is not None:
         return noted
@@ -77,7 +77,7 @@ def logical_shapes(call: Instruction) -> tuple[tuple[Shape, ...], tuple[Shape, .
 
 
 def note_orders(call: Instruction, operands: Sequence[Order], results: Sequence[Order]) -> None:
-    """Note how the logical dimensions lie in the call's row-major operands and results."""
+    """Note the order of the logical dimensions in the call's row-major operands and results."""
     text = ">".join(";".join(",".join(map(str, o)) for o in part) for part in (operands, results))
     given = call.extra.get(_KEY, "").removeprefix("{").removesuffix("}")
     call.extra[_KEY] = "{" + ",".join(filter(None, [f'{_NAME}="{text}"', given])) + "}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which custom calls mean an ordinary computation, and which one.
+"""Custom calls that are equivalent to an ordinary computation, and that computation.
 
-The evaluator evaluates the computation, the expander puts it in the call's place: such a call has
-one meaning and no rule of its own anywhere. Two families are known: what XLA:CPU writes for oneDNN
-(`onednn`), and TensorFlow's windows over dimensions of dynamic size (`dynamic_windows`).
+The evaluator evaluates the computation, the expander replaces the call by it: such a call has one
+meaning and no rule of its own elsewhere. Two families are known: XLA:CPU's calls of oneDNN
+(`onednn`) and TensorFlow's windows over dimensions of dynamic size (`dynamic_windows`).
 
-Invariant: the computation gives the call's shape. Shapes and config of a call are its writer's:
-what does not fit is a `VerifyError` that names the call, whatever the family's code meets.
+Invariant: the computation has the call's shape. The shapes and config of a call are its writer's:
+whatever in them is invalid becomes a `VerifyError` that names the call.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MISFITS = (
     ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError,
     ValueError,
 )  # fmt: skip
-"""What code that reads a config meets in one that is not as its proto says."""
+"""Errors of code that reads a config which is not as its proto says."""
 
 
 def meaning_of(call: Instruction) -> Computation | None:
     """Return a computation of a custom call's operands that gives its result, if one is known.
 
     Raises:
-        UnsupportedError: the call belongs to a family that is known and asks for what is not.
+        UnsupportedError: the call belongs to a known family and asks for something unsupported.
         VerifyError: INGOT0210, its operands, result or config do not fit each other.
     """
     if onednn.is_onednn(call):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `send` and `recv` of a channel have to do with each other: who gives, and until when.
+"""How `send` and `recv` of a channel pair up, and when a received value is available.
 
-The evaluator and the compiler ask here, so that both know the same pairs and refuse the same
-programs: a received value is there once its `recv-done` is, and not before.
+The evaluator and the compiler both use this, so that they know the same pairs and refuse the same
+programs: a received value is available once its `recv-done` has run, and not before.
 
 Source: xla/hlo/transforms/collectives/collective_permute_decomposer.cc (the frontend attribute).
 """
@@ -22,7 +22,7 @@ DONE_OF = {"send": "send-done", "recv": "recv-done"}
 
 
 def channel_pairs(op: Instruction, devices: int) -> tuple[tuple[int, int], ...]:
-    """Return (source, target) of a channel; where none are named each device gives to itself."""
+    """Return (source, target) of a channel; if none are named, each device sends to itself."""
     text = op.extra.get("frontend_attributes", "").replace(" ", "")
     found = _PAIRS.search(text)
     if found is None:
@@ -31,7 +31,7 @@ def channel_pairs(op: Instruction, devices: int) -> tuple[tuple[int, int], ...]:
 
 
 def require_done(op: Instruction) -> None:
-    """Refuse a `recv` whose value is taken before its `recv-done`.
+    """Refuse a `recv` whose value is read before its `recv-done`.
 
     Raises:
         UnsupportedError: INGOT0300, so it is.
@@ -42,7 +42,7 @@ def require_done(op: Instruction) -> None:
 
 
 def require_done_inside(start: Instruction, called: Computation) -> None:
-    """Refuse an asynchronous computation that sends or receives: no done of theirs is outside.
+    """Refuse an asynchronous computation that sends or receives: its done ops cannot be outside.
 
     Raises:
         UnsupportedError: INGOT0300, so it is.

@@ -2,10 +2,10 @@
 """Custom calls: the registry of targets, and what a call site is.
 
 A `custom-call` names a *target*: code that Ingot did not generate (LAPACK, a Python function, an
-XLA FFI handler, a collective). A target may have a meaning (`evaluate`, over NumPy arrays, for the
-evaluator) and a way to be linked (`link`, which gives the address of a function made for exactly
+XLA FFI handler, a collective). A target may have an implementation over NumPy arrays (`evaluate`,
+for the evaluator) and a way to be linked (`link`, which returns the address of a function made for
 one call site, for the host program). Expander passes rewrite ops that need a library to custom
-calls, so this is the only door out of compiled code.
+calls, so compiled code calls other code only through this registry.
 
 The linked function is `i32 f(ptr frame)`; the frame is described in `ingot.artifact.abi`. It
 returns 0, or anything else to end the execution with an error.
@@ -54,7 +54,7 @@ ANNOTATIONS = frozenset(
         "xla.sdy.PropagationBarrier",
     }
 )
-"""Targets that say where or how a value lies, and change no value."""
+"""Targets that only annotate the placement of a value, and change no value."""
 
 NOTES = frozenset({"control_dep", "xla.sdy.ShardingGroup"})
 """Targets of calls without results that are notes for the compiler."""
@@ -68,7 +68,7 @@ def wants_largest(top_k: Instruction) -> bool:
 
 
 def reduced_dimension(top_k: Instruction) -> int:
-    """Return along which dimension a custom call of target `ApproxTopK` goes."""
+    """Return the dimension along which a custom call of target `ApproxTopK` selects."""
     found = _REDUCED.search(config_text(top_k))
     assert found is not None, "ApproxTopK says along which dimension it goes"
     return int(found[1])
@@ -78,7 +78,7 @@ _REDUCED = re.compile(r"reduction_dim\W+(\d+)")
 
 
 def is_annotation(instruction: Instruction) -> bool:
-    """Whether an instruction is a custom call that hands on its operand."""
+    """Whether an instruction is a custom call that returns its operand."""
     if instruction.opcode != "custom-call" or len(instruction.operands) != 1:
         return False
     given = instruction.as_(CustomCallAttributes)
@@ -87,10 +87,10 @@ def is_annotation(instruction: Instruction) -> bool:
 
 
 def is_note(instruction: Instruction) -> bool:
-    """Whether an instruction is a custom call without results that only says something.
+    """Whether an instruction is a custom call without results that only annotates.
 
-    That is which values are divided alike, or which op may not start before which: of ops that can
-    run at the same time, and here one runs after the other.
+    It annotates which values are partitioned alike, or an order between ops that can run at the
+    same time; here ops run one after the other.
     """
     is_call = instruction.opcode == "custom-call"
     return is_call and instruction.attributes.custom_call_target in NOTES
@@ -112,7 +112,7 @@ class CallSite:
             result's buffer holds the operand's value.
         op_name: the user's name of the op, for messages.
         location: the user's file:line, for messages.
-        number: the call's place among the program's calls of this target.
+        number: the call's position among the program's calls of this target.
     """
 
     target: str
@@ -142,7 +142,7 @@ class LinkedCall:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a target name stands for.
+    """A target: the implementation behind a name.
 
     Attributes:
         name: the `custom_call_target`.
@@ -165,11 +165,11 @@ _LIBRARIES = {
     "__cub$": "CUB",
     "__triton": "Triton",
 }
-"""How XLA names the calls that it makes itself, of libraries that it is built with."""
+"""Prefixes of the calls that XLA makes itself, of libraries that it is built with."""
 
 
 def missing_hint(name: str) -> str:
-    """Return what helps when no target of this name is there."""
+    """Return a hint for a target name that is not registered."""
     for start, library in _LIBRARIES.items():
         if name.startswith(start):
             return (
@@ -184,7 +184,7 @@ _lock = ForkLock()
 
 
 def register(target: Target) -> None:
-    """Let custom calls of this name mean `target` from now on."""
+    """Register `target`; later programs use it for custom calls of its name."""
     with _lock:
         _targets[target.name] = target
 
@@ -228,7 +228,7 @@ def call_sites(module: Module) -> tuple[CallSite, ...]:
 
 
 def call_site(instruction: Instruction) -> CallSite:
-    """Return what a target sees of a custom call."""
+    """Return the call site of a custom call, as its target sees it."""
     given = instruction.attributes
     return CallSite(
         given.custom_call_target,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices meet in a collective op: groups of devices, from what the op's text says.
+"""Which devices meet in a collective op: groups of devices, from the op's attributes.
 
 A program runs on a grid of replicas and partitions. A device's number is
-`replica * partitions + partition`. What `replica_groups` and `source_target_pairs` count (replicas,
-partitions or devices) follows from `channel_id` and `use_global_device_ids`, the *mode*.
+`replica * partitions + partition`. The *mode*, which follows from `channel_id` and
+`use_global_device_ids`, says what `replica_groups` and `source_target_pairs` count: replicas,
+partitions or devices.
 
 Source: xla/service/collective_ops_utils.cc (GetCollectiveOpGroupMode,
 GetParticipatingDevicesGroups); StableHLO specification, "Process groups".
@@ -24,7 +25,7 @@ from ingot.hlo.opset.collective import Groups
 from ingot.support.diagnostics import VerifyError
 
 MOST_DEVICES = 1 << 20
-"""More than these a program has not: what says so is damaged."""
+"""No program has more devices than these: a text that says so is damaged."""
 CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
@@ -36,14 +37,14 @@ _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter":
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How many replicas of how many partitions a program runs on."""
+    """The numbers of replicas and partitions that a program runs on."""
 
     replicas: int = 1
     partitions: int = 1
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return self.replicas * self.partitions
 
     def __contains__(self, device: int) -> bool:
@@ -87,7 +88,7 @@ class Grid:
 
 
 def mode_of(op: Instruction) -> str:
-    """Return what the op's groups or pairs count."""
+    """Return the mode: what the op's groups or pairs count."""
     given = op.attributes
     if given.mode:
         return given.mode
@@ -102,12 +103,12 @@ def mode_of(op: Instruction) -> str:
 def groups_of(op: Instruction, grid: Grid) -> Groups:
     """Return the groups of devices that meet in a collective op, each in its order.
 
-    Groups of which no device is there are left out: they are for more devices than there are. A
-    device that is alone combines its own value only, whoever else its group names, as in XLA.
+    Groups without an existing device are left out: they are for more devices than there are. A
+    single device combines only its own value, whatever other devices its group names, as in XLA.
 
     Raises:
-        VerifyError: INGOT0213, a group names a device that is not there, or one twice; or its
-            number of devices does not give the declared result.
+        VerifyError: INGOT0213, a group names a device that does not exist, or one twice; or its
+            number of devices does not fit the declared result.
     """
     named = grid.groups(mode_of(op), op.attributes.replica_groups or ())
     groups = tuple(group for group in named if any(device in grid for device in group))
@@ -120,10 +121,10 @@ def groups_of(op: Instruction, grid: Grid) -> Groups:
 
 
 def pairs_of(op: Instruction, grid: Grid) -> Groups:
-    """Return (source, target) devices of a collective-permute, for the targets that are there.
+    """Return (source, target) devices of a collective-permute, for the targets that exist.
 
     Raises:
-        VerifyError: INGOT0213, a device that is there waits for one that is not.
+        VerifyError: INGOT0213, an existing device would wait for one that does not exist.
     """
     mode, pairs = mode_of(op), op.attributes.source_target_pairs
     if mode in (FLATTENED, CROSS_BOTH):
@@ -147,7 +148,7 @@ def pairs_of(op: Instruction, grid: Grid) -> Groups:
 
 
 def group_of(groups: Groups, device: int) -> tuple[int, ...]:
-    """Return the group that a device is in; alone when it is in none."""
+    """Return the group that a device is in; a group of itself if it is in none."""
     return next((group for group in groups if device in group), (device,))
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each op does with dynamic dimensions (`f32[<=8]`): the one table of it.
+"""What each op does with dynamic dimensions (`f32[<=8]`), as one table.
 
-A row says which dimensions of the result are dynamic and how large, given those of the operands,
-and what of the operands must not be seen: what lies behind a size and would be folded in. Elements
-that move across the border of a size are the concern of who stores arrays at their bounds
-(`passes/expand/dynamic_padder`); the evaluator's arrays just have the size that they have. Sizes
-are ints or `Dim`s, so one table serves both. Ops that are not here take no dynamic dimension.
+A row gives the dynamic dimensions of the result and their sizes, from those of the operands, and
+the elements of operands that must be masked: those beyond a size that would be folded in. Elements
+that move across the border of a size concern only code that stores arrays at their bounds
+(`passes/expand/dynamic_padder`); the evaluator's arrays have their actual sizes. Sizes are ints or
+`Dim`s, so one table serves both. Ops that are not here support no dynamic dimension.
 
 Source: xla/service/dynamic_dimension_inference.cc; the neutral values are those of
 dynamic_padder.cc (ChooseIdentityValue, ShouldSkipPadOnOperand).
@@ -32,17 +32,17 @@ Sizes = dict[int, int | Dim]
 """Size by dimension, for the dynamic dimensions of an array."""
 
 ZERO, LEAST, MOST, OUTSIDE = "zero", "least", "most", "outside"
-"""Neutral values: 0, the least and the greatest number, an index that is outside of any array."""
+"""Neutral values: 0, the least and the greatest number, an index outside any array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What lies behind the sizes of some dimensions of an operand is replaced.
+    """A mask: elements beyond the sizes of some dimensions of an operand are replaced.
 
     Attributes:
         operand: number of the operand.
-        dimensions: its dimensions, where they are dynamic.
-        neutral: by what: the number of a scalar operand, or one of the names above.
+        dimensions: its dimensions that are masked, where they are dynamic.
+        neutral: the replacement: the number of a scalar operand, or one of the names above.
     """
 
     operand: int
@@ -57,7 +57,7 @@ class DynamicRule:
     Attributes:
         sizes: dynamic dimensions of the result (of each element, if it is a tuple), from the op and
             those of its operands.
-        masks: what must not be seen.
+        masks: the elements that must not be seen.
     """
 
     sizes: Callable[[Instruction, Sequence[Sizes]], Sizes]
@@ -65,7 +65,7 @@ class DynamicRule:
 
 
 def rule_of(op: Instruction) -> DynamicRule | None:
-    """Return what an op does with dynamic dimensions; None when it takes none."""
+    """Return what an op does with dynamic dimensions; None when it supports none."""
     if is_elementwise(op):
         return _JOINED
     if isinstance(op.definition.indexing, ProjectedPermutation):
@@ -74,12 +74,12 @@ def rule_of(op: Instruction) -> DynamicRule | None:
 
 
 def is_elementwise(op: Instruction) -> bool:
-    """Whether elements of a result depend on those of the same place: operands join in size."""
+    """Whether result elements depend on operand elements of the same index: sizes must agree."""
     return op.opcode in _ELEMENTWISE
 
 
 def refused(op: Instruction, what: str) -> UnsupportedError:
-    """Return the error of a dynamic dimension that an op does not take."""
+    """Return the error of a dynamic dimension that an op does not support."""
     return UnsupportedError(
         f"the CPU backend does not take {what}",
         instruction=repr(op),
@@ -97,7 +97,7 @@ def _same(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 
 def _any(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    """Operands of one size (which one is of no concern: they are joined where they differ)."""
+    """Operands of one size (of any operand: they are made equal where they differ)."""
     found: Sizes = {}
     for sizes in reversed(given):
         found.update(sizes)
@@ -112,40 +112,40 @@ def _projected(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 
 def _bitcast_convert(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    if any(place >= op.shape.rank for place in given[0]):
+    if any(dimension >= op.shape.rank for dimension in given[0]):
         raise refused(op, "bitcast-convert that joins a dimension of dynamic size")
     return dict(given[0])
 
 
 def _concatenate(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     found = _any(op, given)
-    place: int = op.attributes.dimensions[0]
-    if place in found:
+    dimension: int = op.attributes.dimensions[0]
+    if dimension in found:
         total: int | Dim = 0
         for operand, sizes in zip(op.operands, given, strict=True):
-            total = total + sizes.get(place, operand.shape.dims[place])
-        found[place] = total
+            total = total + sizes.get(dimension, operand.shape.dims[dimension])
+        found[dimension] = total
     return found
 
 
 def _pad(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     found: Sizes = {}
-    for place, size in given[0].items():
-        low, high, gap = op.attributes.padding[place]
+    for dimension, size in given[0].items():
+        low, high, gap = op.attributes.padding[dimension]
         one = WindowDimension(1, low=low, high=high, base_dilation=gap + 1)
-        found[place] = _windows(one, size)
+        found[dimension] = _windows(one, size)
     return found
 
 
 def _slice(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     found: Sizes = {}
-    for place, size in given[0].items():
-        start, limit, stride = op.attributes.slice[place]
-        bound = op.operands[0].shape.dims[place]
-        # A single element is of static size, unless it is all that there may be.
-        if op.shape.dims[place] != 1 or (start, limit) == (0, bound):
+    for dimension, size in given[0].items():
+        start, limit, stride = op.attributes.slice[dimension]
+        bound = op.operands[0].shape.dims[dimension]
+        # A slice of one element has a static size, unless it is the whole dimension.
+        if op.shape.dims[dimension] != 1 or (start, limit) == (0, bound):
             whole = size if limit == bound else dim.minimum(size, limit)
-            found[place] = dim.floordiv(_positive(whole - start + (stride - 1)), stride)
+            found[dimension] = dim.floordiv(_positive(whole - start + (stride - 1)), stride)
     return found
 
 
@@ -163,15 +163,18 @@ def _gather(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     operand, indices = (value.shape for value in op.operands)
     numbers: IndexMap = op.attributes.index_map
     found: Sizes = {}
-    for place, result in zip(
+    for dimension, result in zip(
         numbers.operand_window_dims(operand.rank), numbers.window_dims, strict=True
     ):
-        if place in given[0] and op.attributes.slice_sizes[place] == operand.dims[place] != 1:
-            found[result] = given[0][place]
+        if (
+            dimension in given[0]
+            and op.attributes.slice_sizes[dimension] == operand.dims[dimension] != 1
+        ):
+            found[result] = given[0][dimension]
     counting = [n for n in range(op.shape.rank) if n not in numbers.window_dims]
-    for place, result in zip(numbers.indices_batch_dims(indices.rank), counting, strict=True):
-        if place in given[1]:
-            found[result] = given[1][place]
+    for dimension, result in zip(numbers.indices_batch_dims(indices.rank), counting, strict=True):
+        if dimension in given[1]:
+            found[result] = given[1][dimension]
     return found
 
 
@@ -183,7 +186,10 @@ def _reduce(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 def _reduce_window(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     found = _any(op, given[: len(given) // 2])
-    return {place: _windows(op.attributes.window[place], size) for place, size in found.items()}
+    return {
+        dimension: _windows(op.attributes.window[dimension], size)
+        for dimension, size in found.items()
+    }
 
 
 def _dot(op: Instruction, given: Sequence[Sizes]) -> Sizes:
@@ -191,19 +197,19 @@ def _dot(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     lhs, rhs = (operand.shape.rank for operand in op.operands)
     left = (*numbers.lhs_batch_dims, *numbers.lhs_free_dims(lhs))
     found = {left.index(n): size for n, size in given[0].items() if n in left}
-    for place, size in given[1].items():
-        if place in numbers.rhs_batch_dims:
-            found[numbers.rhs_batch_dims.index(place)] = size
-        elif place in (free := numbers.rhs_free_dims(rhs)):
-            found[len(left) + free.index(place)] = size
+    for dimension, size in given[1].items():
+        if dimension in numbers.rhs_batch_dims:
+            found[numbers.rhs_batch_dims.index(dimension)] = size
+        elif dimension in (free := numbers.rhs_free_dims(rhs)):
+            found[len(left) + free.index(dimension)] = size
     return found
 
 
 def _convolution(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     labels = ConvolutionLabels.parse(op.attributes.dim_labels)
     found: Sizes = {}
-    for place, size in given[0].items():
-        letter = labels.lhs[place]
+    for dimension, size in given[0].items():
+        letter = labels.lhs[dimension]
         if letter == "b" and op.attributes.batch_group_count > 1:
             raise refused(op, "convolution with batch groups of dynamic size")
         if letter == "b":
@@ -211,10 +217,10 @@ def _convolution(op: Instruction, given: Sequence[Sizes]) -> Sizes:
         elif letter != "f":
             window = op.attributes.window[int(letter)]
             found[labels.output.index(letter)] = _windows(window, size)
-    for place, size in given[1].items():
-        if labels.rhs[place] not in "io":
+    for dimension, size in given[1].items():
+        if labels.rhs[dimension] not in "io":
             raise refused(op, "convolution with a window of dynamic size")
-        if labels.rhs[place] == "o":
+        if labels.rhs[dimension] == "o":
             found[labels.output.index("f")] = size
     return found
 
@@ -233,16 +239,16 @@ def _custom_call(op: Instruction, given: Sequence[Sizes]) -> Sizes:
 
 
 def _reshape(op: Instruction, given: Sequence[Sizes]) -> Sizes:
-    """Each group of dimensions that become another group holds as many elements as before."""
+    """Reshapes: each group of dimensions becomes a group of the same number of elements."""
     before, after = op.operands[0].shape, op.shape
     found: Sizes = {}
     for taken, made in reshape_groups(before, after):
         if not made or not given[0].keys() & set(taken):
             continue
-        place = _dynamic_place(op, taken, made)
+        dimension = _dynamic_dim(op, taken, made)
         total = dim.product(given[0].get(n, before.dims[n]) for n in taken)
-        others = dim.product(after.dims[n] for n in made if n != place)
-        found[place] = dim.floordiv(total, others or 1)
+        others = dim.product(after.dims[n] for n in made if n != dimension)
+        found[dimension] = dim.floordiv(total, others or 1)
     return found
 
 
@@ -250,9 +256,9 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def reshape_groups(before: Shape, after: Shape) -> list[Group]:
-    """Return the finest division of both shapes' dimensions into groups of one size each.
+    """Return the finest division of both shapes' dimensions into groups of equal size.
 
-    Dimensions of one element are with what comes after them; the last ones with the last group.
+    Dimensions of size 1 belong to the group after them; the last ones to the last group.
     """
     lefts, rights = before.dims, after.dims
     found: list[Group] = []
@@ -273,7 +279,7 @@ def reshape_groups(before: Shape, after: Shape) -> list[Group]:
 
 
 def stays_in_order(operand: Shape, result: Shape, before: Sizes, after: Sizes) -> bool:
-    """Whether elements keep their places: only first dimensions of each group are dynamic."""
+    """Whether elements keep their row-major index: only first dimensions of groups are dynamic."""
     if dim.product(operand.dims) != dim.product(result.dims):
         return False
     for taken, made in reshape_groups(operand, result):
@@ -286,14 +292,14 @@ def stays_in_order(operand: Shape, result: Shape, before: Sizes, after: Sizes) -
 
 
 def _at_most(have: int | Dim, want: int | Dim) -> bool:
-    """Whether the left side of a group goes on: sizes that cannot be compared go on in turn."""
+    """Whether the left side of a group is to be extended; incomparable sizes alternate."""
     if isinstance(have, int) and isinstance(want, int):
         return have <= want
     return have == want or isinstance(want, Dim)
 
 
-def _dynamic_place(op: Instruction, taken: tuple[int, ...], made: tuple[int, ...]) -> int:
-    """Return which dimension of a group takes the elements that there are."""
+def _dynamic_dim(op: Instruction, taken: tuple[int, ...], made: tuple[int, ...]) -> int:
+    """Return the dimension of a group that becomes dynamic."""
     marked = [n for n in made if op.shape.bounded and op.shape.bounded[n]]
     if marked:
         return marked[-1]
@@ -306,7 +312,7 @@ def _dynamic_place(op: Instruction, taken: tuple[int, ...], made: tuple[int, ...
 
 
 def _windows(one: WindowDimension, size: int | Dim) -> int | Dim:
-    """Return how many windows lie over `size` elements; none where there is no room for one."""
+    """Return how many windows fit over `size` elements; 0 if none fits."""
     reach = (one.size - 1) * one.window_dilation + 1
     if one.base_dilation != 1:
         size = _positive((size - 1) * one.base_dilation + 1)
@@ -342,7 +348,7 @@ def _mask_selected(op: Instruction) -> Iterator[Mask]:
 
 
 def _wide(op: Instruction) -> tuple[int, ...]:
-    return tuple(place for place, one in enumerate(op.attributes.window) if one.size != 1)
+    return tuple(dimension for dimension, one in enumerate(op.attributes.window) if one.size != 1)
 
 
 def _mask_contracted(op: Instruction) -> Iterator[Mask]:

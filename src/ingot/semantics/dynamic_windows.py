@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow's windows over dimensions of dynamic size mean, as ordinary computations.
+"""TensorFlow's windows over dimensions of dynamic size, as ordinary computations.
 
 `DynamicConvolutionForward`, `DynamicConvolutionInputGrad`, `DynamicConvolutionKernelGrad`,
 `DynamicReduceWindowSamePadding` and `DynamicSelectAndScatterSamePadding` are the custom calls that
-TensorFlow writes where a window goes along a bounded dimension (`f32[<=8]`). Such a window is
-padded (`PADDING_SAME`) by as much as the size that there is asks for, and its `window` says what it
-would be at the bound. Along those dimensions the array is taken at its bound, the neutral value
-behind its size, and is shifted to where the padding begins; what is left is an ordinary window
-without padding over an array of no dynamic size. `meaning` returns that computation: the evaluator
-evaluates it and the expander puts it in the call's place.
+TensorFlow writes where a window slides along a bounded dimension (`f32[<=8]`). The padding of such
+a window (`PADDING_SAME`) depends on the actual size, and its `window` is the one for the bound.
+Along those dimensions the array is taken at its bound, with the neutral value beyond its size, and
+is shifted by the padding; the rest is an ordinary window without padding over a static array.
+`meaning` returns that computation: the evaluator evaluates it and the expander replaces the call by
+it.
 
 Source: xla/service/dynamic_padder.cc (RewriteDynamicConvolution*, RewriteInputWithDynamicPadding),
 dynamic_window_utils.cc, dynamic_dimension_inference.cc.
@@ -34,7 +34,7 @@ Scalars = dict[int, Instruction]
 
 
 def is_dynamic_window(op: Instruction) -> bool:
-    """Whether a custom call is one of those whose meaning is here."""
+    """Whether a custom call is one of these."""
     return op.attributes.custom_call_target in _MEANINGS
 
 
@@ -51,11 +51,11 @@ def meaning(op: Instruction) -> Computation:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call on its way to ordinary ops.
+    """One call while it is rewritten to ordinary ops.
 
     Attributes:
         op: the custom call.
-        build: where its computation is built.
+        build: the builder of its computation.
     """
 
     op: Instruction
@@ -70,7 +70,7 @@ class _Call:
     def output(
         self, size: Instruction, reach: int, stride: int, same: bool
     ) -> tuple[Instruction, Instruction]:
-        """Return how many windows of a reach lie over a size, and the padding before them."""
+        """Return how many windows of a reach fit over a size, and the padding before them."""
         build, step = self.build, self.number(stride)
         used = self.number(stride - 1 if same else stride - reach)
         count = build.divide(build.add(size, used), step)
@@ -82,17 +82,17 @@ class _Call:
         return count, build.divide(padding, self.number(2))
 
     def at_bound(
-        self, value: Instruction, places: Mapping[int, Instruction], neutral: Instruction
+        self, value: Instruction, dimensions: Mapping[int, Instruction], neutral: Instruction
     ) -> Instruction:
-        """Return an array at its bound along some dimensions, `neutral` behind its sizes."""
+        """Return an array at its bound along some dimensions, `neutral` beyond its sizes."""
         build = self.build
-        for place, size in places.items():
-            shape = _marked(value.shape, value.shape.bounded, leave=(place,))
-            bound = self.number(shape.static_dims[place])
-            whole = build.set_dimension_size(value, bound, dimensions=(place,), shape=shape)
-            places_ = build.iota(shape=Shape.array(S32, shape.dims), iota_dimension=place)
+        for dim, size in dimensions.items():
+            shape = _marked(value.shape, value.shape.bounded, leave=(dim,))
+            bound = self.number(shape.static_dims[dim])
+            whole = build.set_dimension_size(value, bound, dimensions=(dim,), shape=shape)
+            indices = build.iota(shape=Shape.array(S32, shape.dims), iota_dimension=dim)
             inside = build.compare(
-                places_, build.broadcast_to(size, shape.dims, ()), direction="LT"
+                indices, build.broadcast_to(size, shape.dims, ()), direction="LT"
             )
             behind = build.broadcast_to(neutral, shape.dims, ())
             value = build.select(inside, whole, behind, shape=shape)
@@ -101,24 +101,24 @@ class _Call:
     def shifted(
         self, value: Instruction, neutral: Instruction, window: Window, befores: Scalars
     ) -> Instruction:
-        """Return an array with the padding that windows ask for before it, and room behind it.
+        """Return an array with the padding of its windows before it, and room after it.
 
         Args:
-            value: the array, of no dynamic size where it is padded.
-            neutral: what it is padded with.
-            window: one per dimension of the array; its padding is the most that there is.
-            befores: how much padding there is before it, along each dimension that is padded.
+            value: the array, static in the padded dimensions.
+            neutral: the padding value.
+            window: one per dimension of the array; its padding is the largest possible one.
+            befores: the padding before the array, along each padded dimension.
         """
         build, dims = self.build, list(value.shape.static_dims)
         padding, padded = [(0, 0, 0)] * len(dims), list(dims)
         starts = [self.number(0)] * len(dims)
-        for place, before in befores.items():
-            one = window[place]
-            spread = max(0, (dims[place] - 1) * one.base_dilation + 1)
-            padding[place] = (_reach(one), one.low + one.high, one.base_dilation - 1)
-            padded[place] = _reach(one) + spread + one.low + one.high
-            dims[place] = one.low + spread + one.high
-            starts[place] = build.subtract(self.number(_reach(one)), before)
+        for dim, before in befores.items():
+            one = window[dim]
+            spread = max(0, (dims[dim] - 1) * one.base_dilation + 1)
+            padding[dim] = (_reach(one), one.low + one.high, one.base_dilation - 1)
+            padded[dim] = _reach(one) + spread + one.low + one.high
+            dims[dim] = one.low + spread + one.high
+            starts[dim] = build.subtract(self.number(_reach(one)), before)
         wide = build.pad(
             value, neutral, padding=tuple(padding), shape=value.shape.with_dims(tuple(padded))
         )
@@ -126,20 +126,20 @@ class _Call:
         return build.dynamic_slice(wide, *starts, dynamic_slice_sizes=tuple(dims), shape=shape)
 
     def of_sizes(self, value: Instruction, sizes: Scalars) -> Instruction:
-        """Return a value of the sizes that the call's shape declares dynamic."""
-        for place, size in sizes.items():
-            if self.op.shape.bounded and self.op.shape.bounded[place]:
-                shape = _marked(value.shape, value.shape.bounded, mark=(place,))
-                value = self.build.set_dimension_size(value, size, dimensions=(place,), shape=shape)
+        """Return a value with the sizes set that the call's shape declares dynamic."""
+        for dim, size in sizes.items():
+            if self.op.shape.bounded and self.op.shape.bounded[dim]:
+                shape = _marked(value.shape, value.shape.bounded, mark=(dim,))
+                value = self.build.set_dimension_size(value, size, dimensions=(dim,), shape=shape)
         return value
 
-    def sizes(self, value: Instruction, places: tuple[int, ...]) -> Scalars:
-        """Return the sizes of an array along those of some dimensions that are dynamic."""
+    def sizes(self, value: Instruction, dimensions: tuple[int, ...]) -> Scalars:
+        """Return the sizes of an array along the dynamic ones of some dimensions."""
         flags = value.shape.bounded
         return {
-            place: self.build.get_dimension_size(value, dimensions=(place,))
-            for place in places
-            if flags and flags[place]
+            dim: self.build.get_dimension_size(value, dimensions=(dim,))
+            for dim in dimensions
+            if flags and flags[dim]
         }
 
 
@@ -150,19 +150,17 @@ def _reach(one: WindowDimension) -> int:
 def _marked(
     shape: Shape, flags: tuple[bool, ...], leave: tuple[int, ...] = (), mark: tuple[int, ...] = ()
 ) -> Shape:
-    """Return a shape that is dynamic where the flags say, but for some dimensions."""
-    found = [
-        flag and place not in leave for place, flag in enumerate(flags or (False,) * shape.rank)
-    ]
-    for place in mark:
-        found[place] = True
+    """Return a shape that is dynamic where `flags` says, or `mark`, but not where `leave` says."""
+    found = [flag and dim not in leave for dim, flag in enumerate(flags or (False,) * shape.rank)]
+    for dim in mark:
+        found[dim] = True
     return replace(shape, bounded=tuple(found) if any(found) else ())
 
 
-def _without_padding(window: Window, places: Scalars) -> Window:
+def _without_padding(window: Window, dimensions: Scalars) -> Window:
     return tuple(
-        replace(one, low=0, high=0, base_dilation=1) if place in places else one
-        for place, one in enumerate(window)
+        replace(one, low=0, high=0, base_dilation=1) if dim in dimensions else one
+        for dim, one in enumerate(window)
     )
 
 
@@ -181,13 +179,13 @@ def _forward(call: _Call, given: list[Instruction]) -> Instruction:
 
 
 def _input_gradient(call: _Call, given: list[Instruction]) -> Instruction:
-    """Windows of the kernel over a gradient, spread by the forward stride; the sizes are given."""
+    """Windows of the kernel over a gradient, dilated by the forward stride; the sizes are given."""
     sizes, value, kernel = given
     build, labels = call.build, ConvolutionLabels.parse(call.op.attributes.dim_labels)
 
     def output(number: int, size: Instruction) -> tuple[Instruction, Instruction]:
-        one, place = call.op.attributes.window[number], labels.lhs.index(str(number))
-        part = build.slice(sizes, slice=((place, place + 1, 1),))
+        one, dim = call.op.attributes.window[number], labels.lhs.index(str(number))
+        part = build.slice(sizes, slice=((dim, dim + 1, 1),))
         wanted = build.reshape_to(part, ())
         _, before = call.output(wanted, _reach(one), one.base_dilation, call.is_same())
         return wanted, build.subtract(call.number(_reach(one) - 1), before)
@@ -196,11 +194,11 @@ def _input_gradient(call: _Call, given: list[Instruction]) -> Instruction:
 
 
 def _kernel_gradient(call: _Call, given: list[Instruction]) -> Instruction:
-    """Windows of a gradient, spread by the forward stride, over an input of dynamic size."""
+    """Windows of a gradient, dilated by the forward stride, over an input of dynamic size."""
     value, gradient = given
     labels = ConvolutionLabels.parse(call.op.attributes.dim_labels)
     zero = call.build.constant(0, gradient.shape.dtype)
-    spatial = tuple(place for place, letter in enumerate(labels.rhs) if letter not in "io")
+    spatial = tuple(dim for dim, letter in enumerate(labels.rhs) if letter not in "io")
     kernel = call.at_bound(gradient, call.sizes(gradient, spatial), zero)
 
     def output(number: int, size: Instruction) -> tuple[Instruction, Instruction]:
@@ -225,22 +223,22 @@ def _convolved(
     build, attributes = call.build, call.op.attributes
     labels = ConvolutionLabels.parse(attributes.dim_labels)
     count = len(attributes.window)
-    places = tuple(labels.lhs.index(str(number)) for number in range(count))
-    sizes = call.sizes(value, places)
+    dimensions = tuple(labels.lhs.index(str(number)) for number in range(count))
+    sizes = call.sizes(value, dimensions)
     zero = build.constant(0, value.shape.dtype)
-    found = {place: output(places.index(place), size) for place, size in sizes.items()}
+    found = {dim: output(dimensions.index(dim), size) for dim, size in sizes.items()}
     value = call.at_bound(value, sizes, zero)
     window: Window = attributes.window
     if call.is_same() and sizes:
-        befores = {place: before for place, (_, before) in found.items()}
-        by_place = {place: window[number] for number, place in enumerate(places)}
+        befores = {dim: before for dim, (_, before) in found.items()}
+        by_dim = {dim: window[number] for number, dim in enumerate(dimensions)}
         one = WindowDimension(1)
-        wide = tuple(by_place.get(place, one) for place in range(value.shape.rank))
+        wide = tuple(by_dim.get(dim, one) for dim in range(value.shape.rank))
         value = call.shifted(value, zero, wide, befores)
-        numbers = {places.index(place): before for place, before in befores.items()}
+        numbers = {dimensions.index(dim): before for dim, before in befores.items()}
         window = _without_padding(window, numbers)
     ends = {
-        labels.output.index(str(places.index(place))): size for place, (size, _) in found.items()
+        labels.output.index(str(dimensions.index(dim))): size for dim, (size, _) in found.items()
     }
     made = build.convolution(
         value,
@@ -264,7 +262,7 @@ def _reduce_window(call: _Call, given: list[Instruction]) -> Instruction:
     window: Window = call.op.attributes.window
     sizes = call.sizes(value, _wide(window))
     found = {p: call.output(n, _reach(window[p]), window[p].stride, True) for p, n in sizes.items()}
-    befores = {place: before for place, (_, before) in found.items()}
+    befores = {dim: before for dim, (_, before) in found.items()}
     value = call.shifted(call.at_bound(value, sizes, start), start, window, befores)
     (folds,) = call.op.attributes.called_computations
     made = call.build.reduce_window(
@@ -274,7 +272,7 @@ def _reduce_window(call: _Call, given: list[Instruction]) -> Instruction:
         window=_without_padding(window, befores),
         to_apply=folds,
     )
-    return call.of_sizes(made, {place: count for place, (count, _) in found.items()})
+    return call.of_sizes(made, {dim: count for dim, (count, _) in found.items()})
 
 
 def _select_and_scatter(call: _Call, given: list[Instruction]) -> Instruction:
@@ -296,16 +294,16 @@ def _select_and_scatter(call: _Call, given: list[Instruction]) -> Instruction:
         select=select,
         scatter=scatter,
     )
-    # What was padded is cut off again; room behind it keeps the slice inside.
-    room = {place: _reach(window[place]) for place in befores}
+    # The padding is cut off again; room after it keeps the slice inside.
+    room = {dim: _reach(window[dim]) for dim in befores}
     dims = made.shape.static_dims
     made = build.pad(
         made,
         start,
-        padding=tuple((0, room.get(place, 0), 0) for place in range(len(dims))),
+        padding=tuple((0, room.get(dim, 0), 0) for dim in range(len(dims))),
         shape=made.shape.with_dims(tuple(n + room.get(p, 0) for p, n in enumerate(dims))),
     )
-    starts = [befores.get(place, call.number(0)) for place in range(len(dims))]
+    starts = [befores.get(dim, call.number(0)) for dim in range(len(dims))]
     shape = _marked(call.op.shape, call.op.shape.bounded, leave=tuple(sizes))
     made = build.dynamic_slice(made, *starts, dynamic_slice_sizes=shape.dims, shape=shape)
     return call.of_sizes(made, sizes)
@@ -313,7 +311,7 @@ def _select_and_scatter(call: _Call, given: list[Instruction]) -> Instruction:
 
 def _wide(window: Window) -> tuple[int, ...]:
     trivial = WindowDimension(1)
-    return tuple(place for place, one in enumerate(window) if one != trivial)
+    return tuple(dim for dim, one in enumerate(window) if one != trivial)
 
 
 def _worst(op: Instruction, select: Computation) -> float | int:

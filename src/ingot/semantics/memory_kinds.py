@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory kinds of a module's results: which of a device's memories the host wants each one in.
+"""Memory kinds of a module's results: in which memory of a device the host wants each one.
 
 A host's program says so for its entry (`mhlo.memory_kind`); whoever makes the results' buffers
 reads it. The module keeps them among its `frontend_attributes`, which XLA's text has too and does

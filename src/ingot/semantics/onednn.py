@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA's calls of oneDNN mean: `__onednn$matmul`, `$convolution`, `$layernorm`, `$softmax`.
+"""XLA's calls of oneDNN: `__onednn$matmul`, `$convolution`, `$layernorm`, `$softmax`.
 
-XLA:CPU writes these custom calls itself when it is built with oneDNN (TensorFlow's is), so they
-stand in what it dumps after optimization. Each is one ordinary computation: `meaning` returns it,
-the evaluator evaluates it and the expander puts it in the call's place. All arithmetic is that of
-f32, rounded once to the result's element type.
+XLA:CPU writes these custom calls itself when it is built with oneDNN (TensorFlow's is), so its
+dumps after optimization contain them. Each is one ordinary computation: `meaning` returns it, the
+evaluator evaluates it and the expander replaces the call by it. All arithmetic is in f32, rounded
+once to the result's element type.
 
 Source: xla/service/cpu/onednn_config.proto (the `backend_config`), onednn_matmul.cc,
 onednn_convolution.cc, onednn_layer_norm.cc, onednn_softmax.cc, onednn_util.cc (fused ops).
@@ -37,7 +37,7 @@ _KINDS = (
 
 
 def is_onednn(op: Instruction) -> bool:
-    """Whether a custom call is one of those whose meaning is here."""
+    """Whether a custom call is one of these."""
     return op.attributes.custom_call_target in _MEANINGS
 
 
@@ -62,7 +62,7 @@ def meaning(op: Instruction) -> Computation:
         )
     value = build.convert_to(value_of(build, given, config, result), result.dtype)
     if op.shape.is_tuple:
-        # What else there is in the tuple is room to work in.
+        # The other elements of the tuple are scratch memory.
         value = build.tuple(value, *(build.full(0, shape) for shape in op.shape.elements[1:]))
     return build.build(value)
 
@@ -124,7 +124,7 @@ def _matmul(build: Builder, given: list[Instruction], config: Config, result: Sh
     left = _order(config, "lhs", lhs.shape.rank, bool(config.get("transpose_a")))
     right = _order(config, "rhs", rhs.shape.rank, bool(config.get("transpose_b")))
     order = _order(config, "result", result.rank, swapped=False)
-    dims = tuple(result.dims[place] for place in order)
+    dims = tuple(result.dims[dim] for dim in order)
     product = build.dot(
         lhs,
         rhs,
@@ -135,8 +135,8 @@ def _matmul(build: Builder, given: list[Instruction], config: Config, result: Sh
         rhs_contracting_dims=(right[-2],),
     )
     value = _with_fused(build, product, fused, config, product.shape.rank - 1)
-    places = tuple(order.index(place) for place in range(result.rank))
-    return build.transpose(value, dimensions=places)
+    permutation = tuple(order.index(dim) for dim in range(result.rank))
+    return build.transpose(value, dimensions=permutation)
 
 
 def _order(config: Config, name: str, rank: int, swapped: bool) -> list[int]:
@@ -156,7 +156,7 @@ def _convolution(
     rank = lhs.shape.rank
     ones, zeros = [1] * (rank - 2), [0] * (rank - 2)
     kernel = config["kernel"]["filter"]
-    sizes = [rhs.shape.static_dims[place] for place in _numbers(kernel, "spatial_dims")]
+    sizes = [rhs.shape.static_dims[dim] for dim in _numbers(kernel, "spatial_dims")]
     columns = (
         sizes,
         _numbers(window, "strides", ones),
@@ -183,11 +183,11 @@ def _convolution(
     return _with_fused(build, product, fused, config, output.index("f"))
 
 
-def _letters(config: Config, rank: int, **places: str) -> str:
+def _letters(config: Config, rank: int, **dimensions: str) -> str:
     """Return XLA's letters of the dimensions of an operand or result."""
-    found = {int(config.get(name, 0)): letter for letter, name in places.items()}
-    found |= {place: str(n) for n, place in enumerate(_numbers(config, "spatial_dims"))}
-    return "".join(found[place] for place in range(rank))
+    found = {int(config.get(name, 0)): letter for letter, name in dimensions.items()}
+    found |= {dim: str(n) for n, dim in enumerate(_numbers(config, "spatial_dims"))}
+    return "".join(found[dim] for dim in range(rank))
 
 
 # ---- what follows a product
@@ -196,7 +196,7 @@ def _letters(config: Config, rank: int, **places: str) -> str:
 def _with_fused(
     build: Builder, value: Instruction, fused: list[Instruction], config: Config, feature: int
 ) -> Instruction:
-    """Apply the fused ops: the bias first, wherever it stands, then the others in their order."""
+    """Apply the fused ops: the bias first, wherever it is listed, then the others in order."""
     fusions: Config = config.get("fusions", {})
     kinds = [
         kind if isinstance(kind, str) else _KINDS[int(kind)] for kind in fusions.get("ops", ())
@@ -210,8 +210,8 @@ def _with_fused(
     steps = sorted(zip(kinds, operands, strict=True), key=lambda pair: pair[0] != "BIAS")
     for kind, operand in steps:
         if operand is not None:
-            place = feature if operand.shape.rank == 1 else None
-            wide = _wide(build, build.convert_to(operand, F32), value.shape, place)
+            dim = feature if operand.shape.rank == 1 else None
+            wide = _wide(build, build.convert_to(operand, F32), value.shape, dim)
             value = build.add(value, wide)
         elif kind == "LINEAR":
             value = build.multiply(value, build.full(float(next(scales)), value.shape))
@@ -262,17 +262,17 @@ _ACTIVATIONS: dict[str, Callable[[Builder, Instruction], Instruction]] = {
 }
 
 
-def _wide(build: Builder, value: Instruction, like: Shape, place: int | None = None) -> Instruction:
-    """Return a value over the dimensions of `like`: at one place, or at the last ones."""
+def _wide(build: Builder, value: Instruction, like: Shape, dim: int | None = None) -> Instruction:
+    """Return a value broadcast to `like`: along dimension `dim`, or along the last dimensions."""
     dims, first = value.shape.dims, like.rank - value.shape.rank
-    places = [place] if place is not None else list(range(first, like.rank))
-    kept = [n for n, size in enumerate(dims) if size == like.dims[places[n]]]
+    dimensions = [dim] if dim is not None else list(range(first, like.rank))
+    kept = [n for n, size in enumerate(dims) if size == like.dims[dimensions[n]]]
     narrow = build.reshape_to(value, tuple(dims[n] for n in kept))
-    return build.broadcast_to(narrow, like.dims, tuple(places[n] for n in kept))
+    return build.broadcast_to(narrow, like.dims, tuple(dimensions[n] for n in kept))
 
 
 def _reduced(build: Builder, x: Instruction, axis: int, opcode: str, start: float) -> Instruction:
-    """Return a fold along an axis, over all dimensions again."""
+    """Return a fold along an axis, broadcast back over it."""
     folded = build.reduce(
         x, build.constant(start, F32), dimensions=(axis,), to_apply=scalar_computation(opcode, F32)
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says when it fails while it runs: the message, and the op and line it comes from.
+"""Messages of programs that fail while they run, with the op and line that they come from.
 
-The evaluator and the compiled program say the same, so both ask here.
+The evaluator and the compiled program both use this, so their messages are the same.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -33,6 +33,6 @@ def with_origin(message: str, instruction: Instruction, hint: str = "") -> str:
 
 
 def negative_size_text(definition: Instruction, count: int | str) -> str:
-    """Return what to say when a definition's number is negative."""
+    """Return the message for a definition whose number is negative."""
     (size,) = bare_symbols(definition.shape)
     return with_origin(f"the size {size} is {count}, and a size is never negative", definition)

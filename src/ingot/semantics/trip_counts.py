@@ -18,13 +18,13 @@ _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"(\d+)"')
 
 
 def known_trip_count(loop: Instruction) -> int | None:
-    """Return how often the body of a `while` runs, if somebody wrote that down."""
+    """Return how often the body of a `while` runs, if that is noted."""
     found = _KNOWN.search(loop.extra.get(_CONFIG, ""))
     return None if found is None else int(found[1])
 
 
 def set_trip_count(loop: Instruction, count: int | None) -> bool:
-    """Write down how often the body runs, or that nobody knows; return whether that is news."""
+    """Note how often the body runs, or that it is unknown; return whether that is a change."""
     extra = {name: text for name, text in loop.extra.items() if name != _CONFIG}
     if count is not None:
         extra[_CONFIG] = f'{{"known_trip_count":{{"n":"{count}"}}}}'

@@ -99,7 +99,7 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
         kernels=kernels,
         lines=_lines(kernels),
         fusions=tuple(_fusion(item, names) for item in notes.remarks if isinstance(item, Decision)),
-        rewrites=tuple(RewriteReport(f.rule, f.place, f.before, f.after) for f in notes.log),
+        rewrites=tuple(RewriteReport(f.rule, f.location, f.before, f.after) for f in notes.log),
         buffers=rows_of(buffers, positions),
         phases=_phases(executable.timer.root),
         passes=_passes(executable),

@@ -53,7 +53,7 @@ def test_commutative_match_through_broadcast(splat_left: bool) -> None:
     assert [i.opcode for i in module.entry.post_order()] == ["parameter"]
     (firing,) = context.log
     assert firing.rule == "add_zero"
-    assert firing.place.startswith("test_rules.py:")
+    assert firing.location.startswith("test_rules.py:")
 
 
 def test_order_counts_where_the_op_does_not_commute() -> None:

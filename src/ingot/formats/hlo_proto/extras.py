@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any instruction may carry, in the proto: metadata, sharding, frontend attributes, config.
+"""Attributes of any instruction, in the proto: metadata, sharding, frontend attributes, config.
 
 The IR keeps all but the metadata as HLO text in `Instruction.extra`.
 """
@@ -23,22 +23,22 @@ _PAIR = re.compile(
 
 
 class Frames:
-    """The tables of source places of a module: file and line by frame number."""
+    """The tables of source locations of a module: file and line by frame number."""
 
-    __slots__ = ("_places",)
+    __slots__ = ("_locations",)
 
     def __init__(self, message: Message) -> None:
         files = message.get("file_names", ())
         locations = message.get("file_locations", ())
-        self._places: list[tuple[str, int]] = []
+        self._locations: list[tuple[str, int]] = []
         for frame in message.get("stack_frames", ()):
-            place: Message = _row(locations, frame.get("file_location_id", 0)) or {}
-            file = _row(files, place.get("file_name_id", 0)) or ""
-            self._places.append((file, place.get("line", 0)))
+            location: Message = _row(locations, frame.get("file_location_id", 0)) or {}
+            file = _row(files, location.get("file_name_id", 0)) or ""
+            self._locations.append((file, location.get("line", 0)))
 
-    def place(self, number: int) -> tuple[str, int]:
+    def location(self, number: int) -> tuple[str, int]:
         """Return the file and line of frame `number`; nothing for 0."""
-        return _row(self._places, number) or ("", 0)
+        return _row(self._locations, number) or ("", 0)
 
 
 def _row(rows: Any, number: int) -> Any:
@@ -50,7 +50,7 @@ def read_metadata(message: Message, frames: Frames) -> Metadata:
     """Return the metadata of an OpMetadata."""
     file, line = message.get("source_file", ""), message.get("source_line", 0)
     if not file:
-        file, line = frames.place(message.get("stack_frame_id", 0))
+        file, line = frames.location(message.get("stack_frame_id", 0))
     made = Metadata(message.get("op_type", ""), message.get("op_name", ""), file, max(line, 0))
     return NO_METADATA if made == NO_METADATA else made
 
@@ -66,7 +66,7 @@ def write_metadata(metadata: Metadata) -> Message:
 
 
 def read_extras(message: Message) -> dict[str, str]:
-    """Return what the instruction's message has as HLO text."""
+    """Return the extra attributes of an instruction's message as HLO text."""
     extra: dict[str, str] = {}
     if "sharding" in message:
         extra["sharding"] = read_sharding(message["sharding"])
@@ -93,7 +93,7 @@ def _is_dictionary(config: str) -> bool:
 
 
 def write_extras(instruction: Instruction) -> Message:
-    """Return the fields of what the instruction carries as HLO text."""
+    """Return the fields of the attributes that the instruction keeps as HLO text."""
     message: Message = {}
     extra = instruction.extra
     if "sharding" in extra:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attribute fields of the op table in the proto: one table row per field that is not plain.
 
-A field of the op table whose name and type are the proto's needs no row: `plan` gives it one by its
+A field of the op table with the proto's name and type needs no row: `plan` makes one from its
 codec. `ROWS` lists the others, by field, or by (opcode, field) where a name means different things.
-Each row says how a value is read from an instruction's message and how it is written into one.
+Each row reads a value from an instruction's message and writes it into one.
 
 Invariant: reading what was written gives the same value.
 """
@@ -32,7 +32,7 @@ Write = Callable[[Message, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one attribute field stands in an instruction's message."""
+    """The form of one attribute field in an instruction's message."""
 
     read: Read
     write: Write
@@ -53,7 +53,7 @@ def _made(message: Message, path: tuple[str, ...]) -> Message:
 
 
 def _value(name: str, empty: Any, convert: Callable[[Any], Any] = lambda value: value) -> Row:
-    """Return the row of a value at the dotted path `name`; `empty` stands for what is not set."""
+    """Return the row of a value at the dotted path `name`; `empty` is the value if not set."""
     *path, last = name.split(".")
 
     def read(message: Message) -> Any:
@@ -235,7 +235,7 @@ ROWS: dict[str | tuple[str, str], Row] = {
         "source_target_pairs", structure.read_pairs, structure.write_pairs, ()
     ),
     "domain": _whole(structure.read_domain, structure.write_domain),
-    # The proto's number is a float: the shortest text of it is what was meant.
+    # The proto's number is a float: its shortest text is the intended value.
     "epsilon": _value("epsilon", 0.0, lambda value: float(str(np.float32(value)))),
     "api_version": _one_of("custom_call_api_version", _API, ""),
     "output_to_operand_aliasing": _converted(

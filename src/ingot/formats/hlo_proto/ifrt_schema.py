@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages that IFRT puts in front of a serialized executable, as `schema` has a program's.
 
-What they say of layouts and of shapes of shards is for executables of several devices; see
-`frontends.jax.compilation`, which writes them.
+Their layouts and shard shapes are for executables of several devices; `frontends.jax.compilation`
+writes them.
 Source: xla/python/pjrt_ifrt/pjrt_executable.cc (CommonMetadata::Serialize); the numbers are the
 format.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What modules were run on and gave: the proto of XLA's run_hlo_module, both ways.
+"""Arguments and results of runs: the proto of XLA's run_hlo_module, both ways.
 
 One row per iteration: the arguments, the result, and the reference platform's result.
 
@@ -22,7 +22,7 @@ _KIND = "RunHloModuleLiterals"
 
 @dataclass(frozen=True, slots=True)
 class IterationLiterals:
-    """One iteration: what a module was run on and what it gave."""
+    """One iteration: the arguments and the result of a module."""
 
     arguments: tuple[Literal, ...] = ()
     result: Literal | None = None
@@ -30,7 +30,7 @@ class IterationLiterals:
 
 
 def parse_literals(data: bytes) -> list[IterationLiterals]:
-    """Return the iterations of a RunHloModuleLiterals; of a snapshot the one that it is of.
+    """Return the iterations of a RunHloModuleLiterals, or the one of a snapshot.
 
     Raises:
         ParseError: it is neither (INGOT0122).

@@ -46,13 +46,13 @@ ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A module and what it was run with.
+    """A module and a run of it.
 
     Attributes:
         module: the program.
         arguments: its arguments.
-        result: what it gave, or None.
-        platform: where it ran.
+        result: its result, or None.
+        platform: the platform that it ran on.
     """
 
     module: Module
@@ -65,7 +65,7 @@ def parse_hlo_proto(data: bytes) -> Module:
     """Return the module of a serialized HloModuleProto, HloProto or HloSnapshot.
 
     Raises:
-        ParseError: it is none of these (INGOT0122), or refers to what is not there.
+        ParseError: it is none of these (INGOT0122), or has a reference to nothing.
         UnsupportedError: an opcode or element type that Ingot does not have.
         VerifyError: an instruction breaks a constraint of its op.
     """
@@ -75,7 +75,7 @@ def parse_hlo_proto(data: bytes) -> Module:
 def parse_snapshot(data: bytes) -> Snapshot:
     """Return the module with its arguments and result, when the proto is a snapshot.
 
-    The kind of proto is not written in it: what fits is taken.
+    A proto does not say its kind: the one that fits is taken.
 
     Raises:
         ParseError: as `parse_hlo_proto`; also where a proto contradicts itself (INGOT0122), such as
@@ -132,7 +132,7 @@ class _ModuleReader:
         self._table = table()
 
     def add_computation(self, message: Message) -> None:
-        """Take in a computation whose callees are there."""
+        """Add a computation whose callees are there."""
         module = self.module
         taken = dict.fromkeys(module.computations, 0)
         computation = Computation(unique_name(taken, message.get("name", "computation")))
@@ -196,7 +196,7 @@ class _ModuleReader:
         return self.computations[number]
 
     def finish(self, message: Message) -> None:
-        """Set what concerns the whole module: entry, aliases, donors, schedule."""
+        """Set the properties of the whole module: entry, aliases, donors, schedule."""
         module = self.module
         entry = message.get("entry_computation_id", 0)
         names = message.get("entry_computation_name", "")
@@ -249,7 +249,7 @@ def _callees(definition: OpDef, called: list[Computation]) -> dict[str, Any]:
     """Return the called computations by field."""
     order = CALLED_ORDER.get(definition.name)
     if order is not None and len(called) == len(order):
-        called = [called[place] for place in order]
+        called = [called[number] for number in order]
     values: dict[str, Any] = {}
     rest = iter(called)
     for field in definition.fields:

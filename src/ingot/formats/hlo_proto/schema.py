@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of XLA that Ingot reads and writes: programs, and how a host wants them compiled.
+"""The messages of XLA that Ingot reads and writes: programs and compile options.
 
 One line per field: `number name type`, `*` after the type when it is repeated, `?` when 0 is
-written too. A message's name stands at the margin. Types are protobuf's scalar types, `enum`, or a
+written too. A message's name starts at the margin. Types are protobuf's scalar types, `enum`, or a
 message. Fields that are not here are skipped when reading: profiles, debugging tables, sparsity,
 buffer assignment.
 

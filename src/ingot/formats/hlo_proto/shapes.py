@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes, layouts and literals of the proto, both ways.
 
-A literal's elements stand in the order of its layout, minor first; types under a byte take a byte
-each. Symbolic sizes have no place in the proto.
+A literal's elements are in the order of its layout, minor first; types under a byte take a byte
+each. The proto cannot hold symbolic sizes.
 
 Source: xla/xla_data.proto (ShapeProto, LayoutProto, LiteralProto), xla/literal.cc.
 """
@@ -171,7 +171,7 @@ def _literal(message: Message, shape: Shape) -> Literal:
         raise broken(f"a literal cannot be {shape}")
     flat = _read_elements(message.get(f"{shape.dtype.name}s", b""), shape)
     order = _physical_order(shape)
-    physical = flat.reshape([shape.static_dims[place] for place in order])
+    physical = flat.reshape([shape.static_dims[dim] for dim in order])
     array = np.array(physical.transpose(np.argsort(order)) if order else physical, order="C")
     array.flags.writeable = False
     return Literal(Shape.array(shape.dtype, shape.dims), array)
@@ -185,7 +185,7 @@ def _plain(shape: Shape) -> Shape:
 
 
 def _physical_order(shape: Shape) -> list[int]:
-    """Return the dimensions as they lie in memory, major first."""
+    """Return the dimensions in memory order, major first."""
     layout = shape.layout
     return list(reversed(layout.minor_to_major)) if layout is not None else list(range(shape.rank))
 

@@ -65,11 +65,11 @@ def _split(text: str) -> list[str]:
     """Return the parts of a tuple's text, at the commas outside of braces."""
     parts: list[str] = []
     depth = start = 0
-    for place, character in enumerate(text):
+    for at, character in enumerate(text):
         depth += (character == "{") - (character == "}")
         if character == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:at])
+            start = at + 1
     return [*parts, text[start:]] if text else []
 
 

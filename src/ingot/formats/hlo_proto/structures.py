@@ -2,7 +2,7 @@
 """Structured attributes of the proto: windows, paddings, dimension labels, groups, both ways.
 
 Each pair of functions reads a field of an instruction's message and writes it back; where the op
-table keeps an attribute as XLA's text, the text is made and taken apart here.
+table keeps an attribute as XLA's text, the text is built and parsed here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODES = {"default": 0, "highest": 1}
 
 
 def listed(texts: tuple[str, ...], number: int, what: str) -> str:
-    """Return the text of an enumeration's number; ParseError when there is no such number."""
+    """Return the text of an enumeration's number; ParseError for an unknown number."""
     if not 0 <= number < len(texts):
         raise broken(f"there is no {what} {number}")
     return texts[number]
@@ -112,11 +112,11 @@ def read_labels(message: Message) -> str:
     for _, letters, prefix, names in _SIDES:
         spatial = message.get(f"{prefix}_spatial_dimensions", ())
         text = [""] * (len(spatial) + 2)
-        places = [*(message.get(name, 0) for name in names), *spatial]
-        if sorted(places) != list(range(len(places))):
-            raise broken(f"the dimensions {places} of a convolution's {prefix} are no order")
-        for letter, place in zip([*letters, *map(str, range(len(spatial)))], places, strict=True):
-            text[place] = letter
+        dimensions = [*(message.get(name, 0) for name in names), *spatial]
+        if sorted(dimensions) != list(range(len(dimensions))):
+            raise broken(f"the dimensions {dimensions} of a convolution's {prefix} are no order")
+        for letter, dim in zip([*letters, *map(str, range(len(spatial)))], dimensions, strict=True):
+            text[dim] = letter
         texts.append("".join(text))
     return "{}_{}->{}".format(*texts)
 
@@ -125,7 +125,7 @@ def write_labels(text: str) -> Message:
     """Return the ConvolutionDimensionNumbers."""
     labels, message = ConvolutionLabels.parse(text), Message()
     for side, letters, prefix, names in _SIDES:
-        first, *spatial, second = labels.places(getattr(labels, side), letters)
+        first, *spatial, second = labels.dimensions(getattr(labels, side), letters)
         message[names[0]], message[names[1]] = first, second
         message[f"{prefix}_spatial_dimensions"] = spatial
     return message
@@ -241,7 +241,7 @@ def write_domain(text: str) -> Message:
 
 
 def read_aliasing(rows: list[Message]) -> str:
-    """Return HLO's text of which results take over operands."""
+    """Return HLO's text of results that take over operands."""
     for row in rows:
         paths = (*row.get("output_shape_index", ()), *row.get("operand_shape_index", ()))
         if min((row.get("operand_index", 0), *paths)) < 0:
@@ -276,7 +276,7 @@ def write_aliasing(text: str) -> list[Message]:
 
 
 def read_layouts(message: Message) -> str:
-    """Return the text of the operand shapes, with layouts, that a call demands."""
+    """Return the text of the operand shapes, with layouts, that a call requires."""
     if not message.get("constrain_layout"):
         return ""
     shapes = message.get("operand_shapes_with_layout", ())

@@ -58,7 +58,7 @@ def decode(data: bytes | memoryview, type_name: str) -> Message:
 
 
 def _decode_into(message: Message, data: memoryview, type_name: str, depth: int) -> None:
-    """Add the fields of `data` to a message: its parts may be spread over several places."""
+    """Add the fields of `data` to a message, whose parts may be spread over several fields."""
     if depth > _MOST_NESTED:
         raise broken("messages are nested too deep")
     fields = message_types()[type_name].by_number
@@ -191,7 +191,7 @@ def encode(message: Message, type_name: str) -> bytes:
 
 
 def _is_default(value: Any) -> bool:
-    # A message that is set is written, even when nothing in it is.
+    # A message that is set is written, even if it is empty.
     return not isinstance(value, dict) and not value
 
 

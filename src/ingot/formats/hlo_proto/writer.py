@@ -151,13 +151,13 @@ def _write_instruction(
     for name, row, _ in plan(instruction.definition):
         row.write(message, getattr(instruction.attributes, name))
     if instruction.opcode == "constant":
-        # Elements stand in the order of the instruction's layout.
+        # Elements are in the order of the instruction's layout.
         literal = instruction.attributes.literal
         placed = Literal(instruction.shape, literal.array, literal.elements)
         message["literal"] = write_literal(placed)
     called = list(instruction.called_computations)
     if instruction.opcode in CALLED_ORDER:
-        called = [called[place] for place in CALLED_ORDER[instruction.opcode]]
+        called = [called[n] for n in CALLED_ORDER[instruction.opcode]]
     message["called_computation_ids"] = [numbers[one] for one in called]
     if instruction.metadata is not NO_METADATA:
         message["metadata"] = write_metadata(instruction.metadata)

@@ -28,7 +28,7 @@ _OWN = ("async_group_id", "async_execution_thread")
 
 @dataclass(frozen=True, slots=True)
 class AsyncStart:
-    """What a start in short form stands for: its own part, and the op that it wraps."""
+    """A start in short form: its own part, and the op that it wraps."""
 
     definition: OpDef
     attributes: AsyncStartAttributes

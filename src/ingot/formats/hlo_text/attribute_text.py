@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes in HLO text: one table row per `Codec`, a reading and a writing function.
 
-The op table says which attributes an op has and how each looks; this table says what that look is.
-No function here knows an op. What XLA prints for any op and Ingot only keeps (sharding,
-backend_config, …) is in `kept_text`.
+The op table lists the attributes of an op and the codec of each; this table implements the codecs.
+No function here knows an op. Attributes that XLA prints for any op and that Ingot only keeps
+(sharding, backend_config, …) are in `kept_text`.
 
 Invariant: for every codec, reading what was written gives the same value.
 """
@@ -43,10 +43,10 @@ _AXIS = re.compile(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a reading function may use: the text, its shapes, and computations by name.
+class ParseContext:
+    """The context of a reading function: the text, its shapes, and computations by name.
 
-    `inline` takes the body of a computation that stands where its name could, after its brace.
+    `inline` takes the body of a computation that is written instead of its name, after its brace.
     `made` gets the computations that have no name in the text: those, and the ones that
     asynchronous ops in short form imply.
     """
@@ -60,38 +60,38 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """How values of one codec look; `write` gets how computations are called."""
+    """The text form of one codec; `write` gets the names of computations."""
 
-    read: Callable[[Place], Any]
+    read: Callable[[ParseContext], Any]
     write: Callable[[Any, Naming], str]
 
 
-def _braced(place: Place, item: Callable[[Place], Any]) -> tuple[Any, ...]:
+def _braced(context: ParseContext, item: Callable[[ParseContext], Any]) -> tuple[Any, ...]:
     """Take `{item, item, …}`."""
-    reader = place.reader
+    reader = context.reader
     reader.expect("{")
     items: list[Any] = []
     while not reader.accept("}"):
-        items.append(item(place))
+        items.append(item(context))
         if not reader.accept(","):
             reader.expect("}")
             break
     return tuple(items)
 
 
-def _integer(place: Place) -> int:
-    return place.reader.integer()
+def _integer(context: ParseContext) -> int:
+    return context.reader.integer()
 
 
-def _size(place: Place) -> int | Dim:
-    return place.shapes.size()
+def _size(context: ParseContext) -> int | Dim:
+    return context.shapes.size()
 
 
-def _read_sizes(place: Place) -> Sizes:
-    reader = place.reader
+def _read_sizes(context: ParseContext) -> Sizes:
+    reader = context.reader
     found = reader.take(_INTS)
     if found is None:
-        return _braced(place, _size)
+        return _braced(context, _size)
     text = found.group(1)
     sizes = _sizes_of(text)
     if sizes is None or any(abs(size) >> 63 for size in sizes):
@@ -108,8 +108,8 @@ def _sizes_of(text: str) -> tuple[int, ...] | None:
         return None
 
 
-def _read_bool(place: Place) -> bool:
-    reader = place.reader
+def _read_bool(context: ParseContext) -> bool:
+    reader = context.reader
     at = reader.skip()
     word = reader.name("true or false")
     if word not in ("true", "false", "0", "1"):
@@ -117,8 +117,8 @@ def _read_bool(place: Place) -> bool:
     return word in ("true", "1")
 
 
-def _read_float(place: Place) -> float:
-    reader = place.reader
+def _read_float(context: ParseContext) -> float:
+    reader = context.reader
     found = reader.take(_FLOAT)
     try:
         return float(found.group(1) if found is not None else "")
@@ -126,53 +126,53 @@ def _read_float(place: Place) -> float:
         reader.fail("expected a number", at=reader.position)
 
 
-def _read_computation(place: Place) -> Computation:
-    at = place.reader.skip()
-    if place.reader.accept("{"):
-        return place.inline()
-    return place.computation(place.reader.name("the name of a computation"), at)
+def _read_computation(context: ParseContext) -> Computation:
+    at = context.reader.skip()
+    if context.reader.accept("{"):
+        return context.inline()
+    return context.computation(context.reader.name("the name of a computation"), at)
 
 
-def _read_computations(place: Place) -> tuple[Computation, ...]:
-    if place.reader.at("{"):
-        return _braced(place, _read_computation)
-    return (_read_computation(place),)
+def _read_computations(context: ParseContext) -> tuple[Computation, ...]:
+    if context.reader.at("{"):
+        return _braced(context, _read_computation)
+    return (_read_computation(context),)
 
 
-def _read_range(place: Place) -> tuple[int | Dim, int | Dim, int]:
-    reader = place.reader
+def _read_range(context: ParseContext) -> tuple[int | Dim, int | Dim, int]:
+    reader = context.reader
     reader.expect("[", "before the start of a slice")
-    start = place.shapes.size()
+    start = context.shapes.size()
     reader.expect(":", "after the start of a slice")
-    limit = place.shapes.size()
+    limit = context.shapes.size()
     stride = reader.integer() if reader.accept(":") else 1
     reader.expect("]", "after a slice")
     return start, limit, stride
 
 
-def _read_padding(place: Place) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
-    reader = place.reader
+def _read_padding(context: ParseContext) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
+    reader = context.reader
     if _NO_PADDING.match(reader.text, reader.position):
         return ()  # of a scalar
     rows: list[tuple[int | Dim, int | Dim, int]] = []
     while True:
-        low = place.shapes.size()
+        low = context.shapes.size()
         reader.expect("_", "between low and high padding")
-        high = place.shapes.size()
+        high = context.shapes.size()
         rows.append((low, high, reader.integer() if reader.accept("_") else 0))
         if not reader.text.startswith("x", reader.position):
             return tuple(rows)
         reader.position += 1
 
 
-def _read_groups(place: Place) -> Groups:
-    reader = place.reader
+def _read_groups(context: ParseContext) -> Groups:
+    reader = context.reader
     at = reader.skip()
     if reader.at("mesh"):
         return _read_mesh_groups(reader, at)
     found = reader.take(_GROUPS_TILED)
     if found is None:
-        return _braced(place, lambda inner: _braced(inner, _integer))
+        return _braced(context, lambda inner: _braced(inner, _integer))
     groups, dims, order = (
         [reader.to_integer(part.strip(), at) for part in (text or "").split(",") if part.strip()]
         for text in found.groups()
@@ -189,7 +189,7 @@ def _read_groups(place: Place) -> Groups:
 
 
 def _written(devices: np.ndarray[Any, Any], reader: Reader, at: int) -> Groups:
-    """Return the rows of `devices`, which the text since `at` says."""
+    """Return the rows of `devices`, from the text since `at`."""
     rows = tuple(tuple(row) for row in devices.tolist())
     return WrittenGroups.of(rows, reader.text[at : reader.position])
 
@@ -249,14 +249,14 @@ def _write_computations(called: tuple[Computation, ...], naming: Naming) -> str:
     return "{" + ", ".join(naming(each.name) for each in called) + "}"
 
 
-def _read_shapes(place: Place) -> str:
+def _read_shapes(context: ParseContext) -> str:
     """Take a shape, or shapes in braces, as text."""
-    reader = place.reader
+    reader = context.reader
     start = reader.skip()
     if reader.at("{"):
-        _braced(place, lambda inner: inner.shapes.shape())
+        _braced(context, lambda inner: inner.shapes.shape())
     else:
-        place.shapes.shape()
+        context.shapes.shape()
     return reader.text[start : reader.position]
 
 
@@ -264,8 +264,8 @@ def _float_text(value: float) -> str:
     return float_texts(np.array([value], np.float64), "f64")[0]
 
 
-def _raw(place: Place) -> str:
-    return place.reader.raw_value()
+def _raw(context: ParseContext) -> str:
+    return context.reader.raw_value()
 
 
 def _plain(value: Any, _: Naming) -> str:
@@ -278,17 +278,19 @@ CODECS: dict[Codec, Text] = {
     Codec.FLOAT: Text(_read_float, lambda value, _: _float_text(value)),
     Codec.BOOL: Text(_read_bool, lambda value, _: "true" if value else "false"),
     Codec.NAME: _KEPT_TEXT,
-    Codec.STRING: Text(lambda place: place.reader.string(), lambda value, _: f'"{escape(value)}"'),
+    Codec.STRING: Text(
+        lambda context: context.reader.string(), lambda value, _: f'"{escape(value)}"'
+    ),
     Codec.INTS: Text(_read_sizes, _write_sizes),
     Codec.COMPUTATION: Text(_read_computation, lambda called, naming: naming(called.name)),
     Codec.COMPUTATIONS: Text(_read_computations, _write_computations),
-    Codec.SLICE: Text(lambda place: _braced(place, _read_range), _write_slice),
+    Codec.SLICE: Text(lambda context: _braced(context, _read_range), _write_slice),
     Codec.PADDING: Text(_read_padding, _write_padding),
-    Codec.NAMES: Text(lambda place: _braced(place, _raw), lambda values, _: _join(values)),
+    Codec.NAMES: Text(lambda context: _braced(context, _raw), lambda values, _: _join(values)),
     Codec.GROUPS: Text(_read_groups, _write_groups),
     Codec.PAIRS: Text(_read_groups, _write_groups),
     Codec.WINDOW: Text(
-        lambda place: read_window(place.reader), lambda window, _: write_window(window)
+        lambda context: read_window(context.reader), lambda window, _: write_window(window)
     ),
     Codec.DIM_LABELS: _KEPT_TEXT,
     Codec.ALIASING: _KEPT_TEXT,
@@ -304,7 +306,7 @@ class AttributeText:
     Attributes:
         name: its name in HLO text.
         field: its field in the op's attribute dataclass.
-        codec: how its value looks.
+        codec: the form of its value.
         default: the value that is not written; REQUIRED when it must be there.
     """
 
@@ -315,7 +317,7 @@ class AttributeText:
 
     @property
     def is_required(self) -> bool:
-        """Whether an instruction without this attribute is not valid."""
+        """Whether an instruction without this attribute is invalid."""
         return self.default is REQUIRED
 
 
@@ -325,18 +327,18 @@ REQUIRED = object()
 def _text_of(row: Field[Any]) -> Text:
     """Return how a field is read; symbolic sizes only where the op table's type has them."""
     if row.name in FORMS:
-        return Text(lambda place: read_kept(place.reader, row.name), _plain)
+        return Text(lambda context: read_kept(context.reader, row.name), _plain)
     text = CODECS[row.metadata["codec"]]
     if row.metadata["codec"] not in _WITH_SIZES or "Dim" in str(row.type):
         return text
 
-    def read(place: Place) -> Any:
-        at = place.reader.position
-        value = text.read(place)
+    def read(context: ParseContext) -> Any:
+        at = context.reader.position
+        value = text.read(context)
         if _is_symbolic(value):
-            place.reader.position = at
-            at = place.reader.skip()
-            place.reader.fail(f"{row.name} takes no symbolic sizes", at=at, code="INGOT0110")
+            context.reader.position = at
+            at = context.reader.skip()
+            context.reader.fail(f"{row.name} takes no symbolic sizes", at=at, code="INGOT0110")
         return value
 
     return Text(read, text.write)
@@ -350,7 +352,7 @@ def _is_symbolic(value: Any) -> bool:
 
 @cache
 def plan(definition: OpDef) -> tuple[AttributeText, ...]:
-    """Return the attributes of an op that stand after the operands, in text order."""
+    """Return the attributes of an op that come after the operands, in text order."""
     return tuple(
         AttributeText(
             row.metadata["text"] or row.name,

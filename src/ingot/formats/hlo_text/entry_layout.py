@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry's signature in the header: `entry_computation_layout={(f32[3,3]{0,1})->f32[3]{0}}`.
 
-It can order the elements of parameters and results otherwise than the entry's own shapes do. Such a
-signature is kept as text in `Module.extra` and printed back, into protos too; Ingot's own arrays
-stay row-major. Where passes change the entry's shapes it no longer holds, and is left out.
+Its layouts of parameters and results may differ from those of the entry's own shapes. Such a
+signature is kept as text in `Module.extra` and printed back, also into protos; Ingot's own arrays
+stay row-major. After passes change the entry's shapes it is no longer valid, and is omitted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds the computations in HLO text: the `HloModule` line, stack frames, metadata.
+"""HLO text around the computations: the `HloModule` line, stack frames, metadata.
 
-XLA writes source places once, in tables before the first computation (`FileNames`, `StackFrames`),
-and instructions name a frame by number; Ingot resolves the number to the innermost frame's file and
-line while reading and writes `source_file`/`source_line`, which XLA reads too.
+XLA writes source locations once, in tables before the first computation (`FileNames`,
+`StackFrames`), and instructions name a frame by number; Ingot resolves the number to the innermost
+frame's file and line while reading and writes `source_file`/`source_line`, which XLA reads too.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ _INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
 
 @dataclass(slots=True)
 class Header:
-    """What the header says: name, aliases, whether scheduled, attributes kept as text.
+    """The contents of the header: name, aliases, whether scheduled, attributes kept as text.
 
-    `layout` is the text of the entry's signature, which can order the elements of parameters and
-    results otherwise than the entry's own shapes do. `sharing_place` is where the header speaks of
-    memory that parameters share with results.
+    `layout` is the text of the entry's signature, whose layouts may differ from those of the
+    entry's own shapes. `sharing_offset` is the offset of the attribute about memory that parameters
+    share with results.
     """
 
     name: str = ""
     layout: str = ""
     aliases: tuple[Alias, ...] = ()
-    sharing_place: int = 0
+    sharing_offset: int = 0
     is_scheduled: bool = False
     extra: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
 class Frames:
-    """The tables of source places: file and line by frame number."""
+    """The tables of source locations: file and line by frame number."""
 
-    places: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    locations: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
 
 def read_header(reader: Reader) -> Header:
@@ -99,8 +99,8 @@ def read_header(reader: Reader) -> Header:
         elif name == LAYOUT:
             header.layout = read_layout(reader)
         elif name in KEPT:
-            if name == "buffer_donor" and not header.sharing_place:
-                header.sharing_place = reader.skip()
+            if name == "buffer_donor" and not header.sharing_offset:
+                header.sharing_offset = reader.skip()
             header.extra[name] = _count(reader) if name in _COUNTS else reader.raw_value()
         else:
             hint = did_you_mean(name, (*KEPT, *_READ))
@@ -109,7 +109,7 @@ def read_header(reader: Reader) -> Header:
 
 
 def _count(reader: Reader) -> str:
-    """Take how many devices there are."""
+    """Take the numbers of devices."""
     at = reader.skip()
     count = reader.integer()
     if not 1 <= count <= MOST_DEVICES:
@@ -123,7 +123,7 @@ def _read_scheduled(reader: Reader, header: Header) -> None:
 
 def _read_aliases(reader: Reader, header: Header) -> None:
     """Take `{ {1}: (0, {}, may-alias), … }`."""
-    header.sharing_place = reader.skip()
+    header.sharing_offset = reader.skip()
     reader.expect("{")
     aliases: list[Alias] = []
     while not reader.accept("}"):
@@ -154,7 +154,7 @@ def _index(reader: Reader) -> tuple[int, ...]:
 
 
 def read_frames(reader: Reader) -> Frames:
-    """Take the tables of source places, when there are any."""
+    """Take the tables of source locations, when there are any."""
     strings: dict[str, dict[str, str]] = {}
     records: dict[str, dict[str, dict[str, str]]] = {}
     while (found := reader.take(_TABLE)) is not None:
@@ -169,12 +169,12 @@ def read_frames(reader: Reader) -> Frames:
     for number, frame in records.get("StackFrames", {}).items():
         location = locations.get(frame.get("file_location_id", ""), {})
         file = files.get(location.get("file_name_id", ""), "")
-        frames.places[number] = (file, _line(location.get("line", "")))
+        frames.locations[number] = (file, _line(location.get("line", "")))
     return frames
 
 
 def _line(text: str) -> int:
-    """Return the number of a line; 0 for what a proto could not hold."""
+    """Return the number of a line; 0 for one that a proto could not hold."""
     number = int(text) if text.isdecimal() and len(text) <= 10 else 0
     return number if number < 1 << 31 else 0
 
@@ -211,8 +211,8 @@ class MetadataReader:
             values = self._values(at)
             op_type, op_name, file, line, frame = (values.pop(name, "") for name in _FIELDS)
             more = " ".join(f"{name}={value}" for name, value in values.items())
-        place = self._frames.places.get(frame, ("", 0)) if frame else ("", 0)
-        made = Metadata(op_type, op_name, file or place[0], _line(line) or place[1], more)
+        location = self._frames.locations.get(frame, ("", 0)) if frame else ("", 0)
+        made = Metadata(op_type, op_name, file or location[0], _line(line) or location[1], more)
         return NO_METADATA if made == NO_METADATA else made
 
     def _values(self, at: int) -> dict[str, str]:

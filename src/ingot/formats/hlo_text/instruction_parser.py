@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from ingot.formats.hlo_text.async_text import is_short_start, long_form, short_form
-from ingot.formats.hlo_text.attribute_text import CODECS, AttributeText, Place, plan
+from ingot.formats.hlo_text.attribute_text import CODECS, AttributeText, ParseContext, plan
 from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.kept_text import KEPT, read_kept
 from ingot.formats.hlo_text.literal_text import read_literal
@@ -53,7 +53,7 @@ _OTHER_NAMES = {
     "custom-call": {"to_apply": ("called_computations", Codec.COMPUTATIONS)},
 }
 _MOST_LITERALS = 4096
-# What XLA takes an attribute for that the op table demands and the text leaves out.
+# XLA's defaults of attributes that the op table requires and the text may omit.
 _ABSENT: dict[tuple[str, str], Callable[[tuple[Instruction, ...]], Any]] = {
     ("broadcast", "dimensions"): lambda operands: (),
     ("map", "dimensions"): lambda operands: tuple(range(operands[0].shape.rank if operands else 0)),
@@ -76,7 +76,7 @@ class Scope:
 
 @dataclass(slots=True)
 class _Tail:
-    """What follows the operands."""
+    """The text after the operands."""
 
     values: dict[str, Any]
     metadata: Metadata = NO_METADATA
@@ -85,19 +85,19 @@ class _Tail:
 
 
 class InstructionParser:
-    """Parses instructions; notes in `places` where each one stands."""
+    """Parses instructions; notes their offsets in the text in `offsets`."""
 
-    def __init__(self, place: Place, metadata: MetadataReader) -> None:
-        self.reader: Reader = place.reader
-        self.shapes: ShapeReader = place.shapes
-        self.place = place
-        self.places: list[tuple[Instruction, int]] = []
+    def __init__(self, context: ParseContext, metadata: MetadataReader) -> None:
+        self.reader: Reader = context.reader
+        self.shapes: ShapeReader = context.shapes
+        self.context = context
+        self.offsets: list[tuple[Instruction, int]] = []
         self._metadata = metadata
         self._table = table()
         self._literals: dict[tuple[str, str], Literal] = {}
 
     def parse_body(self, scope: Scope, at: int) -> None:
-        """Take instructions into `scope`, up to the closing brace; the name stands at `at`."""
+        """Take instructions into `scope`, up to the closing brace; `at`: offset of its name."""
         reader = self.reader
         while not reader.accept("}"):
             if reader.position >= len(reader.text):
@@ -138,7 +138,7 @@ class InstructionParser:
             operands = one_index_per_dimension(scope.computation, definition.name, operands)
         if is_short_start(definition):
             definition, attributes = self._long_form(definition, attributes, operands, shape, at)
-            # The op's own configuration stands at the start, what shares memory is the start's.
+            # The op's own configuration is at the start op, memory sharing is the start's.
             kept = dict(tail.extra or {})
             kept.pop("output_to_operand_aliasing", "")
             attributes.calls.root.extra = kept
@@ -150,7 +150,7 @@ class InstructionParser:
         if tail.predecessors:
             scope.predecessors.append((made, tail.predecessors, at))
         scope.computation.insert(made)
-        self.places.append((made, at))
+        self.offsets.append((made, at))
         return made
 
     def _shape_and_opcode(self, found: re.Match[str]) -> tuple[Shape | None, OpDef]:
@@ -178,14 +178,14 @@ class InstructionParser:
             message = f"{short.name} needs its shape: operands, result, contexts"
             self.reader.fail(message, at=at)
         start = long_form(short, attributes, operands, shape)
-        self.place.made.append(start.attributes.calls)
-        self.places.append((start.wrapped, at))
+        self.context.made.append(start.attributes.calls)
+        self.offsets.append((start.wrapped, at))
         return start.definition, start.attributes
 
     def _inside(
         self, scope: Scope, definition: OpDef, shape: Shape | None, nesting: int
     ) -> tuple[tuple[Instruction, ...], dict[str, Any]]:
-        """Take what stands in the parentheses: operands, or the value that is there instead."""
+        """Take the text in the parentheses: operands, or the value instead of them."""
         if definition.name == "parameter":
             number = self.reader.integer()
             self.reader.expect(")", "after the parameter number")
@@ -230,14 +230,14 @@ class InstructionParser:
         try:
             return tuple([scope.names[name] for name in names])
         except KeyError:
-            # Find which one, and where, on the way that takes one name at a time.
+            # Find the wrong name and its offset by taking one name at a time.
             reader.position = start
             return self._typed_operands(scope, nesting)
 
     def _typed_operands(self, scope: Scope, nesting: int) -> tuple[Instruction, ...]:
         """Take operands one by one; each may have its shape before it.
 
-        A shape that no name follows is no operand: XLA's parser passes over it.
+        A shape without a name after it is no operand: XLA's parser skips it.
         """
         reader = self.reader
         operands: list[Instruction] = []
@@ -251,7 +251,7 @@ class InstructionParser:
         return tuple(operands)
 
     def _operand(self, scope: Scope, shape: Shape | None, nesting: int) -> Instruction:
-        """Take a name, or an instruction without a name in the place of one."""
+        """Take a name, or an unnamed instruction instead of one."""
         reader = self.reader
         at = reader.skip()
         nested = reader.take(_OPCODE)
@@ -301,7 +301,7 @@ class InstructionParser:
             if row is not None:
                 if row.field in values:
                     self._twice(name, found.start(1))
-                values[row.field] = row.codec.read(self.place)
+                values[row.field] = row.codec.read(self.context)
             elif name == "metadata":
                 tail.metadata = self._metadata.read()
             else:

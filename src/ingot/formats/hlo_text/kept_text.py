@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes in HLO text that Ingot keeps as text and prints back, and how some of them look.
+"""Attributes in HLO text that Ingot keeps as text and prints back, and the form of some of them.
 
-What XLA prints for any op and no result depends on is kept as it stands. Where a proto or a pass
-takes the text apart later, its form is checked when it is read.
+Attributes that XLA prints for any op and that affect no result are kept unchanged. Where a proto or
+a pass parses the text later, its form is checked when it is read.
 """
 
 from __future__ import annotations

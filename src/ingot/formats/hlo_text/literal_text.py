@@ -4,8 +4,8 @@
 Floats are written with the digits that XLA writes: the fewest significant digits of a fixed number
 that read back to the same value. Reading checks the nesting against the shape, then converts all
 elements at once, so large constants cost little per element. For the value `{...}`, which XLA
-writes for large constants unless told otherwise, a value is made up, with a warning, as XLA does.
-An array without elements may have any number of rows: beyond some it is written so too.
+writes for large constants by default, a value is made up, with a warning, as XLA does. An array
+without elements may have any number of rows: beyond a limit it is also written so.
 
 Source: xla/util.cc (RoundTripFpToString), xla/hlo/parser/hlo_parser.cc (ParseLiteral).
 """
@@ -72,7 +72,7 @@ def read_literal(reader: Reader, shape: Shape) -> Literal:
 
 
 def _check_bytes(reader: Reader, shape: Shape, at: int) -> None:
-    """Refuse a constant that is far larger than its text: nothing that is meant is."""
+    """Refuse a constant that is far larger than its text: such a text is a mistake."""
     size = math.prod(shape.static_dims) * np.dtype(shape.dtype.numpy).itemsize
     if size > _MOST_BYTES:
         message = f"a constant {shape} of {size} bytes is not in the text"
@@ -101,7 +101,7 @@ MADE_UP = "INGOT0107"
 
 
 def _made_up(shape: Shape) -> Array:
-    """Return values for a constant that is not in the text: XLA counts through its words."""
+    """Return made-up values for a constant that is not in the text, as XLA makes them."""
     count, itemsize = math.prod(shape.static_dims), np.dtype(shape.dtype.numpy).itemsize
     if count:
         warnings.warn(
@@ -135,7 +135,7 @@ def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
     if found != count:
         message = f"{count} elements are needed for {shape}, found {found}"
         reader.fail(message, at=start, code="INGOT0106")
-    # XLA skips commas wherever they stand.
+    # XLA skips commas anywhere.
     if count and "".join(outline.replace(",", " ").split()) != _outline(dims):
         reader.fail(f"the braces do not fit {shape}", at=start, code="INGOT0106")
     try:
@@ -203,12 +203,12 @@ def _check_range(texts: list[str], wide: Array, narrow: Array) -> None:
             raise ValueError(f"{texts[number]} is out of range")
 
 
-def _set_nan(place: Array, found: re.Match[str], element: DType | None) -> None:
+def _set_nan(number: Array, found: re.Match[str], element: DType | None) -> None:
     negative, payload = found.groups()
-    width = 8 * place.itemsize
-    bits = place.view(f"u{place.itemsize}")
+    width = 8 * number.itemsize
+    bits = number.view(f"u{number.itemsize}")
     if element is not None and element.name == "f4e2m1fn":
-        place[0] = -0.0  # as XLA converts a NaN to it
+        number[0] = -0.0  # as XLA converts a NaN to it
         return
     if element is not None and element.name in _SINGLE_NAN:
         if payload:
@@ -233,10 +233,10 @@ def _refuse_element(
     reader: Reader, shape: Shape, texts: list[str], start: int, error: Exception
 ) -> NoReturn:
     """Point at the first element that does not convert."""
-    places = _ELEMENT.finditer(reader.text, start)
+    matches = _ELEMENT.finditer(reader.text, start)
     for text in texts:
-        # Comments are not in `texts`: go on to where this one stands.
-        at = next((place.start() for place in places if place.group() == text), start)
+        # Comments are not in `texts`: search on for this text.
+        at = next((match.start() for match in matches if match.group() == text), start)
         try:
             _elements([text], _part_of(shape.dtype))
         except (ValueError, OverflowError, KeyError):
@@ -272,13 +272,13 @@ def _nested(texts: list[str], dims: tuple[int, ...]) -> str:
     if 0 in dims and math.prod(dims[: dims.index(0)]) > _MOST_EMPTY_ROWS:
         return "{...}"
     rows = texts
-    for place in range(len(dims) - 1, -1, -1):
-        size = dims[place]
+    for dim in range(len(dims) - 1, -1, -1):
+        size = dims[dim]
         # XLA puts no blanks around a single innermost element.
-        blank = "" if place == len(dims) - 1 and size <= 1 else " "
+        blank = "" if dim == len(dims) - 1 and size <= 1 else " "
         rows = [
             "{" + blank + ", ".join(rows[row * size : (row + 1) * size]) + blank + "}"
-            for row in range(math.prod(dims[:place]))
+            for row in range(math.prod(dims[:dim]))
         ]
     return rows[0]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parser: HLO text, as XLA dumps it or a person writes it, to a verified module.
 
-Flow: header and tables of source places, then computations in any order, then, when all are known,
-verification of each instruction with the op table. Names, order and schedule of the text are kept,
-so printing the module gives the same text. Every error is an `IngotError` with the place in the
-text; there is no recursion over the text, so nesting cannot exhaust the stack.
+Flow: header and tables of source locations, then computations in any order, then, when all are
+known, verification of each instruction with the op table. Names, order and schedule of the text are
+kept, so printing the module gives the same text. Every error is an `IngotError` with the position
+in the text; there is no recursion over the text, so nesting cannot exhaust the stack.
 
 Source: xla/hlo/parser/hlo_parser.cc.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from ingot.formats.hlo_text.attribute_text import Place
+from ingot.formats.hlo_text.attribute_text import ParseContext
 from ingot.formats.hlo_text.entry_layout import keep_layout
 from ingot.formats.hlo_text.header_text import (
     Header,
@@ -46,7 +46,7 @@ _AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
 
 
 def parse(text: str, source_name: str = "<hlo>") -> Module:
-    """Return the module that HLO text says.
+    """Return the module of HLO text.
 
     Args:
         text: the text of a whole module.
@@ -80,15 +80,15 @@ class ModuleParser:
         reader = self.reader
         header = read_header(reader)
         metadata = MetadataReader(reader, read_frames(reader))
-        place = Place(reader, self.shapes, self._computation, lambda: self._inline(parser))
-        parser = InstructionParser(place, metadata)
+        context = ParseContext(reader, self.shapes, self._computation, lambda: self._inline(parser))
+        parser = InstructionParser(context, metadata)
         while reader.skip() < len(reader.text):
             self._parse_computation(parser)
-        self._check_calls(place.made)
+        self._check_calls(context.made)
         module = self._module(header)
-        for computation in place.made:
+        for computation in context.made:
             module.take(computation)
-        self._verify(module, parser.places, header.sharing_place)
+        self._verify(module, parser.offsets, header.sharing_offset)
         return module
 
     def _computation(self, name: str, at: int) -> Computation:
@@ -134,14 +134,14 @@ class ModuleParser:
         scope = Scope(Computation("inline"))
         parser.parse_body(scope, at)
         self._finish(scope, at)
-        parser.place.made.append(scope.computation)
+        parser.context.made.append(scope.computation)
         self.nesting -= 1
         return scope.computation
 
     def _signature(self) -> Shape:
         """Take `x: f32[2], y: f32[]) -> f32[2] {`; return the result.
 
-        What it says of the parameters is not held against them: XLA reads it and forgets it.
+        Like XLA, it does not check the parameters against the signature.
         """
         reader = self.reader
         while not reader.accept(")"):
@@ -161,12 +161,12 @@ class ModuleParser:
         reader, computation = self.reader, scope.computation
         if not scope.names:
             reader.fail(f"computation {computation.name} is empty", at=at)
-        for instruction, names, place in scope.predecessors:
+        for instruction, names, offset in scope.predecessors:
             for name in names:
                 if name not in scope.names:
                     hint = did_you_mean(name, scope.names)
                     message = f"control predecessor %{name} is not in this computation"
-                    reader.fail(message, at=place, code="INGOT0104", hint=hint)
+                    reader.fail(message, at=offset, code="INGOT0104", hint=hint)
             instruction.run_after(tuple(scope.names[name] for name in names))
         if scope.predecessors:
             self._check_order(scope)
@@ -180,7 +180,7 @@ class ModuleParser:
                 reader.fail(message, at=at, code="INGOT0111")
 
     def _check_order(self, scope: Scope) -> None:
-        """Check that no instruction waits for itself: operands alone stand before their users."""
+        """Check that control predecessors make no cycle: the text's order only covers operands."""
         try:
             operands_first(scope.computation.instructions)
         except IngotError as error:
@@ -193,7 +193,7 @@ class ModuleParser:
             self.reader.fail(message, at=at, code="INGOT0111", hint=hint)
 
     def _check_calls(self, made: list[Computation]) -> None:
-        """Check that what is called is defined, and that no computation calls itself."""
+        """Check that called computations are defined, and that none calls itself."""
         reader = self.reader
         for name, at in self.called.items():
             hint = did_you_mean(name, self.defined)
@@ -230,24 +230,24 @@ class ModuleParser:
             module.computations[name] = computation
             if header.is_scheduled:
                 module.schedule[computation] = computation.instructions
-        # Text without ENTRY: the last computation is the one that nothing later can call.
+        # Text without ENTRY: the last computation is the entry, as no later one can call it.
         module.set_entry(self.entry or module.computations[next(reversed(self.defined))])
         module.aliases = header.aliases
         module.name = header.name or f"module_{module.entry.name}"
         keep_layout(module, header.layout)
         return module
 
-    def _verify(self, module: Module, places: list[tuple[Instruction, int]], header: int) -> None:
-        """Check the module; where an instruction is wrong, say where it stands in the text.
+    def _verify(self, module: Module, offsets: list[tuple[Instruction, int]], header: int) -> None:
+        """Check the module; report a wrong instruction at its offset in the text.
 
-        What no instruction is to blame for is said of the place `header`.
+        An error of no particular instruction is reported at offset `header`.
         """
         try:
             verify(module)
             return
         except IngotError as error:
             found = error
-        for instruction, at in places:
+        for instruction, at in offsets:
             try:
                 verify_instruction(instruction)
             except IngotError as error:

@@ -2,8 +2,8 @@
 """The printer: a module as the HLO text that XLA prints.
 
 Names, order, spacing and omitted defaults are XLA's, so a static module can be handed to any tool
-that reads XLA's dumps. Constants are written in full. Which attributes an instruction has comes
-from the op table; only what XLA's own text does irregularly is spelled out here.
+that reads XLA's dumps. Constants are written in full. The op table lists the attributes of an
+instruction; only the irregularities of XLA's text are implemented here.
 
 Source: xla/hlo/ir/hlo_instruction.cc (PrintWithCanonicalNameMap), hlo_module.cc (Print).
 
@@ -46,7 +46,7 @@ _MARK_EVERY = 5
 
 
 class _Names:
-    """Names as they are printed: made valid, and still unique, where XLA would not read them."""
+    """Printed names: names that XLA would not read are made valid, and stay unique."""
 
     __slots__ = ("_made", "_texts", "prefix")
 
@@ -238,7 +238,7 @@ def _attribute(instruction: Instruction, row: AttributeText, value: object, call
 
 
 def _common(instruction: Instruction, style: _Style) -> str:
-    """Return what instructions of any op may carry."""
+    """Return the attributes that instructions of any op may have."""
     text = ""
     for name, value in instruction.extra.items():
         if name not in KEPT_AFTER_METADATA:

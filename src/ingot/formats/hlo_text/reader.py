@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader: a place in the text, the patterns taken there, and errors that point at it.
+"""The reader: a position in the text, the patterns taken there, and errors that point at it.
 
 Everything that parses HLO text moves one `Reader` forward. There is no token list: each caller
-takes the pattern that its grammar wants next, so that an instruction costs a handful of regular
-expression matches. Patterns use possessive quantifiers and never backtrack over what they took:
-the time is linear in the text. Lines and columns are counted only when an error is made.
+takes the pattern that its grammar expects next, so that an instruction costs a handful of regular
+expression matches. Patterns use possessive quantifiers and never backtrack, so the time is linear
+in the text. Lines and columns are counted only when an error is made.
 
 Example:
     >>> reader = Reader("  x = /* why */ 3")
@@ -31,7 +31,7 @@ WORD = re.compile(SKIP + r"([A-Za-z_][\w.\-]*+)")
 STRING = re.compile(SKIP + r'"((?>[^"\\]|\\.)*+)"', re.DOTALL)
 _DIGITS = re.compile(r"-?\d+", re.ASCII)
 _INTEGER = re.compile(SKIP + r"(-?\d++)")
-# What stands between two brackets of a value that is kept as text.
+# Text between two brackets of a value that is kept as text.
 _PLAIN = re.compile(r'(?>[^{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
 # A value with no bracket: up to the comma or the end of the instruction.
 _BARE = re.compile(r'(?>[^\s,{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
@@ -41,12 +41,12 @@ _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
 class Reader:
-    """A text and the place reached in it.
+    """A text and the current position in it.
 
     Attributes:
         text: the whole text.
         position: offset of the next character.
-        source_name: what errors call the text.
+        source_name: the name of the text in errors.
     """
 
     __slots__ = ("position", "source_name", "text")
@@ -57,14 +57,14 @@ class Reader:
         self.source_name = source_name
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Move past `pattern` when it stands here."""
+        """Move past `pattern` if it matches here."""
         found = pattern.match(self.text, self.position)
         if found is not None:
             self.position = found.end()
         return found
 
     def skip(self) -> int:
-        """Move past blanks and comments; return the place."""
+        """Move past blanks and comments; return the position."""
         found = _SKIP.match(self.text, self.position)
         if found is not None:
             self.position = found.end()
@@ -94,7 +94,7 @@ class Reader:
         return self.to_integer(found.group(1), found.start(1))
 
     def to_integer(self, digits: str, at: int) -> int:
-        """Return the 64-bit integer that `digits` say."""
+        """Return the 64-bit integer of `digits`."""
         if _DIGITS.fullmatch(digits) is None:
             self.fail(f"expected an integer, found '{digits}'", at=at)
         if len(digits) > _LONGEST_NUMBER + 1 or not -(1 << 63) <= int(digits) < 1 << 63:
@@ -143,7 +143,7 @@ class Reader:
         return self.text[start : self.position]
 
     def found(self) -> str:
-        """Return what stands here, for a message."""
+        """Return the text at the position, for a message."""
         start = self.skip()
         if start >= len(self.text):
             return "the end of the text"
@@ -151,7 +151,7 @@ class Reader:
         return f"'{word.group()}'" if word is not None else "nothing"
 
     def span(self, at: int) -> Span:
-        """Return the place of offset `at` in the text."""
+        """Return the line and column of offset `at` in the text."""
         start = self.text.rfind("\n", 0, at) + 1
         end = self.text.find("\n", at)
         end = len(self.text) if end < 0 else end
@@ -162,8 +162,8 @@ class Reader:
         self, message: str, *, at: int | None = None, code: str = "INGOT0101", hint: str = ""
     ) -> NoReturn:
         """Raise ParseError at offset `at` (default: here)."""
-        place = self.span(self.position if at is None else at)
-        raise ParseError(message, code=code, span=place, hint=hint)
+        span = self.span(self.position if at is None else at)
+        raise ParseError(message, code=code, span=span, hint=hint)
 
 
 def is_value(text: str) -> bool:
@@ -176,7 +176,7 @@ def is_value(text: str) -> bool:
 
 
 def with_span(error: IngotError, reader: Reader, at: int, instruction: str = "") -> IngotError:
-    """Return `error` with the place in the text, of the same class."""
+    """Return `error` with the position in the text, of the same class."""
     found = error.diagnostic
     if found.span is not None:
         return error
@@ -186,7 +186,7 @@ def with_span(error: IngotError, reader: Reader, at: int, instruction: str = "")
 
 
 def unescape(text: str) -> str:
-    """Return what the inside of a quoted string says (C escapes of UTF-8 bytes)."""
+    """Return the decoded inside of a quoted string (C escapes of UTF-8 bytes)."""
     if "\\" not in text:
         return text
     raw = _bytes_of(text)
@@ -197,7 +197,7 @@ def _bytes_of(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        # Half a surrogate pair stands for no character and no byte.
+        # Half a surrogate pair is no character and no byte.
         return text.encode("utf-8", "replace")
 
 

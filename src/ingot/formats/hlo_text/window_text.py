@@ -42,7 +42,7 @@ def read_window(reader: Reader) -> Window:
         ]
     reader.expect("}", "after the window")
     _check(reader, parts, start)
-    return tuple(_dimension(parts, place) for place in range(len(parts.get("size", ()))))
+    return tuple(_dimension(parts, dim) for dim in range(len(parts.get("size", ()))))
 
 
 def _check(reader: Reader, parts: dict[str, list[list[int]]], start: int) -> None:
@@ -54,10 +54,10 @@ def _check(reader: Reader, parts: dict[str, list[list[int]]], start: int) -> Non
             reader.fail(message, at=start, code="INGOT0101")
 
 
-def _dimension(parts: dict[str, list[list[int]]], place: int) -> WindowDimension:
-    values = {_FIELDS[name]: items[place][0] for name, items in parts.items() if name in _FIELDS}
+def _dimension(parts: dict[str, list[list[int]]], dim: int) -> WindowDimension:
+    values = {_FIELDS[name]: items[dim][0] for name, items in parts.items() if name in _FIELDS}
     low = values.pop("pad", 0)
-    high = parts["pad"][place][1] if "pad" in parts else 0
+    high = parts["pad"][dim][1] if "pad" in parts else 0
     return WindowDimension(
         values["size"],
         values.get("stride", 1),

@@ -68,7 +68,7 @@ def integer_of(given: Any, key: str) -> int:
     """Return the integer (or flag) under `key` of a dictionary that MLIR itself does not check.
 
     Raises:
-        ParseError: it is not there, no integer, or one of more than 64 bits (INGOT0125).
+        ParseError: it is missing, no integer, or one of more than 64 bits (INGOT0125).
     """
     found = getattr(given[key], "value", None) if key in given else None
     if not isinstance(found, int):
@@ -82,7 +82,7 @@ def text_of(given: Any, key: str) -> str:
     """Return the text under `key` of a dictionary that MLIR itself does not check.
 
     Raises:
-        ParseError: it is not there, or no text (INGOT0125).
+        ParseError: it is missing, or no text (INGOT0125).
     """
     found = getattr(given[key], "value", None) if key in given else None
     if not isinstance(found, str):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The border to jaxlib's MLIR: bytes or text in, an MLIR module out.
+"""The interface to jaxlib's MLIR: bytes or text in, an MLIR module out.
 
-jaxlib ships MLIR with the StableHLO, CHLO, func and Shardy dialects; Ingot has no MLIR parser of
-its own. Only this file imports jaxlib. Its objects have no types here (`Any`): the other files of
-the package read them through attributes that are MLIR's own names.
+jaxlib ships MLIR with the StableHLO, CHLO, func and Shardy dialects; Ingot has no MLIR parser. Only
+this file imports jaxlib. Its objects have no types here (`Any`): the other files of the package
+read them through attributes with MLIR's own names.
 
 An artifact of VHLO (`StableHLO_v1.13.0` after the bytecode magic) is upgraded by
 `deserialize_portable_artifact`; MLIR text and bytecode are read by MLIR's parser.
@@ -23,7 +23,7 @@ from ingot.support.diagnostics import ParseError, UnsupportedError
 
 MAGIC = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"
-# How far the producer's name may stand after the magic.
+# Largest distance of the producer's name from the magic number.
 _PRODUCER = 32
 
 
@@ -89,13 +89,13 @@ def new_context() -> Any:
     """Return an MLIR context that knows every dialect that jaxlib has."""
     library = mlir()
     context = library.ir.Context()
-    # A thread that says what is wrong waits for Python, which waits for MLIR's threads.
+    # A thread that reports an error waits for Python, which waits for MLIR's threads.
     context.enable_multithreading(False)
     registry = library.ir.DialectRegistry()
     library.extension.register_dialects(registry)
-    # Those that a module uses are loaded when they are met; all of them would take milliseconds.
+    # Dialects are loaded when a module uses them; loading all would take milliseconds.
     context.append_dialect_registry(registry)
-    # What is not known is refused by name, with a way out, when it is converted.
+    # Unknown ops are refused by name, with a hint, when they are converted.
     context.allow_unregistered_dialects = True
     for dialect in (library.stablehlo, library.chlo, library.sdy):
         dialect.register_dialect(context)
@@ -146,13 +146,13 @@ def _read(context: Any, data: str | bytes) -> Any:
 
 
 MAX_BRACKETS = 20_000
-"""Brackets inside of each other in MLIR text at most: its parser recurses."""
+"""Nested brackets in MLIR text at most: its parser recurses."""
 
 SHALLOW = 1000
-"""So many are read on any thread's stack: MLIR's parser ends the process at 4,000 in 8 MiB."""
+"""Up to this depth any thread's stack suffices: MLIR's parser dies at 4,000 in 8 MiB."""
 
 STACK = 512 << 20
-"""Bytes of the stack for deeper ones: it is not touched but where it is used."""
+"""Bytes of the stack for deeper ones: only used pages take memory."""
 
 _PAIRS = (b"<>", b"()", b"[]", b"{}")
 _NO_BRACKETS = bytes(set(range(256)).difference(*_PAIRS))
@@ -163,7 +163,7 @@ _BRACKETS = re.compile(rb"[(){}\[\]<>]|->|" + _STRING + rb"|//[^\n]*+")
 
 
 def _depth(data: str | bytes) -> int:
-    """Return how deep the brackets of text are, or a bound; bytecode is read without recursion.
+    """Return the depth of brackets in a text, or a bound; bytecode is read without recursion.
 
     Raises:
         ParseError: INGOT0109, deeper than `MAX_BRACKETS`.
@@ -188,7 +188,7 @@ def _depth(data: str | bytes) -> int:
 
 
 def _bound(text: bytes) -> int:
-    """Return a bound of the depth, found by taking away pairs from inside: no loop in Python."""
+    """Return a bound of the depth by removing innermost pairs, without a loop in Python."""
     if b"//" not in text:
         text = _STRINGS.sub(b"", text)
         left = text.replace(b"->", b"").translate(None, _NO_BRACKETS)
@@ -225,7 +225,7 @@ def legalized(op: Any, pipeline: str) -> Any:
 
 
 def inline_call(call: Any, function: Any) -> None:
-    """Put the body of a function in place of a call of it."""
+    """Inline the body of a function at a call."""
     with call.context, mlir().ir.InsertionPoint(call):
         copy = function.clone()
     (block,) = copy.regions[0].blocks
@@ -261,7 +261,7 @@ def run_passes(mlir_module: Any, passes: Sequence[str]) -> None:
 
 
 def _load_quantized_types(context: Any) -> None:
-    """Make a context know `!quant.uniform`: no binding loads its dialect, but a pass needs it."""
+    """Load the dialect of `!quant.uniform`: no binding loads it, but a pass needs it."""
     library = mlir()
     _register_passes()
     with context, library.ir.Location.unknown():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of functions, and the results of what gives a tuple: used by several families."""
+"""Calls of functions, and results that are tuples: used by several families."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ingot.hlo.opset.control import CallAttributes
 
 
 def results_of(site: Site, made: Instruction) -> Results:
-    """Return the op's results, when `made` gives one result alone and any others as a tuple."""
+    """Return the op's results: `made` itself if there is one, otherwise its elements."""
     if len(site.op.results) == 1:
         return made
     return [site.scope.element(made, n, part) for n, part in enumerate(made.shape.elements)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CHLO ops and composites: the native op where there is one, else the decomposition.
 
-JAX writes `chlo.top_k`, `chlo.erf` … as `stablehlo.composite`, with a function that does the same;
-MLIR text may hold the CHLO op itself, and older artifacts a custom call `mhlo.topk`. Where the op
-table has no such op for these operands, a composite calls its function, and MLIR's own passes
+JAX writes `chlo.top_k`, `chlo.erf` … as `stablehlo.composite`, with a function that computes the
+same; MLIR text may have the CHLO op itself, and older artifacts a custom call `mhlo.topk`. If the
+op table has no such op for these operands, a composite calls its function, and MLIR's own passes
 rewrite a CHLO op (or a deprecated op of StableHLO) to ops that Ingot reads.
 """
 
@@ -57,7 +57,7 @@ def native(site: Site, name: str, attributes: dict[str, Any]) -> Results | None:
 
 
 def _takes(site: Site, definition: OpDef) -> bool:
-    """Whether the native op takes these operands and gives the declared result."""
+    """Whether the native op supports these operands and has the declared result."""
     if len(site.operands) != definition.arity[0] or len(site.op.results) != 1:
         return False
     shapes = tuple(operand.shape for operand in site.operands)
@@ -76,7 +76,7 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
 
 
 def _scan(site: Site) -> Results:
-    """HLO's scan, which MLIR's rewrite of it is not: that always goes forward."""
+    """HLO's scan; MLIR's rewrite of a scan would always go forward."""
     given = site.attributes
     inputs, carries = given["operandSegmentSizes"]
     attributes = ScanAttributes(
@@ -103,7 +103,7 @@ def _deprecated(site: Site) -> Results:
 
 
 def _rewritten(site: Site, passes: str) -> Results:
-    """Call what MLIR's passes make of the op."""
+    """Call the function to which MLIR's passes rewrite the op."""
     conversion = site.conversion
     attributes = tuple((name, site.attributes[name]) for name in site.attributes)
     key = (site.name, tuple(operand.type for operand in site.op.operands), attributes)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices, paddings and sizes that a program computes from data, where the result has a bound.
+"""Slices, paddings and sizes that a program computes from data, for results with bounds.
 
 StableHLO's dynamic ops take starts, paddings and sizes as operands. Where the type of the result
-says its dimensions, or bounds of them (`tensor<?xf32, #stablehlo.bounds<8>>`), every element of the
-result comes from a place that is computed: one gather per dimension takes them. A bounded result
-gets its sizes by `set-dimension-size`. XLA's translator takes only `dynamic_reshape` of these.
+has its dimensions, or bounds of them (`tensor<?xf32, #stablehlo.bounds<8>>`), every element of the
+result comes from a computed index: one gather per dimension reads them. A bounded result gets its
+sizes by `set-dimension-size`. Of these, XLA's translator supports only `dynamic_reshape`.
 
 Source: StableHLO specification `real_dynamic_slice`, `dynamic_pad`, `dynamic_conv`.
 """
@@ -33,9 +33,9 @@ def with_sizes(
     build: Builder, value: Instruction, declared: Shape, sizes: Sequence[Instruction]
 ) -> Instruction:
     """Give an array at its bounds the sizes of the dimensions that `declared` leaves open."""
-    for place, is_open in enumerate(declared.bounded):
+    for dim, is_open in enumerate(declared.bounded):
         if is_open:
-            value = build.set_dimension_size(value, sizes[place], dimensions=(place,))
+            value = build.set_dimension_size(value, sizes[dim], dimensions=(dim,))
     return value
 
 
@@ -73,9 +73,9 @@ def padded(
     """Return the operand with computed amounts of `value` before, behind and between its elements.
 
     Args:
-        build: where to.
+        build: the builder to add to.
         operand: the array.
-        value: what is put around its elements, a scalar.
+        value: the padding value, a scalar.
         amounts: low, high and interior padding, one of each per dimension.
         declared: the result's shape, or its bounds.
     """
@@ -87,15 +87,15 @@ def padded(
         step = build.add(interior, one)
         length = build.get_dimension_size(operand, dimensions=(axis,))
         steps = _repeated(build, step, count)
-        place = build.subtract(_counted(build, count), _repeated(build, low, count))
-        source = build.divide(place, steps)
+        position = build.subtract(_counted(build, count), _repeated(build, low, count))
+        source = build.divide(position, steps)
         nothing = _repeated(build, zero, count)
         inside = build.and_(
             build.and_(
-                build.compare(place, nothing, direction="GE"),
+                build.compare(position, nothing, direction="GE"),
                 build.compare(source, _repeated(build, length, count), direction="LT"),
             ),
-            build.compare(build.remainder(place, steps), nothing, direction="EQ"),
+            build.compare(build.remainder(position, steps), nothing, direction="EQ"),
         )
         result = _around(build, result, axis, source, inside, value)
         gaps = build.multiply(build.maximum(build.subtract(length, one), zero), interior)
@@ -107,18 +107,18 @@ def _around(
     build: Builder,
     operand: Instruction,
     axis: int,
-    places: Instruction,
+    indices: Instruction,
     inside: Instruction,
     value: Instruction,
 ) -> Instruction:
-    """Return elements along an axis from `places`; `value` where they are not `inside`."""
+    """Return the elements at `indices` of an axis; `value` where not `inside`."""
     dims = list(operand.shape.dims)
-    dims[axis] = places.shape.dims[0]
+    dims[axis] = indices.shape.dims[0]
     shape = at_bounds(operand.shape.with_dims(tuple(dims)))
     outside = build.broadcast_to(value, shape.dims, ())
     if operand.shape.dims[axis] == 0:
         return outside
-    taken = _taken(build, operand, axis, places)
+    taken = _taken(build, operand, axis, indices)
     return build.select(build.broadcast_to(inside, shape.dims, (axis,)), taken, outside)
 
 
@@ -130,14 +130,14 @@ def _repeated(build: Builder, scalar: Instruction, count: int) -> Instruction:
     return build.broadcast_to(scalar, (count,), ())
 
 
-def _taken(build: Builder, operand: Instruction, axis: int, places: Instruction) -> Instruction:
-    """Return the elements at places along an axis; places outside are moved to the next inside."""
+def _taken(build: Builder, operand: Instruction, axis: int, indices: Instruction) -> Instruction:
+    """Return the elements at indices of an axis; indices outside are clamped."""
     rank = operand.shape.rank
     others = tuple(n for n in range(rank) if n != axis)
     dims = tuple(1 if n == axis else size for n, size in enumerate(operand.shape.dims))
     return build.gather(
         operand,
-        places,
+        indices,
         offset_dims=others,
         collapsed_slice_dims=(axis,),
         start_index_map=(axis,),

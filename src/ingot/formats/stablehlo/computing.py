@@ -132,12 +132,12 @@ def window(
 
 
 def _labels(first: tuple[int, int], letters: str, spatial: list[int]) -> str:
-    """Return XLA's letters of dimensions: two special places, the spatial ones numbered."""
+    """Return XLA's letters of dimensions: two special ones, the spatial ones numbered."""
     text = [""] * (2 + len(spatial))
-    for place, letter in zip(first, letters, strict=True):
-        text[place] = letter
-    for number, place in enumerate(spatial):
-        text[place] = str(number)
+    for dim, letter in zip(first, letters, strict=True):
+        text[dim] = letter
+    for number, dim in enumerate(spatial):
+        text[dim] = str(number)
     return "".join(text)
 
 
@@ -171,7 +171,7 @@ def convolution_attributes(
     )
     kernel = site.operands[1].shape.static_dims
     spatial: list[int] = list(numbers.kernel_spatial_dimensions)
-    sizes = tuple(kernel[place] for place in spatial)
+    sizes = tuple(kernel[dim] for dim in spatial)
     given = site.attributes
     reversal = flags(given["window_reversal"]) if "window_reversal" in given else ()
     renames = {"stride": "window_strides", "base": "lhs_dilation", "window": "rhs_dilation"}
@@ -253,12 +253,12 @@ def _scatter(site: Site) -> Results:
 def _sort(site: Site) -> Results:
     """The last dimension unless it says which; negative ones count from behind."""
     given = site.attributes
-    place = int(given["dimension"].value) if "dimension" in given else -1
-    if place < 0:
-        place += site.operands[0].shape.rank
+    dim = int(given["dimension"].value) if "dimension" in given else -1
+    if dim < 0:
+        dim += site.operands[0].shape.rank
     called = site.conversion.reducer(site, site.op.regions[0])
     attributes = SortAttributes(
-        dimensions=(place,), is_stable=_flag(site, "is_stable"), to_apply=called
+        dimensions=(dim,), is_stable=_flag(site, "is_stable"), to_apply=called
     )
     return site.elements(site.emit(find("sort"), site.operands, attributes, site.result_shape()))
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """MLIR's dense elements to literals.
 
-The bindings give a buffer for the types that Python's buffer protocol knows. The others (bf16, the
-f8 and sub-byte types, complex) are read from MLIR's text of the attribute, which says each element,
-or all bytes as one hexadecimal string when there are many. Elements of sub-byte types take a byte
-each, in the text as in Ingot.
+The bindings return a buffer for the types of Python's buffer protocol. The others (bf16, the f8 and
+sub-byte types, complex) are read from MLIR's text of the attribute, which has each element, or all
+bytes as one hexadecimal string when there are many. Elements of sub-byte types take a byte each, in
+the text as in Ingot.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def splat(op: Any, shape: Shape) -> Literal | None:
     if not getattr(value, "is_splat", False):
         return None
     if shape.dtype.name in _BUFFERED:
-        # A view: MLIR holds the one element, a copy would be as large as the constant.
+        # A view: MLIR stores one element, a copy would be as large as the constant.
         return _make(_of_buffer(np.asarray(value).reshape(-1)[:1]), scalar)
     return _make(_numbers(_text(op), scalar), scalar)
 
@@ -68,7 +68,7 @@ def _make(array: np.ndarray[Any, Any], shape: Shape) -> Literal:
 
 
 def _of_buffer(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return elements of MLIR's buffer; a truth value of bytecode may be any byte there."""
+    """Return elements of MLIR's buffer, where a truth value may be any byte."""
     return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
 
 
@@ -92,7 +92,7 @@ def _from_text(op: Any, shape: Shape) -> np.ndarray[Any, Any]:
 
 
 def _numbers(text: str, shape: Shape) -> np.ndarray[Any, Any]:
-    """Return the elements that the text says, in order."""
+    """Return the elements in the text, in order."""
     storage = shape.dtype.numpy
     raw = _BYTES.fullmatch(text)
     if raw is not None:
@@ -113,9 +113,9 @@ def _floats(words: list[str], storage: np.dtype[Any]) -> np.ndarray[Any, Any]:
     bits = np.dtype(f"uint{8 * storage.itemsize}")
     made = np.empty(len(words), storage)
     raw = made.view(bits)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.startswith("0x"):
-            raw[place] = int(word, 16)
+            raw[index] = int(word, 16)
         else:
-            made[place] = np.float64(word).astype(storage)
+            made[index] = np.float64(word).astype(storage)
     return made

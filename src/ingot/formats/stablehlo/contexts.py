@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MLIR contexts that are used again: making and ending one takes longer than to read a module.
+"""Reused MLIR contexts: making and ending one takes longer than reading a module.
 
-A context keeps every attribute that it has met, so it is used for few modules and little data.
-Invariant: a context belongs to one reader at a time, and none is used again after a failure.
+A context keeps every attribute that it has seen, so it is used for few modules and little data.
+Invariant: a context belongs to one reader at a time, and is not reused after a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_IDLE = 4
 
 @dataclass(slots=True)
 class _Context:
-    """A context with what it was used for."""
+    """A context and its use so far."""
 
     context: Any
     modules: int = 0

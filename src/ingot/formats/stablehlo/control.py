@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converters of control flow and calls: while, if, case, call, composite.
 
-Regions of control flow may use values of the blocks around them. HLO's computations may not, so
-such values become elements of the state tuple, behind the op's own operands, and a loop passes them
+Regions of control flow may use values of the surrounding blocks. HLO's computations may not, so
+such values become elements of the state tuple, after the op's own operands, and a loop passes them
 on unchanged. Constants are copied into the region instead.
 
 A loop's state is always a tuple, whatever the number of its elements.
@@ -101,7 +101,7 @@ def _call(site: Site) -> Results:
 
 
 def _async_start(site: Site) -> Results:
-    """What is started is done at once: the future is its result, or the tuple of its results."""
+    """An asynchronous op runs at once: the future is its result, or the tuple of its results."""
     block = site.op.regions[0].blocks[0]
     site.scope.values.update(zip(block.arguments, site.operands, strict=True))
     return packed(site.scope, site.conversion.convert_block(site.scope, block))

@@ -41,11 +41,11 @@ _RETURNS = frozenset(("func.return", "stablehlo.return", "sdy.return"))
 _KEPT = {"mhlo.sharding": "sharding", "mhlo.frontend_attributes": "frontend_attributes"}
 
 MAX_NESTING = 10_000
-"""Regions and called functions inside of each other at most: their conversion recurses."""
+"""Nested regions and called functions at most: their conversion recurses."""
 
 _DEEP = 20
 _FRAMES = 16
-"""From so many regions on, Python's stack is allowed to grow, by so many frames for each."""
+"""From this nesting on, Python's recursion limit grows, by this many frames per region."""
 
 
 class Conversion:
@@ -59,8 +59,8 @@ class Conversion:
         reducers: one-op reducers that are already there, by what they do.
         rewritten: computations of ops that MLIR's passes rewrote, by op, types and attributes.
         keep_alive: MLIR modules whose values are in use.
-        is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
-            since a function's sizes follow from its operands.
+        is_dynamic: whether the entry has arguments of open sizes; calls are then inlined, since a
+            function's sizes follow from its operands.
         may_be_quantized: whether there may be quantized types.
         main_mesh: the devices that share the code being converted, when several do; its values are
             annotated then.
@@ -104,7 +104,7 @@ class Conversion:
                     self.main_mesh = mesh
 
     def sizes_of(self, value: Instruction) -> Sizes | None:
-        """Return what an integer instruction's elements are; None when it is not known."""
+        """Return the elements of an integer instruction; None when they are not known."""
         return sizes_of(value, self._sizes)
 
     # ---- names and computations
@@ -193,22 +193,22 @@ class Conversion:
         if getattr(mlir_type, "has_rank", True) or not self.equal:
             known = self.types.shape(mlir_type)
             return known or self._symbolic(number, mlir_type, self.types.sizes(mlir_type))
-        places = takewhile(lambda place: f"d{number}_{place}" in self.equal, count())
-        return self._symbolic(number, mlir_type, tuple(None for _ in places))
+        dimensions = takewhile(lambda dimension: f"d{number}_{dimension}" in self.equal, count())
+        return self._symbolic(number, mlir_type, tuple(None for _ in dimensions))
 
     def _symbolic(self, number: int, mlir_type: Any, sizes: tuple[int | None, ...]) -> Shape:
         """Return the shape of argument `number` of the entry, whose type leaves sizes open."""
         self.is_dynamic = True
         dims: list[Size] = []
-        for place, size in enumerate(sizes):
-            found: Size = Dim.symbol(f"d{number}_{place}") if size is None else size
+        for dimension, size in enumerate(sizes):
+            found: Size = Dim.symbol(f"d{number}_{dimension}") if size is None else size
             while isinstance(found, Dim) and any(name in self.equal for name in found.symbols):
                 found = dim.substitute(found, self.equal)
             dims.append(found)
         return Shape.array(self.types.element(mlir_type), tuple(dims))
 
     def inline(self, scope: Scope, name: str, operands: list[Instruction]) -> list[Instruction]:
-        """Put the body of the function `name` in place of a call; its results."""
+        """Inline the body of the function `name` at a call; return its results."""
         block = self._opened(name).regions[0].blocks[0]
         inner = Scope(self, scope.computation)
         inner.values.update(zip(block.arguments, operands, strict=True))
@@ -333,7 +333,7 @@ def _is_public(op: Any) -> bool:
 
 
 def _simple_key(block: Any) -> tuple[object, ...] | None:
-    """Return what tells a region of one op of its own arguments, in order, from others."""
+    """Return a key of a region of one op on its own arguments, in order."""
     operations = list(block.operations)
     if len(operations) != 2:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of StableHLO that its specification no longer has, and that XLA still takes.
+"""Ops that StableHLO's specification no longer has, but that XLA still supports.
 
-`einsum` is a dot of what its labels say, `torch_index_select` a gather. Where MLIR has a rewrite
-(`cross-replica-sum`), `composites` calls it.
+`einsum` is a dot with dimensions by its labels, `torch_index_select` a gather. Where MLIR has a
+rewrite (`cross-replica-sum`), `composites` calls it.
 
 Source: xla/hlo/builder/lib/{matrix,slicing}.cc (Einsum, TorchIndexSelect).
 """
@@ -25,7 +25,7 @@ _LABEL = re.compile(r"\.\.\.|\S")
 
 
 def _einsum(site: Site) -> Results:
-    """Labels of both operands are batch or summed; labels of one that nobody wants are summed."""
+    """Labels of both operands are batch or summed; other labels not in the result are summed."""
     config: str = site.attributes["einsum_config"].value
     inputs, arrow, output = config.partition("->")
     texts = inputs.split(",")
@@ -49,17 +49,17 @@ def _labels(text: str, rank: int) -> Labels:
     found = _LABEL.findall(text)
     if "..." not in found:
         return found
-    place, count = found.index("..."), rank - len(found) + 1
-    return [*found[:place], *("." * n for n in range(count, 0, -1)), *found[place + 1 :]]
+    at, count = found.index("..."), rank - len(found) + 1
+    return [*found[:at], *("." * n for n in range(count, 0, -1)), *found[at + 1 :]]
 
 
 def _summed(
     site: Site, value: Instruction, labels: Labels, kept: set[str]
 ) -> tuple[Instruction, Labels]:
-    """Return an operand without the labels that nothing else has."""
+    """Return an operand summed over the labels that nothing else has."""
     if len(set(labels)) != len(labels):
         raise site.unsupported("a label stands twice in one operand")
-    axes = tuple(place for place, label in enumerate(labels) if label not in kept)
+    axes = tuple(dim for dim, label in enumerate(labels) if label not in kept)
     if not axes:
         return value, labels
     build: Builder = site.builder
@@ -99,28 +99,28 @@ def _ordered(site: Site, value: Instruction, labels: Labels, out: Labels) -> Res
         raise site.unsupported("a label of the result is in no operand")
     if labels == out:
         return value
-    places = DimensionsAttributes(tuple(map(labels.index, out)))
-    return site.emit(find("transpose"), (value,), places, None)
+    dimensions = DimensionsAttributes(tuple(map(labels.index, out)))
+    return site.emit(find("transpose"), (value,), dimensions, None)
 
 
 def _torch_index_select(site: Site) -> Results:
     """One slice of dimension `dim` per index, beside the same `batch_dims` first dimensions."""
     operand, indices = (value.shape for value in site.operands)
-    place, batch = (int(site.attributes[name].value) for name in ("dim", "batch_dims"))
-    place, batch = place % operand.rank, batch % (indices.rank + 1)
+    dim, batch = (int(site.attributes[name].value) for name in ("dim", "batch_dims"))
+    dim, batch = dim % operand.rank, batch % (indices.rank + 1)
     after = indices.rank - batch - 1
     shared = tuple(range(batch))
     attributes = GatherAttributes(
         offset_dims=tuple(
-            n if n < place else n + after for n in range(batch, operand.rank) if n != place
+            n if n < dim else n + after for n in range(batch, operand.rank) if n != dim
         ),
-        collapsed_slice_dims=(place,),
-        start_index_map=(place,),
+        collapsed_slice_dims=(dim,),
+        start_index_map=(dim,),
         operand_batching_dims=shared,
         start_indices_batching_dims=shared,
         index_vector_dim=indices.rank,
         slice_sizes=tuple(
-            1 if n == place or n < batch else size for n, size in enumerate(operand.dims)
+            1 if n == dim or n < batch else size for n, size in enumerate(operand.dims)
         ),
     )
     return site.emit(find("gather"), site.operands, attributes, site.declared[0])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converters of ops between devices, and between the program and its host.
 
-HLO's `all-to-all` splits and joins along one dimension; StableHLO may join along another one: the
-pieces are then moved there by a transpose. `send`, `recv`, `infeed` and `outfeed` take one value
-in HLO: several are a tuple. A send or recv becomes the pair of its start and its done.
+HLO's `all-to-all` splits and joins along one dimension; StableHLO may join along another one, to
+which a transpose then moves the pieces. `send`, `recv`, `infeed` and `outfeed` take one value in
+HLO: several are a tuple. A send or recv becomes a pair of start and done.
 
 Source: xla/hlo/builder/xla_builder.cc (AllToAllArray), mhlo_to_hlo's exporter.
 """
@@ -107,10 +107,10 @@ def _moved(site: Site, value: Instruction, how: tuple[int, int, int], shape: Sha
     dims = value.shape.dims
     pieces = (*dims[:split], count, dims[split] // count, *dims[split + 1 :])
     order: list[int] = []
-    for place in range(len(dims)):
-        if place == join:
+    for dim in range(len(dims)):
+        if dim == join:
             order.append(split)
-        order.append(place + 1 if place >= split else place)
+        order.append(dim + 1 if dim >= split else dim)
     builder = site.builder
     moved = builder.transpose(builder.reshape_to(value, pieces), dimensions=tuple(order))
     return builder.reshape_to(moved, shape.dims)

@@ -62,16 +62,18 @@ def _is_bounded(site: Site) -> bool:
 def _broadcast_in_dim(site: Site) -> Results:
     operand, sizes = site.operands
     shape = _result(site, sizes)
-    places = integers(site.attributes["broadcast_dimensions"])
+    dimensions = integers(site.attributes["broadcast_dimensions"])
     if _is_bounded(site):
-        flags = dict(zip(places, operand.shape.bounded, strict=False))
+        flags = dict(zip(dimensions, operand.shape.bounded, strict=False))
         whole = replace(shape, bounded=tuple(flags.get(n, False) for n in range(shape.rank)))
-        value = broadcast(site, operand, places, whole if any(whole.bounded) else at_bounds(shape))
+        value = broadcast(
+            site, operand, dimensions, whole if any(whole.bounded) else at_bounds(shape)
+        )
         return with_sizes(site.builder, value, shape, scalars(site.builder, sizes))
-    for size, place in zip(operand.shape.dims, places, strict=True):
+    for size, dim in zip(operand.shape.dims, dimensions, strict=True):
         if size != 1:
-            equate(size, shape.dims[place])
-    return broadcast(site, operand, places, shape)
+            equate(size, shape.dims[dim])
+    return broadcast(site, operand, dimensions, shape)
 
 
 def _reshape(site: Site) -> Results:
@@ -83,17 +85,17 @@ def _reshape(site: Site) -> Results:
 
 
 def _iota(site: Site) -> Results:
-    (place,) = integers(site.attributes["iota_dimension"])
+    (dim,) = integers(site.attributes["iota_dimension"])
     shape = _result(site, site.operands[0])
     if _is_bounded(site):
         build = site.builder
-        value = build.iota(shape=at_bounds(shape), iota_dimension=place)
+        value = build.iota(shape=at_bounds(shape), iota_dimension=dim)
         return with_sizes(build, value, shape, scalars(build, site.operands[0]))
-    return site.emit(find("iota"), (), IotaAttributes(place), shape)
+    return site.emit(find("iota"), (), IotaAttributes(dim), shape)
 
 
 def _numbers(site: Site, operands: Sequence[Instruction]) -> list[tuple[int, ...]] | None:
-    """Return what is known of integer operands; None when one of them is not all numbers."""
+    """Return the values of integer operands; None when one of them is not known."""
     found: list[tuple[int, ...]] = []
     for operand in operands:
         sizes = site.conversion.sizes_of(operand)
@@ -138,7 +140,7 @@ def _windows_of(site: Site, operand: Instruction, result: Shape) -> tuple[int, .
     """Return the slice sizes that a gather's result has: those of its offset dimensions."""
     given = gather_attributes(site, ())
     left_out = {*given.collapsed_slice_dims, *given.operand_batching_dims}
-    sizes = iter(result.static_dims[place] for place in given.offset_dims)
+    sizes = iter(result.static_dims[dim] for dim in given.offset_dims)
     return tuple(1 if n in left_out else next(sizes) for n in range(operand.shape.rank))
 
 
@@ -160,7 +162,7 @@ def _real_dynamic_slice(site: Site) -> Results:
 def _slice_at(
     site: Site, operand: Instruction, bounds: Sequence[Instruction], strides: Sizes | None
 ) -> Results:
-    """Slice at places computed from data: the sizes of the result must be known."""
+    """Slice at indices computed from data: the sizes of the result must be known."""
     starts, limits, steps = bounds
     in_steps = strides is None or any(stride != 1 for stride in strides)
     sizes = None if in_steps else _distance(site, starts, limits)
@@ -168,8 +170,8 @@ def _slice_at(
     if in_steps:
         return sliced(site.builder, operand, (starts, limits, steps), shape)
     attributes = SizesAttributes(shape.dims)
-    places = scalars(site.builder, starts)
-    return site.emit(find("dynamic-slice"), (operand, *places), attributes, shape)
+    indices = scalars(site.builder, starts)
+    return site.emit(find("dynamic-slice"), (operand, *indices), attributes, shape)
 
 
 def _distance(site: Site, starts: Instruction, limits: Instruction) -> Sizes | None:
@@ -188,17 +190,17 @@ def _convolution(site: Site) -> Results:
         return convolution(site, tuple(zip(flat[::2], flat[1::2], strict=True)))
     given = convolution_attributes(site, ((0, 0),) * (operand.shape.rank - 2))
     labels, result = given.labels, _bound(site, "its paddings")
-    # What is computed is padded before: as many elements as the windows of the result reach.
+    # A computed padding is done first: as many elements as the windows of the result reach.
     build, dims = site.builder, list(operand.shape.static_dims)
     zero = build.constant(0, S32)
     low, interior = [zero] * len(dims), [zero] * len(dims)
     lows = scalars(build, build.reshape_to(padding, (2 * len(given.window),)))[::2]
     for number, one in enumerate(given.window):
-        place = labels.lhs.index(str(number))
+        dim = labels.lhs.index(str(number))
         count = result.static_dims[labels.output.index(str(number))]
-        dims[place] = max(count - 1, 0) * one.stride + (one.size - 1) * one.window_dilation + 1
-        low[place] = lows[number]
-        interior[place] = build.constant(one.base_dilation - 1, S32)
+        dims[dim] = max(count - 1, 0) * one.stride + (one.size - 1) * one.window_dilation + 1
+        low[dim] = lows[number]
+        interior[dim] = build.constant(one.base_dilation - 1, S32)
     whole = padded(
         build,
         operand,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which sizes an op makes equal: two `?` that meet in it are one size.
+"""Sizes that an op requires to be equal: two such `?` are one size.
 
-StableHLO's `?` says nothing but "some size". Where an op takes operands only if two sizes are equal
-(of elementwise ops all, of dots those that are summed), and they are not by their form, one symbol
-is made to be the other's value: `Equal` carries that to `parse`, which converts again with it.
+StableHLO's `?` means "some size". Where an op requires two sizes to be equal (elementwise ops all,
+dots those that are summed) and their forms differ, one symbol is defined as the other's value:
+`Equal` carries that to `parse`, which converts again with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pairs = Iterator[tuple[Size, Size]]
 
 
 class Equal(Exception):  # noqa: N818 - no error: it asks for another conversion
-    """Two sizes are equal: `symbol` stands for `size`."""
+    """Two sizes are equal: `symbol` is `size`."""
 
     def __init__(self, symbol: str, size: Size) -> None:
         super().__init__(f"{symbol} = {size}")
@@ -60,7 +60,7 @@ def _solve_for_symbol(difference: Size) -> None:
 
 
 def equate_operands(definition: OpDef, attributes: Any, shapes: Shapes) -> None:
-    """Let the operands of an op have the sizes that it takes."""
+    """Make sizes of operands equal as the op requires."""
     if definition.has(Trait.ELEMENTWISE):
         rule: Callable[[Any, Shapes], Pairs] | None = _alike
     else:
@@ -70,7 +70,7 @@ def equate_operands(definition: OpDef, attributes: Any, shapes: Shapes) -> None:
 
 
 def _alike(attributes: Any, shapes: Shapes) -> Pairs:
-    """All that are no scalars."""
+    """All operands that are no scalars."""
     ranked = [shape for shape in shapes if shape.dims]
     for shape in ranked[1:]:
         yield from zip(ranked[0].dims, shape.dims, strict=False)
@@ -85,7 +85,7 @@ def _concatenate(attributes: Any, shapes: Shapes) -> Pairs:
     (axis,) = attributes.dimensions
     pairs = (zip(shapes[0].dims, shape.dims, strict=False) for shape in shapes[1:])
     return chain.from_iterable(
-        (pair for place, pair in enumerate(both) if place != axis) for both in pairs
+        (pair for dimension, pair in enumerate(both) if dimension != axis) for both in pairs
     )
 
 
@@ -111,9 +111,9 @@ def _sources(attributes: SelectAndScatterAttributes, shapes: Shapes) -> Pairs:
     """Where windows are one element, there is one source per element."""
     operand, source, _ = shapes
     plain = WindowDimension(1)
-    for place, window in enumerate(attributes.window):
+    for dimension, window in enumerate(attributes.window):
         if window == plain:
-            yield operand.dims[place], source.dims[place]
+            yield operand.dims[dimension], source.dims[dimension]
 
 
 def _square(attributes: Any, shapes: Shapes) -> Pairs:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `jax.export` serializes: a FlatBuffer with a StableHLO artifact inside.
+"""Serialized `jax.export` results: a FlatBuffer with a StableHLO artifact inside.
 
-`jax.export.export(f)(...).serialize()` writes one; `formats.load` takes the artifact out of it and
-reads that. Of the rest (trees, shardings, gradients) the module needs nothing: its parameters are
-the flattened arguments that the function uses.
+`jax.export.export(f)(...).serialize()` writes one; `formats.load` extracts the artifact and reads
+it. The module needs nothing of the rest (trees, shardings, gradients): its parameters are the
+flattened arguments that the function uses.
 
-Invariant: any bytes may be asked about; offsets that lead out of the data mean that it is none.
+Invariant: any bytes are allowed; offsets outside the data mean that it is no such file.
 Source: jax/_src/export/serialization.fbs; the FlatBuffers internals page.
 """
 
@@ -17,11 +17,11 @@ from ingot.formats.stablehlo.binding import is_bytecode
 from ingot.support.diagnostics import ParseError
 
 _MOST_FIELDS = 64
-"""Far more than JAX's table has."""
+"""Fields of a table at most: far more than JAX's has."""
 
 
 def artifact_of(data: bytes) -> bytes | None:
-    """Return the StableHLO inside of what `jax.export` wrote; None if the data is something else.
+    """Return the StableHLO inside a `jax.export` artifact; None if the data is something else.
 
     It is the field of the root table that is a vector of bytes and begins as MLIR bytecode does.
     """
@@ -39,12 +39,12 @@ def artifact_of(data: bytes) -> bytes | None:
         return None
 
 
-def _bytes_at(data: bytes, place: int) -> bytes | None:
+def _bytes_at(data: bytes, at: int) -> bytes | None:
     """Return the bytecode that a field refers to, None if it refers to something else."""
-    if place + 4 > len(data):
+    if at + 4 > len(data):
         return None
-    (offset,) = struct.unpack_from("<I", data, place)
-    start = place + offset
+    (offset,) = struct.unpack_from("<I", data, at)
+    start = at + offset
     if start + 8 > len(data):
         return None
     (size,) = struct.unpack_from("<I", data, start)
@@ -53,7 +53,7 @@ def _bytes_at(data: bytes, place: int) -> bytes | None:
 
 
 def require_artifact(data: bytes) -> bytes:
-    """Return the StableHLO inside of what `jax.export` wrote.
+    """Return the StableHLO inside a `jax.export` artifact.
 
     Raises:
         ParseError: INGOT0120 there is none.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters that follow from the op table: same op, same attributes, at most other names.
+"""Converters derived from the op table: same op and attributes, possibly with other names.
 
 A StableHLO op without attributes whose name is an opcode (`_` for `-`) needs no row here. `NAMED`
-lists the ops whose attributes, or whose own name, are called otherwise in HLO. A field of the op
-table that holds a computation takes the op's regions, in order.
+lists the ops with other names of attributes, or of themselves, in HLO. A field of the op table that
+holds a computation takes the op's regions, in order.
 
 An opcode that the op table does not have (yet) gives no converter: the op is then refused by name.
 """
@@ -45,7 +45,7 @@ Read = Callable[[Site], Any]
 
 
 def converters(table: Mapping[str, OpDef]) -> dict[str, Converter]:
-    """Return the converters that follow from the op table, by full MLIR name."""
+    """Return the converters derived from the op table, by full MLIR name."""
     made: dict[str, Converter] = {}
     for opcode, definition in table.items():
         if definition.attributes is NoAttributes or definition.attributes is AccuracyAttributes:

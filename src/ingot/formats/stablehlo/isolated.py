@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`parse_isolated`: StableHLO read in a child process, which damaged data may end.
+"""`parse_isolated`: StableHLO read in a child process, which damaged data may kill.
 
 MLIR ends the process on some damaged bytecode, on deep nesting and on messages that are not UTF-8,
-and nothing can catch that. So what comes from outside is read by `reader_process` in a child; what
-comes back is the module itself, read by Ingot's own code. One child serves all loads.
+and nothing can catch that. So `reader_process` reads data from outside in a child and returns the
+packed module, which Ingot's own code reads. One child serves all loads.
 
-Invariant: the death of a child is a `ParseError` for the data that it read only if a new child dies
-of it too. A child that answers nothing within its time is ended.
+Invariant: the death of a child is a `ParseError` for the data that it read only if a new child also
+dies of it. A child that does not answer in time is ended.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Reader:
                 return channel.receive()
         except ChannelError:
             return None
-        except BaseException:  # Ctrl-C, say: the answer would be taken for the next one's.
+        except BaseException:  # Ctrl-C, for example: the next request would get this answer.
             self._end()
             raise
         self._end()
@@ -94,14 +94,14 @@ class Reader:
             self._worker = None
 
     def after_fork_in_child(self) -> None:
-        """Let the parent have its child alone."""
+        """In a forked child: do not use the parent's child process."""
         if self._worker is not None:
             self._worker.abandon()
             self._worker = None
 
 
 def parse_isolated(data: bytes) -> Module:
-    """Return the module that StableHLO says, as `parse_stablehlo` does, whatever the data is.
+    """Return the module of StableHLO like `parse_stablehlo`, for any data.
 
     Raises:
         ParseError, UnsupportedError: as `parse_stablehlo`.

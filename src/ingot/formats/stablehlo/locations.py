@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MLIR locations to metadata: names become `op_name`, the innermost file:line the user's place.
+"""MLIR locations to metadata: names become `op_name`, the innermost file:line the source location.
 
 JAX writes `loc("jit(f)/sin"(callsite("f"("a.py":3:4) at "<module>"("a.py":9:1))))`: a name on the
 outside, then the frames, innermost first, each with the name of its function. TensorFlow and others
@@ -36,10 +36,10 @@ class Locations:
 
 def _metadata(location: Any) -> Metadata:
     names = _names(location)
-    place = _place(location)
-    if not names and place is None:
+    found = _file_line(location)
+    if not names and found is None:
         return NO_METADATA
-    file, line = place or ("", 0)
+    file, line = found or ("", 0)
     return Metadata(op_name=";".join(names), source_file=file, source_line=line)
 
 
@@ -56,7 +56,7 @@ def _names(location: Any) -> list[str]:
     return names
 
 
-def _place(location: Any) -> tuple[str, int] | None:
+def _file_line(location: Any) -> tuple[str, int] | None:
     """Return the innermost file and line."""
     stack = [location]
     while stack:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shardy's shardings as XLA's text: `<@mesh, [{"x"}, {}]>` is `{devices=[2,1,2]<=[4] …}`.
 
-A mesh is a grid of devices with named axes. A sharding says which axes divide each dimension; an
-axis may be split into sub-axes. XLA's text says the number of parts per dimension and the devices
+A mesh is a grid of devices with named axes. A sharding lists the axes that divide each dimension;
+an axis may be split into sub-axes. XLA's text has the number of parts per dimension and the devices
 in the order of the parts; axes that divide nothing are one more dimension at the end.
 
 Source: xla/service/spmd/shardy/stablehlo_round_trip (convertToHloSharding),
@@ -22,7 +22,7 @@ from ingot.formats.stablehlo.attributes import shardy
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.diagnostics import ParseError
 
-# (name of the axis, size of what is before it inside the axis, its size)
+# (name of the axis, product of the sub-axes before it in the axis, its size)
 Part = tuple[str, int, int]
 
 
@@ -32,8 +32,8 @@ class Mesh:
     Attributes:
         axes: sizes by name, in order.
         devices: device numbers, in the order of the grid.
-        is_maximal: it has no axes, and names the one device where values lie.
-        is_in_order: whether the devices are numbered as they stand.
+        is_maximal: it has no axes, and names the one device that holds values.
+        is_in_order: whether the devices are numbered in the order of the grid.
     """
 
     __slots__ = ("axes", "devices", "is_in_order", "is_maximal")
@@ -74,16 +74,16 @@ class Mesh:
 def sharding_text(
     attribute: Any, mesh: Mesh, dims: Sequence[object], manual: Sequence[str] = ()
 ) -> str:
-    """Return XLA's text of how a tensor of `dims` is divided: a TensorShardingAttr on `mesh`.
+    """Return XLA's text of the sharding of a tensor of `dims`, a TensorShardingAttr on `mesh`.
 
-    Of the axes of a dimension those from the first one on that does not divide it evenly are left
-    out, as Shardy itself leaves them out of a program's parameters and results.
+    Axes of a dimension from the first one that does not divide it evenly are dropped, as Shardy
+    itself drops them from a program's parameters and results.
 
     Args:
         attribute: the sharding; None divides nothing.
         mesh: its mesh.
-        dims: the sizes; what is no int is not divided.
-        manual: the axes over which the program itself divides: the tensor is a part along them.
+        dims: the sizes; symbolic ones are not divided.
+        manual: the axes along which the program is manual: the tensor is a part along them.
     """
     if mesh.is_maximal:
         return _maximal(mesh)
@@ -93,10 +93,10 @@ def sharding_text(
     unreduced: list[Part] = []
     if attribute is not None:
         sharding = shardy(attribute, "TensorShardingAttr")
-        for place, given in enumerate(sharding.dimension_shardings):
+        for dim, given in enumerate(sharding.dimension_shardings):
             axes = shardy(given, "DimensionShardingAttr").axes
             parts = [part for part in mesh.parts(axes) if part[0] not in manual]
-            dimensions[place] = _even(parts, dims[place])
+            dimensions[dim] = _even(parts, dims[dim])
         axes = mesh.parts(sharding.unreduced_axes)
         unreduced = [part for part in axes if part[0] not in manual]
     by_hand = [(name, 1, mesh.axes[name]) for name in manual]
@@ -128,7 +128,7 @@ def _tiles(dimensions: list[list[Part]], special: dict[str, list[Part]], mesh: M
         return _maximal(mesh)
     grid = _grid(mesh, [*used, *apart])
     order = [grid.index(part) for part in [*used, *apart]]
-    rest = [place for place in range(len(grid)) if place not in order]
+    rest = [axis for axis in range(len(grid)) if axis not in order]
     sizes = [size for _, _, size in grid]
     tiles = [_count(dimension) for dimension in dimensions]
     tiles += [_count(special[kind]) for kind in kinds]
@@ -172,17 +172,17 @@ def _devices(mesh: Mesh, sizes: list[int], order: list[int]) -> str:
 
 def _merged(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
     """Drop axes of size 1 and join axes that stay neighbours, as XLA prints them."""
-    order = [place for place in order if sizes[place] != 1]
+    order = [axis for axis in order if sizes[axis] != 1]
     runs: list[list[int]] = []
     kept = sorted(order)
-    for place in order:
-        follows = runs and kept.index(place) == kept.index(runs[-1][-1]) + 1
+    for axis in order:
+        follows = runs and kept.index(axis) == kept.index(runs[-1][-1]) + 1
         if follows:
-            runs[-1].append(place)
+            runs[-1].append(axis)
         else:
-            runs.append([place])
+            runs.append([axis])
     ranked = sorted(runs)
-    joined = [math.prod(sizes[place] for place in run) for run in ranked]
+    joined = [math.prod(sizes[axis] for axis in run) for run in ranked]
     return joined, [ranked.index(run) for run in runs]
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`parse_stablehlo`: the entry function of the package, and what the entry's attributes say.
+"""`parse_stablehlo`: the entry point of the package, and the attributes of the entry function.
 
-Parameters carry what the caller must know: shardings, and which results take over their buffers
-(`tf.aliasing_output`) or which buffers are given away (`jax.buffer_donor`); results, which memory
-they are wanted in (`mhlo.memory_kind`).
+Attributes of parameters are shardings, results that take over their buffers (`tf.aliasing_output`)
+and buffers that are given away (`jax.buffer_donor`); those of results are memory kinds
+(`mhlo.memory_kind`).
 
 Example:
     >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
@@ -39,7 +39,7 @@ from ingot.support.records import record
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
 
 _FROM_BINDINGS = re.compile(r"nanobind::detail|incompatible function arguments")
-"""In the message of an error: MLIR's bindings met what they do not take."""
+"""Part of the message of errors that MLIR's bindings raise for unsupported input."""
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
 _OPEN_SIZES = "jax.uses_shape_polymorphism"
@@ -48,12 +48,12 @@ _NO_LAYOUT = ("", "default", "auto")
 
 @record
 class Exported:
-    """A program, and what its MLIR says that HLO does not.
+    """A program, and properties of its MLIR that HLO does not have.
 
     Attributes:
         module: the program.
         argument_types: MLIR's types of the entry's arguments.
-        has_open_sizes: whether it says that it is made for several sizes.
+        has_open_sizes: whether it is made for several sizes.
     """
 
     module: Module
@@ -62,9 +62,9 @@ class Exported:
 
 
 def parse_stablehlo(data: str | bytes) -> Module:
-    """Return the module that StableHLO says, read in this process, which damaged data may end.
+    """Return the module of StableHLO, read in this process, which damaged data may kill.
 
-    `ingot.load` reads what comes from outside.
+    Use `ingot.load` for data from outside.
 
     Args:
         data: MLIR text, MLIR bytecode, or a portable artifact.
@@ -81,15 +81,15 @@ def parse_stablehlo(data: str | bytes) -> Module:
 def parse_exported(
     data: str | bytes, sizes: Callable[[tuple[str, ...]], Mapping[str, Size]]
 ) -> Exported:
-    """Return what `parse_stablehlo` does, for given sizes of the entry's arguments.
+    """Like `parse_stablehlo`, for given sizes of the entry's arguments.
 
     Args:
         data: as there.
-        sizes: gives, by MLIR's types of the arguments, what their open sizes are: `d2_1` is
+        sizes: maps MLIR's types of the arguments to values of their open sizes: `d2_1` is
             dimension 1 of argument 2.
 
     Raises:
-        ParseError: as there, and what `sizes` raises.
+        ParseError: as there, and errors of `sizes`.
         UnsupportedError: as there.
     """
     data = encodable(data) if isinstance(data, str) else bytes_of(data, "the program")
@@ -153,7 +153,7 @@ def _dictionaries(entry: Any, name: str) -> list[Any]:
 
 
 def _read_parameters(conversion: Conversion, entry: Any) -> None:
-    """Read what the attributes of the entry's arguments say."""
+    """Read the attributes of the entry's arguments."""
     module = conversion.module
     aliases: list[Alias] = []
     donors: list[Donor] = []
@@ -185,7 +185,7 @@ def _sharding(conversion: Conversion, given: Any, shape: Shape) -> str:
 
 
 def _read_memory_kinds(module: Module, results: list[Any]) -> None:
-    """Keep which memory each result is wanted in; what says nothing is for the device's."""
+    """Keep the memory kind of each result; the default is the device's memory."""
     if any(_MEMORY_KIND in given for given in results):
         kinds = (text_of(given, _MEMORY_KIND) if _MEMORY_KIND in given else "" for given in results)
         write_memory_kinds(module, [kind or "device" for kind in kinds])
@@ -208,8 +208,8 @@ def _require_row_major(what: str, given: Any) -> None:
 def _read_results(conversion: Conversion, entry: Any) -> None:
     """Keep the shardings of results on the root, as XLA does.
 
-    A result without one is `{unknown}`, where others have one: who compiles may choose. A root that
-    has a sharding already, as a parameter or a constraint may, keeps it: the result is a copy.
+    A result without one is `{unknown}` if others have one: the compiler may choose. A root that has
+    a sharding already, as a parameter or a constraint may, keeps it: the result is a copy.
     """
     entry_computation = conversion.module.entry
     root = entry_computation.root

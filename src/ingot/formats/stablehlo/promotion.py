@@ -2,7 +2,7 @@
 """Reductions whose computation takes wider elements than the operands have.
 
 StableHLO lets a region accumulate in a wider type (`is_promotable` of the specification); HLO's
-computations take what the operands are. So the operands are converted first, which means the same.
+computations take the operands' types. So the operands are converted first, which is equivalent.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from ingot.formats.stablehlo.scope import Site
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 
-# Which argument of the region takes elements of which operand, by the number of operands.
-_PLACES: dict[str, Callable[[int], list[int | None]]] = {
+# The region's argument that takes elements of each operand, by the number of operands.
+_ARGUMENTS: dict[str, Callable[[int], list[int | None]]] = {
     "stablehlo.all_reduce": lambda count: [0] * count,
     "stablehlo.reduce": lambda count: [*range(count // 2)] * 2,
     "stablehlo.reduce_scatter": lambda count: [0] * count,
     "stablehlo.reduce_window": lambda count: [*range(count // 2)] * 2,
     "stablehlo.scatter": lambda count: [*range(count // 2), None, *range(count // 2, count - 1)],
 }
-PROMOTED = frozenset(_PLACES)
+PROMOTED = frozenset(_ARGUMENTS)
 
 
 def promoted(site: Site) -> list[Instruction]:
     """Return the operands in the types that the region accumulates in; quantized ones stay."""
     arguments: Any = site.op.regions[0].blocks[0].arguments
     found: list[Instruction] = []
-    for operand, place in zip(site.operands, _PLACES[site.name](len(site.operands)), strict=True):
-        wide = None if place is None else _wider(site, arguments[place].type, operand.shape.dtype)
+    numbers = _ARGUMENTS[site.name](len(site.operands))
+    for operand, number in zip(site.operands, numbers, strict=True):
+        wide = None if number is None else _wider(site, arguments[number].type, operand.shape.dtype)
         found.append(operand if wide is None else site.builder.convert_to(operand, wide))
     return found
 

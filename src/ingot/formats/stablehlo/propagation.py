@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shardy's own passes over a module that several devices share, before it becomes HLO.
 
-Shardy (in jaxlib's MLIR) propagates the shardings that the user gave to every value, puts a
-reshard wherever an op's operands are not divided as the op needs them, and takes each reshard apart
-into steps that are one collective. Ingot's partitioner (`passes/spmd`) then finds every value
-annotated and makes the program of one device.
+Shardy (in jaxlib's MLIR) propagates the user's shardings to every value, adds a reshard wherever an
+op's operands are not divided as the op needs them, and splits each reshard into steps that are one
+collective each. Ingot's partitioner (`passes/spmd`) then finds every value annotated and makes the
+program of one device.
 
 That last step is not Shardy's. All of 3,461 programs that JAX's own tests compile for several
 devices went through the passes below; `sdy-convert-global-to-local` of jaxlib 0.10.2 refuses 360 of
@@ -13,7 +13,7 @@ that pass is not run. Modules of open sizes, which nothing runs on several devic
 come to very many ops with all calls in place are left to the partitioner as they are. What comes
 from outside is read in a child process (`isolated`), which a pass may end.
 
-Invariant: a module for one device, and one without a mesh, are not changed.
+Invariant: a module for one device, or without a mesh, is not changed.
 
 Source: shardy/dialect/sdy/transforms (propagation_pipeline.cc, export/passes.td).
 """
@@ -38,9 +38,9 @@ _PASSES = (
     "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
     "func.func(sdy-reshard-to-collectives)",
 )
-"""In this order alone: the reshards' other version leaves products without their sum."""
+"""Only this order works: the reshards' other version leaves products without their sum."""
 MOST_OPS = 200_000
-"""Ops with all calls in place; a larger program is left to the partitioner."""
+"""Ops with all calls inlined; a larger program is left to the partitioner."""
 
 
 def is_divided(mlir_module: Any) -> bool:
@@ -81,7 +81,7 @@ class _Calls:
         return list(TopologicalSorter(called).static_order())
 
     def ops_in_place(self) -> int:
-        """Return how many ops the largest function has with all calls in place."""
+        """Return the number of ops of the largest function with all calls inlined."""
         total: dict[str, int] = {}
         try:
             for name in self.callees_first():
@@ -105,21 +105,21 @@ def _callee(call: Any) -> str:
 
 
 def propagate(mlir_module: Any) -> None:
-    """Let Shardy say how every value of a module is divided; the module is changed.
+    """Annotate every value of a module with its sharding by Shardy; the module is changed.
 
     Raises:
         ParseError: INGOT0120, a pass refuses it.
     """
     operations = [view.operation for view in mlir_module.body.operations]
     with mlir_module.context:
-        # Shardy sums what is unreduced on both sides of a call.
+        # Shardy sums unreduced values on both sides of a call.
         _Calls(op for op in operations if op.name == "func.func").put_in_place()
         mlir_module.operation.walk(_give_rule)
     run_passes(mlir_module, _PASSES)
 
 
 def _give_rule(op: Any) -> Any:
-    """Say of an op that Shardy does not know which dimensions run together."""
+    """Annotate an op that Shardy does not know with the dimensions that correspond."""
     name: str = op.name
     if name == "stablehlo.composite":
         name = op.attributes["name"].value
@@ -133,14 +133,14 @@ def _give_rule(op: Any) -> Any:
 
 
 def _rule(shapes: Sequence[tuple[int, ...]], operands: int, batch: int) -> Any:
-    """Return the rule of values whose first `batch` dimensions run together; others are whole."""
+    """Return the rule of values whose first `batch` dimensions correspond; others are whole."""
     sdy = mlir().sdy
     sizes = list(shapes[0][:batch])
     rows: list[Any] = []
     for shape in shapes:
-        places = [*range(batch), *range(len(sizes), len(sizes) + len(shape) - batch)]
+        axes = [*range(batch), *range(len(sizes), len(sizes) + len(shape) - batch)]
         sizes += shape[batch:]
-        dimensions = [sdy.DimMappingAttr.get([place]) for place in places]
+        dimensions = [sdy.DimMappingAttr.get([dim]) for dim in axes]
         rows.append(sdy.TensorMappingAttr.get(dimensions))
     whole = list(range(batch, len(sizes)))
     return sdy.OpShardingRuleAttr.get(

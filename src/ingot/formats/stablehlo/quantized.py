@@ -2,9 +2,9 @@
 """Quantized tensors (`tensor<4x!quant.uniform<i8:f32, 0.1:-3>>`): integers that stand for numbers.
 
 A value of a quantized type is an array of its storage type. An op that moves elements moves those;
-any other op computes on the numbers that they stand for, and its result is rounded to the integers
-of the result's type: what the specification calls dequantize_op_quantize. Nothing of quantization
-is left in the HLO.
+any other op computes on the numbers that they represent, and its result is rounded to the integers
+of the result's type (dequantize_op_quantize in the specification). The HLO has no quantization
+left.
 
 Source: the StableHLO specification, "Quantization computations".
 
@@ -35,7 +35,7 @@ _TYPE = re.compile(
 )
 _NUMBER = re.compile(r"(0x[0-9A-Fa-f]+|[-+.\deE]+)(?::(-?\d+))?")
 
-# Elements go through unchanged, or a region of the op says what becomes of them.
+# Elements are unchanged, or a region of the op computes them.
 _ON_STORAGE = frozenset(
     f"stablehlo.{name}"
     for name in (
@@ -53,14 +53,14 @@ _ON_STORAGE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """What the integers of a quantized type stand for: (integer - zero point) * scale.
+    """A quantized type, whose integers represent (integer - zero point) * scale.
 
     Attributes:
         storage: type of the integers.
         expressed: type of the numbers.
         least, most: range of the integers.
         axis: the dimension along which scales and zero points differ, or None.
-        scales, zero_points: one, or one per place along the axis.
+        scales, zero_points: one, or one per index of the axis.
     """
 
     storage: DType
@@ -73,7 +73,7 @@ class Quantization:
 
 
 def parse_quantized(text: str) -> Quantization:
-    """Return what MLIR's text of a quantized element type says."""
+    """Return the quantization of MLIR's text of a quantized element type."""
     found = _TYPE.match(text)
     if found is None:
         raise UnsupportedError(
@@ -97,7 +97,7 @@ def parse_quantized(text: str) -> Quantization:
 
 
 def _float(text: str, expressed: str) -> float:
-    """Return a scale; MLIR writes what has no short decimal form as the bits of the type."""
+    """Return a scale; MLIR writes one without a short decimal form as the bits of the type."""
     if not text.startswith("0x"):
         return float(text)
     element = np.dtype(DTYPES[expressed].numpy)
@@ -137,7 +137,7 @@ def converted(site: Site, converter: Converter) -> Results:
 
 
 def dequantized(build: Builder, value: Instruction, given: Quantization) -> Instruction:
-    """Return the numbers that the integers of `value` stand for."""
+    """Return the numbers that the integers of `value` represent."""
     wide = build.convert_to(value, S32) if given.storage.bits < S32.bits else value
     if any(given.zero_points):
         wide = build.subtract(wide, _along(build, wide, given.zero_points, wide.shape.dtype, given))
@@ -146,7 +146,7 @@ def dequantized(build: Builder, value: Instruction, given: Quantization) -> Inst
 
 
 def quantized(build: Builder, numbers: Instruction, given: Quantization) -> Instruction:
-    """Return the integers that stand for `numbers`, rounded and kept inside of the range."""
+    """Return the integers that represent `numbers`, rounded and clamped to the range."""
     scaled = build.divide(numbers, _along(build, numbers, given.scales, given.expressed, given))
     if any(given.zero_points):
         zero_points = _along(build, numbers, given.zero_points, given.expressed, given)
@@ -166,7 +166,7 @@ def _along(
 
 
 def _same_numbers(site: Site) -> Results:
-    """The numbers stay: what they are written as changes before and after."""
+    """The numbers stay the same: only their representation changes."""
     return site.operands[0]
 
 

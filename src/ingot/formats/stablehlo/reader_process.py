@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child of `isolated`: reads StableHLO that may end it, and answers with the module.
+"""The child process of `isolated`: reads StableHLO that may kill it, and returns the module.
 
 Each message is the data of one module. The answer begins with a byte: `R`, the packed module
-follows; `F`, the error as JSON follows. It ends with its parent, or when nobody asks for a while.
+follows; `F`, the error as JSON follows. It ends with its parent, or after some idle time.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ READ, FAILED = b"R", b"F"
 _IDLE_SECONDS = 300.0
 _SECONDS, _SECONDS_PER_MIB = 20.0, 60.0
 _BYTES, _BYTES_EACH = 4 << 30, 64
-"""What reading may take: so much, and so much for each byte of the data."""
+"""Limits of reading: a constant, and an amount for each byte of the data."""
 
 
 def time_limit(size: int) -> float:
-    """Return in how many seconds data of this size is read, if it is whole."""
+    """Return the time limit in seconds for data of this size, if it is intact."""
     return _SECONDS + _SECONDS_PER_MIB * size / (1 << 20)
 
 
 def main(channel: Channel) -> None:
-    """Answer until the parent ends or asks for nothing."""
+    """Answer until the parent ends or is idle for long."""
     while channel.is_ready(_IDLE_SECONDS):
         data = channel.receive()
         if data is None:
             return
         _limit_memory(len(data))
-        # The parent ends what takes too long; if it is gone, the system does.
+        # The parent ends a child that takes too long; if the parent is gone, the system does.
         signal.alarm(2 * math.ceil(time_limit(len(data))))
         answer = _answer(bytes(data))
         signal.alarm(0)
@@ -47,7 +47,7 @@ def main(channel: Channel) -> None:
 
 
 def _limit_memory(size: int) -> None:
-    """Let data of this size take no more memory than any that is whole."""
+    """Limit memory to what intact data of this size can need."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = _BYTES + _BYTES_EACH * size
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

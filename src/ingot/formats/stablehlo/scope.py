@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Results = Instruction | Sequence[Instruction]
 Converter = Callable[["Site"], Results]
-# What is copied into a region rather than captured.
+# Ops that are copied into a region rather than captured.
 _COPIED = frozenset(("constant", "iota"))
 
 
@@ -42,20 +42,20 @@ class Captures:
         values: the captured values of the enclosing scope, in tuple order.
     """
 
-    __slots__ = ("_places", "first", "values")
+    __slots__ = ("_numbers", "first", "values")
 
     def __init__(self, first: int = 0) -> None:
         self.first = first
         self.values: list[Instruction] = []
-        self._places: dict[Instruction, int] = {}
+        self._numbers: dict[Instruction, int] = {}
 
     def index(self, value: Instruction) -> int:
-        """Return where `value` stands in the state tuple; it is added when it is new."""
-        place = self._places.get(value)
-        if place is None:
-            place = self._places[value] = self.first + len(self.values)
+        """Return the index of `value` in the state tuple; a new value is added."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = self.first + len(self.values)
             self.values.append(value)
-        return place
+        return number
 
 
 class Scope:
@@ -63,10 +63,10 @@ class Scope:
 
     Attributes:
         conversion: the whole module's conversion.
-        computation: where its instructions go.
+        computation: the computation of its instructions.
         values: instructions by MLIR value.
         outer: the enclosing block's scope, or None in a function.
-        captures: how values of `outer` come in, or None when they may not.
+        captures: adds values of `outer`, or None when captures are not allowed.
         state: the tuple parameter that captured values are elements of.
     """
 
@@ -198,7 +198,7 @@ class Site:
 
     @property
     def declared(self) -> tuple[Shape | None, ...]:
-        """The shapes of the results that MLIR's types say; None where they leave a size open."""
+        """The shapes of the results by MLIR's types; None where they leave a size open."""
         found = self._declared
         if found is None:
             shape = self.conversion.types.shape
@@ -206,17 +206,17 @@ class Site:
         return found
 
     def declare(self, shapes: tuple[Shape | None, ...]) -> None:
-        """Let the results have other shapes than MLIR's types say."""
+        """Set shapes of results that differ from MLIR's types."""
         self._declared = shapes
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the results, which MLIR's types must say."""
+        """The shapes of the results, which MLIR's types must have."""
         return tuple(self.known(shape) for shape in self.declared)
 
     @property
     def shape(self) -> Shape:
-        """The shape of the first result, which MLIR's type must say."""
+        """The shape of the first result, which MLIR's type must have."""
         return self.known(self.declared[0])
 
     def known(self, shape: Shape | None) -> Shape:
@@ -250,7 +250,7 @@ class Site:
     def _refine(
         self, definition: OpDef, operands: Sequence[Instruction], attributes: Any, shape: Shape
     ) -> None:
-        """Let open sizes of operands be those that the MLIR type of the result says."""
+        """Set open sizes of operands by the MLIR type of the result."""
         shapes = tuple(operand.shape for operand in operands)
         if all(operand.is_static for operand in shapes):
             return
@@ -258,7 +258,7 @@ class Site:
         try:
             found = definition.infer(OpView(definition.name, shapes, attributes, shape))
         except VerifyError:
-            return  # the verifier says it with the whole module at hand
+            return  # the verifier reports it, with the whole module
         if found.is_array and shape.is_array and not shape.bounded:
             for left, right in zip(found.dims, shape.dims, strict=False):
                 equate(left, right)
@@ -302,7 +302,7 @@ class Site:
     # ---- errors
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedError:
-        """Return an error that names the op and the user's place."""
+        """Return an error that names the op and the user's location."""
         metadata = self.conversion.locations.metadata(self.op.location)
         return UnsupportedError(
             f"{self.name}: {why}",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converter of `shape_assertion`, a custom call by which JAX demands something of sizes.
+"""Converter of `shape_assertion`, a custom call by which JAX checks a condition on sizes.
 
-The first operand says whether it holds, the others are the numbers in its text, which LLVM's
-`formatv` puts in: `{0}`, `{2,=5}` (5 wide, in the middle), `{{` for a brace.
+The first operand is the condition, the others are the numbers in its text, which has LLVM's
+`formatv` syntax: `{0}`, `{2,=5}` (5 wide, centred), `{{` for a brace.
 
 Invariant: an assertion is of sizes; one of data is refused, as XLA refuses it.
 Source: StableHLO's `transforms/StablehloRefineShapes.cpp`, JAX's `export/shape_poly.py`.
@@ -47,19 +47,19 @@ def shape_assertion(site: Site) -> Results:
 
 
 def filled(text: str, values: Sequence[str]) -> str:
-    """Return a text with values in place of its specifiers."""
+    """Return a text with its specifiers replaced by values."""
 
     def value(match: re.Match[str]) -> str:
-        number, pad, place, width = match.groups()
+        number, pad, alignment, width = match.groups()
         if number is None:
             return "{"
-        return f"{values[int(number)]:{pad or ' '}{_ALIGN[place]}{width or 0}}"
+        return f"{values[int(number)]:{pad or ' '}{_ALIGN[alignment]}{width or 0}}"
 
     return _SPECIFIER.sub(value, text)
 
 
 def _check(site: Site, text: str) -> None:
-    """Raise ParseError for what XLA refuses, in its words."""
+    """Raise ParseError for texts that XLA refuses, with XLA's message."""
     given = site.attributes
     if "has_side_effect" not in given or not given["has_side_effect"].value:
         raise _refused("`shape_assertion` custom calls must set `has_side_effect = true`.")

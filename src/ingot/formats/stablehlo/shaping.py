@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of shaping ops whose attributes HLO writes another way, and of constants.
+"""Converters of shaping ops with other attributes in HLO, and of constants.
 
 `broadcast_in_dim` may widen sizes of 1, which HLO's `broadcast` may not: they are reshaped away
 first.
@@ -27,26 +27,26 @@ def _constant(site: Site) -> Results:
 
 
 def broadcast(
-    site: Site, operand: Instruction, places: tuple[int, ...], shape: Shape
+    site: Site, operand: Instruction, dimensions: tuple[int, ...], shape: Shape
 ) -> Instruction:
-    """Broadcast `operand` to `shape`; its dimension i goes to `places[i]`, sizes of 1 widened."""
+    """Broadcast `operand` to `shape`: dimension i becomes `dimensions[i]`, sizes of 1 widen."""
     widened = [
-        size == 1 and shape.dims[place] != 1
-        for size, place in zip(operand.shape.dims, places, strict=True)
+        size == 1 and shape.dims[dim] != 1
+        for size, dim in zip(operand.shape.dims, dimensions, strict=True)
     ]
     if any(widened):
         kept = [n for n, wide in enumerate(widened) if not wide]
         dims = tuple(operand.shape.dims[n] for n in kept)
         operand = site.builder.reshape_to(operand, dims)
-        places = tuple(places[n] for n in kept)
-    if operand.shape.dims == shape.dims and places == tuple(range(shape.rank)):
+        dimensions = tuple(dimensions[n] for n in kept)
+    if operand.shape.dims == shape.dims and dimensions == tuple(range(shape.rank)):
         return operand
-    return site.emit(find("broadcast"), (operand,), DimensionsAttributes(places), shape)
+    return site.emit(find("broadcast"), (operand,), DimensionsAttributes(dimensions), shape)
 
 
 def _broadcast_in_dim(site: Site) -> Results:
-    places = integers(site.attributes["broadcast_dimensions"])
-    return broadcast(site, site.operands[0], places, site.shape)
+    dimensions = integers(site.attributes["broadcast_dimensions"])
+    return broadcast(site, site.operands[0], dimensions, site.shape)
 
 
 def _broadcast(site: Site) -> Results:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of Shardy's ops: where values lie when several devices share a program.
+"""Converters of Shardy's ops: the shardings of values when several devices share a program.
 
-As XLA has it in HLO: a constraint, and each step of a reshard, is a custom call `Sharding` with the
+As in XLA's HLO, a constraint, and each step of a reshard, is a custom call `Sharding` with the
 sharding as text. A manual computation, whose body is the program of one device along some axes of
-the mesh, takes its operands through `SPMDFullToShardShape` and gives its results through
-`SPMDShardToFullShape`; inside, texts say which axes those are, and how the others divide a value.
+the mesh, takes its operands through `SPMDFullToShardShape` and returns its results through
+`SPMDShardToFullShape`; inside, texts name these axes, and how the others divide a value.
 
-On a mesh of one device they say nothing: a constraint is its operand, a manual computation its
+On a mesh of one device they have no effect: a constraint is its operand, a manual computation its
 body.
 
 Source: shardy/dialect/sdy/ir/ops.td; xla/service/spmd/shardy/stablehlo_round_trip.
@@ -44,7 +44,7 @@ def _constraint(site: Site) -> Results:
 
 
 def _step(site: Site) -> Results:
-    """A step of a reshard: where the value lies afterwards says what moves."""
+    """A step of a reshard: the sharding after it determines the movement."""
     name = "out_sharding" if "out_sharding" in site.attributes else "sharding"
     return _divided(site, site.attributes[name])
 
@@ -59,7 +59,7 @@ def _divided(site: Site, given: Any) -> Results:
 
 
 def _group(site: Site) -> Results:
-    """A wish that values be divided alike: from here on the value is annotated with its group."""
+    """A request to shard values alike: from here on the value is annotated with its group."""
     (operand,) = site.operands
     group = f"{{unknown shard_as {int(site.attributes['group_id'])}}}"
     made = _annotated(site, "Sharding", operand, group, operand.shape)
@@ -96,7 +96,7 @@ def _manual_computation(site: Site) -> Results:
 def _border(
     site: Site, given: Any, axes: tuple[str, ...], outer: Shape, inner: Shape
 ) -> tuple[str, str]:
-    """Return the texts of a value outside and inside of code that is manual along `axes`."""
+    """Return the texts of a value outside and inside code that is manual along `axes`."""
     around = site.conversion.manual_axes
     mesh = site.conversion.mesh(given)
     outside = sharding_text(given, mesh, outer.dims, around)
@@ -118,7 +118,7 @@ def _body(site: Site, operands: list[Instruction]) -> list[Instruction]:
 def placed_text(site: Site) -> str:
     """Return the sharding of an op that runs on one device only; "" for any other op.
 
-    Such an op says so even if it has no results.
+    Such an op has one even if it has no results.
     """
     if "sdy.sharding" not in site.attributes:
         return ""
@@ -128,10 +128,10 @@ def placed_text(site: Site) -> str:
 
 
 def annotate(site: Site, results: Results, mesh: Mesh) -> None:
-    """Keep on an op's results how they are divided on `mesh`, which Shardy said of every op.
+    """Keep the shardings of an op's results on `mesh`, with which Shardy annotated every op.
 
-    Nothing said is that nothing divides them. That is kept only of control flow, whose state the
-    partitioner would find by trying, and of what has no operand inside of a manual computation:
+    No annotation means that nothing divides them. That is kept only for control flow, whose state
+    the partitioner would find by trial, and for ops without operands inside a manual computation:
     other values there follow from their operands.
     """
     conversion, given = site.conversion, site.attributes
@@ -162,7 +162,7 @@ def _joined(maker: Instruction, parts: dict[int, str]) -> str:
     if not maker.shape.is_tuple:
         return parts[0]
     count = len(maker.shape.elements)
-    return "{" + ", ".join(parts.get(place, "{unknown}") for place in range(count)) + "}"
+    return "{" + ", ".join(parts.get(dim, "{unknown}") for dim in range(count)) + "}"
 
 
 CONVERTERS: dict[str, Converter] = {

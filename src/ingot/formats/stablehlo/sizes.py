@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that a program computes: which symbolic size an integer instruction's value is.
+"""Sizes that a program computes: the symbolic size of an integer instruction's value.
 
-StableHLO says computed sizes as operands (`dynamic_reshape %x, %sizes`); the IR has them in the
-shape. The value of such an operand is followed back through arithmetic to `get-dimension-size` and
+StableHLO has computed sizes as operands (`dynamic_reshape %x, %sizes`); the IR has them in the
+shape. The value of such an operand is traced back through arithmetic to `get-dimension-size` and
 constants, which gives one size per element.
 """
 
@@ -28,17 +28,17 @@ _MOST = 64
 
 
 def sizes_of(value: Instruction, known: Known | None = None) -> Sizes | None:
-    """Return what an integer instruction's elements are, in order; None when it is not known.
+    """Return the elements of an integer instruction, in order; None when they are not known.
 
     Args:
         value: the instruction.
-        known: what is known of others, which gets what is found out.
+        known: results for other instructions, to which new ones are added.
     """
     return run(_Reader({} if known is None else known).sizes(value))
 
 
 class _Reader:
-    """Follows values back, each once however often it is used."""
+    """Traces values back, each once however often it is used."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -64,14 +64,14 @@ class _Reader:
         return found
 
     def all_of(self, values: Sequence[Instruction]) -> Recursion[list[Sizes | None]]:
-        """Return what each of several is."""
+        """Return the elements of each of several instructions."""
         found: list[Sizes | None] = []
         for value in values:
             found.append((yield self.sizes(value)))
         return found
 
     def truth(self, flag: Instruction) -> Recursion[bool | None]:
-        """Return whether a scalar predicate on sizes holds, None when that is not plain."""
+        """Return whether a scalar predicate on sizes holds, None when that is not obvious."""
         truths = self._truths
         if flag not in truths:
             truths[flag] = yield self._truth(flag)
@@ -119,7 +119,7 @@ Rule = Callable[[_Reader, Instruction], Found]
 
 
 def _plain(rule: Callable[[Instruction], Sizes]) -> Rule:
-    """Return a rule that asks for nothing."""
+    """Return a rule that needs no operands."""
 
     def found(reader: _Reader, value: Instruction) -> Found:
         yield from ()
@@ -134,8 +134,8 @@ def _constant(value: Instruction) -> Sizes:
 
 
 def _dimension(value: Instruction) -> Sizes:
-    place: int = value.attributes.dimensions[0]
-    size: Size = value.operands[0].shape.dims[place]
+    dimension: int = value.attributes.dimensions[0]
+    size: Size = value.operands[0].shape.dims[dimension]
     return (size,)
 
 
@@ -174,7 +174,7 @@ def _arithmetic(combine: Callable[[Size, Size], Size]) -> Rule:
 
 
 def _divided(reader: _Reader, value: Instruction) -> Found:
-    """Division truncates and sizes floor: the same where nothing is negative."""
+    """Division truncates and sizes floor: the same where neither operand is negative."""
     left, right = yield reader.all_of(value.operands)
     if left is None or right is None:
         return None

@@ -48,9 +48,9 @@ def _custom_call(site: Site) -> Results:
     config = _config(given)
     if config:
         set_config(made, config)
-    place = placed_text(site)
-    if place:
-        made.extra["sharding"] = place
+    placement = placed_text(site)
+    if placement:
+        made.extra["sharding"] = placement
     return site.elements(made)
 
 
@@ -65,7 +65,7 @@ def _config(given: Any) -> str:
     for name in _CONFIG:
         if name in given:
             found = given[name]
-            if hasattr(found, "value_bytes"):  # any bytes: JAX puts addresses in some
+            if hasattr(found, "value_bytes"):  # any bytes: some of JAX's contain addresses
                 return found.value_bytes.decode("utf-8", "surrogateescape")
             return str(found)
     return ""
@@ -79,7 +79,7 @@ def _called(site: Site) -> tuple[Computation, ...]:
 
 
 def _layouts(attribute: Any) -> list[Layout]:
-    return [Layout(tuple(int(place) for place in part)) for part in attribute]
+    return [Layout(tuple(int(dim) for dim in part)) for part in attribute]
 
 
 def _with_layout(shape: Shape, layout: Layout) -> Shape:
@@ -87,7 +87,7 @@ def _with_layout(shape: Shape, layout: Layout) -> Shape:
 
 
 def _operand_layouts(site: Site) -> str:
-    """Return the shapes with layouts that the call demands of its operands."""
+    """Return the shapes with layouts that the call requires of its operands."""
     if "operand_layouts" not in site.attributes:
         return ""
     layouts = _layouts(site.attributes["operand_layouts"])
@@ -113,9 +113,9 @@ def _given_shape(site: Site) -> Shape:
     if "indices_of_shape_operands" not in site.attributes:
         return site.known(site.result_shape())
     shapes: list[Shape] = []
-    places = integers(site.attributes["indices_of_shape_operands"])
-    for place, result, declared in zip(places, site.op.results, site.declared, strict=True):
-        sizes = site.conversion.sizes_of(site.operands[place])
+    numbers = integers(site.attributes["indices_of_shape_operands"])
+    for number, result, declared in zip(numbers, site.op.results, site.declared, strict=True):
+        sizes = site.conversion.sizes_of(site.operands[number])
         if declared is None and sizes is not None:
             declared = Shape.array(site.conversion.types.element(result.type), sizes)
         shapes.append(site.known(declared))
@@ -123,7 +123,7 @@ def _given_shape(site: Site) -> Shape:
 
 
 def _aliases(given: Any) -> str:
-    """Return HLO's text of which results take over operands: `{{0}: (1, {})}`."""
+    """Return HLO's text of results that take over operands: `{{0}: (1, {})}`."""
     if "output_operand_aliases" not in given:
         return ""
     texts = [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of converters: every op that Ingot reads, by its MLIR name.
 
-Families that HLO writes another way have a file each; the rest is generated from the op table.
+Families with another form in HLO have a file each; the rest is generated from the op table.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """MLIR types to shapes: `tensor<2x?xf32>` is `f32[2,?d]`, tokens and tuples are themselves.
 
-A `?` is a size that the type does not say: the shape is then unknown here (`None`) and what
-converts the op derives it (see `dynamic`). A `?` with a bound in its type's extensions
-(`#stablehlo.bounds<8>`) is XLA's bounded dimension.
+A `?` is an open size: the shape is then unknown here (`None`) and the op's converter derives it
+(see `dynamic`). A `?` with a bound in its type's extensions (`#stablehlo.bounds<8>`) is XLA's
+bounded dimension.
 
-Invariant: a type that Ingot has no element type for is refused by name.
+Invariant: a type without an element type in Ingot is refused by name.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Types:
         return found
 
     def quantization(self, mlir_type: Any) -> Quantization | None:
-        """Return what the elements of a quantized tensor type stand for; None for other types."""
+        """Return the quantization of a quantized tensor type; None for other types."""
         try:
             return self._quantized[mlir_type]
         except KeyError:
@@ -81,10 +81,10 @@ class Types:
             return found
 
     def sizes(self, mlir_type: Any) -> tuple[int | None, ...]:
-        """Return the sizes of a tensor type; None where it says `?`."""
+        """Return the sizes of a tensor type; None where it has `?`."""
         return tuple(
-            None if mlir_type.is_dynamic_dim(place) else mlir_type.get_dim_size(place)
-            for place in range(mlir_type.rank)
+            None if mlir_type.is_dynamic_dim(dim) else mlir_type.get_dim_size(dim)
+            for dim in range(mlir_type.rank)
         )
 
     def _read(self, mlir_type: Any) -> Shape | None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The op table's rows, one file per family; see `ingot.hlo.opdef` for what a row says."""
+"""The op table's rows, one file per family; `ingot.hlo.opdef` defines the fields of a row."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective ops: values that several devices compute together, and who a device is.
+"""Collective ops: values that several devices compute together, and device numbers.
 
-Devices stand in a grid of replicas and partitions. Which of them meet in an op follows from
+Devices form a grid of replicas and partitions. Which of them meet in an op follows from
 `replica_groups`, `channel_id` and `use_global_device_ids`: see `ingot.semantics.device_groups`.
 
 Source: StableHLO specification; xla/hlo/ir/hlo_instructions.cc, xla/service/shape_inference.cc.
@@ -26,7 +26,7 @@ _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
 
 
 class WrittenGroups(Groups):
-    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed back as it was."""
+    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed unchanged."""
 
     text: str
 
@@ -82,7 +82,7 @@ class AllToAllAttributes(GroupAttributes):
 
 @record(kw_only=True)
 class PermuteAttributes:
-    """Attributes of `collective-permute` and its start; who gets nothing gets zeros."""
+    """Attributes of `collective-permute` and its start; a device without a source gets zeros."""
 
     channel_id: int | None = attribute(Codec.INT, None)
     source_target_pairs: Groups = attribute(Codec.PAIRS)
@@ -91,11 +91,13 @@ class PermuteAttributes:
 
 
 def _dimension(view: OpView) -> int:
-    """Return the one dimension that the op goes along."""
-    places: tuple[int, ...] = view.attributes.dimensions
+    """Return the op's one dimension."""
+    dimensions: tuple[int, ...] = view.attributes.dimensions
     label = f"{label_prefix(view.opcode)}_c1"
-    require(len(places) == 1, label, f"{view.opcode} goes along one dimension, not {places}")
-    return places[0]
+    require(
+        len(dimensions) == 1, label, f"{view.opcode} goes along one dimension, not {dimensions}"
+    )
+    return dimensions[0]
 
 
 def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool = True) -> None:
@@ -125,7 +127,7 @@ def _require_ids(view: OpView, label: str) -> None:
 
 
 def _joined(shapes: tuple[Shape, ...]) -> Shape:
-    """Return one shape as it is, several as a tuple."""
+    """Return a single shape as it is, several as a tuple."""
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
 
@@ -154,22 +156,25 @@ def _infer_all_gather(view: OpView) -> Shape:
 
 
 def _require_gathered(view: OpView, result: Shape) -> None:
-    place = _dimension(view)
+    dimension = _dimension(view)
     _require_groups(view, ("c2", "c3", "c4"))
     _require_ids(view, "c5")
     parts = _parts(result, len(view.operands))
     require(len(parts) == len(view.operands), "all_gather_c6", f"all-gather gives {result}")
     for operand, part in zip(view.operands, parts, strict=True):
-        require(0 <= place < operand.rank, "all_gather_c1", f"dimension {place} of {operand}")
+        require(
+            0 <= dimension < operand.rank, "all_gather_c1", f"dimension {dimension} of {operand}"
+        )
         same = operand.dtype is part.dtype and operand.rank == part.rank
-        others = [n for n in range(operand.rank) if n != place]
+        others = [n for n in range(operand.rank) if n != dimension]
         require(
             same and all(operand.dims[n] == part.dims[n] for n in others),
             "all_gather_c6",
-            f"all-gather of {operand} along dimension {place} does not give {part}",
+            f"all-gather of {operand} along dimension {dimension} does not give {part}",
         )
         require(
-            operand.dims[place] == 0 or dim.mod(part.dims[place], operand.dims[place]) == 0,
+            operand.dims[dimension] == 0
+            or dim.mod(part.dims[dimension], operand.dims[dimension]) == 0,
             "all_gather_c6",
             f"{part} is no whole number of {operand}",
         )
@@ -193,27 +198,33 @@ def _infer_reduce_scatter(view: OpView) -> Shape:
     _require_groups(view, ("c3", "c4", "c5"))
     _require_ids(view, "c6")
     _require_reducer("reduce_scatter_c7", view.attributes.to_apply, view.operands)
-    place = _dimension(view)
+    dimension = _dimension(view)
     parts = _parts(given, len(view.operands))
     require(len(parts) == len(view.operands), "reduce_scatter_c8", f"reduce-scatter gives {given}")
     for operand, part in zip(view.operands, parts, strict=True):
-        require(0 <= place < operand.rank, "reduce_scatter_c2", f"dimension {place} of {operand}")
+        require(
+            0 <= dimension < operand.rank,
+            "reduce_scatter_c2",
+            f"dimension {dimension} of {operand}",
+        )
         fits = operand.rank == part.rank and all(
-            have == want or n == place
+            have == want or n == dimension
             for n, (have, want) in enumerate(zip(operand.dims, part.dims, strict=True))
         )
         message = f"reduce-scatter of {operand} does not give {part}"
         require(fits, "reduce_scatter_c8", message)
         require(operand.dtype is part.dtype, "reduce_scatter_c9", message)
-        whole = part.dims[place] == 0 or dim.mod(operand.dims[place], part.dims[place]) == 0
+        whole = (
+            part.dims[dimension] == 0 or dim.mod(operand.dims[dimension], part.dims[dimension]) == 0
+        )
         require(whole, "reduce_scatter_c1", message)
     return given
 
 
 def _infer_all_to_all(view: OpView) -> Shape:
-    places: tuple[int, ...] = view.attributes.dimensions
+    dimensions: tuple[int, ...] = view.attributes.dimensions
     _require_groups(view, ("c5", "c6", "c7"))
-    if not places:
+    if not dimensions:
         first = view.operands[0]
         groups: Groups = view.attributes.replica_groups or ()
         if groups and len(groups[0]) != len(view.operands):
@@ -227,11 +238,11 @@ def _infer_all_to_all(view: OpView) -> Shape:
         return first if alone else Shape.tuple(view.operands)
     operand = view.operands[0]
     require(len(view.operands) == 1, "all_to_all_c1", "all-to-all of a dimension takes one operand")
-    place = _dimension(view)
-    require(0 <= place < operand.rank, "all_to_all_c1", f"dimension {place} of {operand}")
+    dimension = _dimension(view)
+    require(0 <= dimension < operand.rank, "all_to_all_c1", f"dimension {dimension} of {operand}")
     groups = view.attributes.replica_groups or ()
-    if groups and dim.mod(operand.dims[place], len(groups[0])) != 0:
-        message = f"dimension {place} of {operand} is not divided by {len(groups[0])} devices"
+    if groups and dim.mod(operand.dims[dimension], len(groups[0])) != 0:
+        message = f"dimension {dimension} of {operand} is not divided by {len(groups[0])} devices"
         require(False, "all_to_all_c2", message)
     return operand
 
@@ -248,7 +259,7 @@ def _infer_permute(view: OpView) -> Shape:
             message = f"collective-permute takes arrays, got {operand}"
             require(operand.is_array, "collective_permute_i1", message)
         return _joined(view.operands)
-    # In place: what is sent, where it goes, and the offsets of both.
+    # In place: the source, the destination, and the offsets of both.
     require(len(view.operands) == 4, "collective_permute_i1", "four operands go in place")
     return view.operands[1]
 
@@ -257,14 +268,14 @@ def _require_pairs(view: OpView) -> None:
     pairs = view.attributes.source_target_pairs
     require(all(len(pair) == 2 for pair in pairs), "collective_permute_c1", f"pairs {pairs}")
     for side, name, label in ((0, "source", "c2"), (1, "target", "c3")):
-        places = [pair[side] for pair in pairs]
+        devices = [pair[side] for pair in pairs]
         require(
-            len(set(places)) == len(places),
+            len(set(devices)) == len(devices),
             f"collective_permute_{label}",
             f"a {name} stands twice in source_target_pairs {pairs}",
         )
         message = f"a {name} of source_target_pairs {pairs} is negative"
-        require(min(places, default=0) >= 0, "collective_permute_c4", message)
+        require(min(devices, default=0) >= 0, "collective_permute_c4", message)
 
 
 def _infer_permute_start(view: OpView) -> Shape:

@@ -44,17 +44,17 @@ class DotAttributes:
     def lhs_free_dims(self, rank: int) -> tuple[int, ...]:
         """Return the lhs dimensions that go to the result, of an operand of `rank`."""
         taken = (*self.lhs_batch_dims, *self.lhs_contracting_dims)
-        return tuple(place for place in range(rank) if place not in taken)
+        return tuple(dimension for dimension in range(rank) if dimension not in taken)
 
     def rhs_free_dims(self, rank: int) -> tuple[int, ...]:
         """Return the rhs dimensions that go to the result, of an operand of `rank`."""
         taken = (*self.rhs_batch_dims, *self.rhs_contracting_dims)
-        return tuple(place for place in range(rank) if place not in taken)
+        return tuple(dimension for dimension in range(rank) if dimension not in taken)
 
 
 @record
 class ConvolutionLabels:
-    """What each dimension of a convolution's operands and result is, in XLA's letters.
+    """The role of each dimension of a convolution's operands and result, in XLA's letters.
 
     Digits are spatial dimensions; b batch, f feature of input and output; i, o of the kernel.
     """
@@ -74,8 +74,8 @@ class ConvolutionLabels:
     def __str__(self) -> str:
         return f"{self.lhs}_{self.rhs}->{self.output}"
 
-    def places(self, which: str, letters: str) -> tuple[int, ...]:
-        """Return where dimensions stand: first `letters[0]`, the spatial ones, `letters[1]`."""
+    def dimensions(self, which: str, letters: str) -> tuple[int, ...]:
+        """Return the dimensions of `letters[0]`, of the spatial ones in order, of `letters[1]`."""
         spatial = "".join(str(number) for number in range(len(which) - 2))
         return tuple(which.index(letter) for letter in letters[0] + spatial + letters[1])
 
@@ -96,23 +96,23 @@ class ConvolutionAttributes:
         return ConvolutionLabels.parse(self.dim_labels)
 
 
-def _check_places(
+def _check_dims(
     labels: tuple[str, str, str], batch: tuple[int, ...], contracting: tuple[int, ...], shape: Shape
 ) -> None:
     unique, *ranges = labels
-    for label, places in zip(ranges, (batch, contracting), strict=True):
-        if not all(0 <= place < shape.rank for place in places):
-            require(False, f"dot_general_{label}", f"dimensions {places} of {shape}")
-    places = (*batch, *contracting)
-    if len(set(places)) != len(places):
-        require(False, f"dot_general_{unique}", f"dimension numbers {places} repeat")
+    for label, dimensions in zip(ranges, (batch, contracting), strict=True):
+        if not all(0 <= dimension < shape.rank for dimension in dimensions):
+            require(False, f"dot_general_{label}", f"dimensions {dimensions} of {shape}")
+    dimensions = (*batch, *contracting)
+    if len(set(dimensions)) != len(dimensions):
+        require(False, f"dot_general_{unique}", f"dimension numbers {dimensions} repeat")
 
 
 _RANK = {Kind.PRED: 0, Kind.UNSIGNED: 1, Kind.SIGNED: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
 
 
 def _higher(left: DType, right: DType) -> DType:
-    """Return the type of more of two: complex over float over integer, then the wider one."""
+    """Return the more general of two types: complex over float over integer, then the wider one."""
     order = [(_RANK[element.kind], element.bits) for element in (left, right)]
     return right if order[1] > order[0] else left
 
@@ -120,8 +120,8 @@ def _higher(left: DType, right: DType) -> DType:
 def summed_type(left: DType, right: DType, result: DType) -> DType:
     """Return the type that products of `left` and `right` are summed in where `result` is wanted.
 
-    It is `result`, but where numbers of the operands are none of the result's kind: then the sum
-    is made of the operands' own and converted once. Floats are summed in f32 at least.
+    It is `result`, unless the operands' kind of number is more general: then the sum is made in
+    the operands' type and converted once. Floats are summed in f32 at least.
     """
     higher = _higher(left, right)
     if _RANK[higher.kind] <= _RANK[result.kind]:
@@ -147,8 +147,8 @@ def _infer_dot(view: OpView) -> Shape:
         "dot_general_c2",
         "as many lhs as rhs contracting dimensions",
     )
-    _check_places(("c3", "c5", "c6"), given.lhs_batch_dims, given.lhs_contracting_dims, lhs)
-    _check_places(("c4", "c7", "c8"), given.rhs_batch_dims, given.rhs_contracting_dims, rhs)
+    _check_dims(("c3", "c5", "c6"), given.lhs_batch_dims, given.lhs_contracting_dims, lhs)
+    _check_dims(("c4", "c7", "c8"), given.rhs_batch_dims, given.rhs_contracting_dims, rhs)
     for left, right in zip(given.lhs_batch_dims, given.rhs_batch_dims, strict=True):
         require(lhs.dims[left] == rhs.dims[right], "dot_general_c9", f"batch of {lhs} and {rhs}")
     for left, right in zip(given.lhs_contracting_dims, given.rhs_contracting_dims, strict=True):
@@ -156,9 +156,9 @@ def _infer_dot(view: OpView) -> Shape:
             lhs.dims[left] == rhs.dims[right], "dot_general_c10", f"contraction of {lhs} and {rhs}"
         )
     dims = (
-        *(lhs.dims[place] for place in given.lhs_batch_dims),
-        *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
-        *(rhs.dims[place] for place in given.rhs_free_dims(rhs.rank)),
+        *(lhs.dims[dimension] for dimension in given.lhs_batch_dims),
+        *(lhs.dims[dimension] for dimension in given.lhs_free_dims(lhs.rank)),
+        *(rhs.dims[dimension] for dimension in given.rhs_free_dims(rhs.rank)),
     )
     return Shape.array(product_type(view), dims)
 
@@ -197,8 +197,12 @@ def _infer_convolution(view: OpView) -> Shape:
     require(groups > 0, "convolution_c21", f"feature_group_count {groups}")
     require(batches > 0, "convolution_c22", f"batch_group_count {batches}")
     require(groups == 1 or batches == 1, "convolution_c23", "groups of features and of batches")
-    batch, *spatial, feature = (lhs.dims[place] for place in labels.places(labels.lhs, "bf"))
-    inner, *kernel, outer = (rhs.dims[place] for place in labels.places(labels.rhs, "io"))
+    batch, *spatial, feature = (
+        lhs.dims[dimension] for dimension in labels.dimensions(labels.lhs, "bf")
+    )
+    inner, *kernel, outer = (
+        rhs.dims[dimension] for dimension in labels.dimensions(labels.rhs, "io")
+    )
     require(dim.mod(batch, batches) == 0, "convolution_c10", f"batch of {lhs} by {batches}")
     require(dim.mod(feature, groups) == 0, "convolution_c11", f"features of {lhs} by {groups}")
     require(
@@ -210,8 +214,8 @@ def _infer_convolution(view: OpView) -> Shape:
     require(kernel == sizes, "convolution_c25", f"window {given.window} of kernel {rhs}")
     windows = [one.count(size) for one, size in zip(given.window, spatial, strict=True)]
     found = (dim.floordiv(batch, batches), *windows, outer)
-    order = labels.places(labels.output, "bf")
-    dims = tuple(found[order.index(place)] for place in range(len(found)))
+    order = labels.dimensions(labels.output, "bf")
+    dims = tuple(found[order.index(dimension)] for dimension in range(len(found)))
     return Shape.array(product_type(view), dims)
 
 

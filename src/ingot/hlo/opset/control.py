@@ -36,7 +36,7 @@ class WhileAttributes:
 
 @record
 class ConditionalAttributes:
-    """Attributes of `conditional`: a pred takes (true, false), an s32 one of the branches."""
+    """Attributes of `conditional`: a pred selects from (true, false), an s32 from all branches."""
 
     branch_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS)
 
@@ -44,7 +44,7 @@ class ConditionalAttributes:
 def _require_call(
     label: str, called: Computation, operands: tuple[Shape, ...], *, any_size: bool = False
 ) -> None:
-    """Refuse operands that the computation does not take; `any_size`: its bare sizes may differ."""
+    """Refuse operands that do not fit the parameters; `any_size`: bare sizes may differ."""
     given = tuple(parameter.shape for parameter in called.parameters)
     if len(given) != len(operands):
         message = f"computation {called.name} takes {len(given)} operands, got {len(operands)}"
@@ -85,7 +85,7 @@ def _infer_conditional(view: OpView) -> Shape:
         "case_c1",
         f"conditional has {len(branches)} branches and {len(operands)} operands",
     )
-    # The code reads 32 bits of it, or a pred.
+    # Compiled code reads 32 bits of it, or a pred.
     known = index.is_scalar and index.dtype in (PRED, S32)
     require(known, "case_i1", f"conditional on a pred or s32, not {index}")
     if index.dtype is PRED:

@@ -40,13 +40,17 @@ def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, S
     """Check the dimension numbers of both operands; `skipped` ones of the rhs go nowhere."""
     lhs, rhs = view.operands[:2]
     given = view.as_(DotAttributes)
-    for shape, places in (
+    for shape, dimensions in (
         (lhs, (*given.lhs_batch_dims, *given.lhs_contracting_dims)),
         (rhs, (*given.rhs_batch_dims, *given.rhs_contracting_dims, *skipped)),
     ):
-        require(len(set(places)) == len(places), f"{label}_c3", f"dimensions {places} repeat")
-        known = all(0 <= place < shape.rank for place in places)
-        require(known, f"{label}_c4", f"dimensions {places} of {shape}")
+        require(
+            len(set(dimensions)) == len(dimensions),
+            f"{label}_c3",
+            f"dimensions {dimensions} repeat",
+        )
+        known = all(0 <= dimension < shape.rank for dimension in dimensions)
+        require(known, f"{label}_c4", f"dimensions {dimensions} of {shape}")
     for lefts, rights in (
         (given.lhs_batch_dims, given.rhs_batch_dims),
         (given.lhs_contracting_dims, given.rhs_contracting_dims),
@@ -73,14 +77,14 @@ def _infer_ragged(view: OpView) -> Shape:
         f"a ragged dimension in the {mode} has {int(grouped)} group dimensions of the rhs",
     )
     if grouped:
-        (place,) = given.rhs_group_dims
-        require(rhs.dims[place] == groups, "ragged_dot_c4", f"{groups} groups, rhs is {rhs}")
+        (dimension,) = given.rhs_group_dims
+        require(rhs.dims[dimension] == groups, "ragged_dot_c4", f"{groups} groups, rhs is {rhs}")
     taken = (*given.rhs_batch_dims, *given.rhs_contracting_dims, *given.rhs_group_dims)
     dims = (
         *((groups,) if mode == "contraction" else ()),
-        *(lhs.dims[place] for place in given.lhs_batch_dims),
-        *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
-        *(rhs.dims[place] for place in range(rhs.rank) if place not in taken),
+        *(lhs.dims[dimension] for dimension in given.lhs_batch_dims),
+        *(lhs.dims[dimension] for dimension in given.lhs_free_dims(lhs.rank)),
+        *(rhs.dims[dimension] for dimension in range(rhs.rank) if dimension not in taken),
     )
     return Shape.array(product_type(view), dims)
 
@@ -101,9 +105,9 @@ def _infer_scaled(view: OpView) -> Shape:
         )
         require(fits, "scaled_dot_c1", f"scale {scale} of operand {operand}")
     dims = (
-        *(lhs.dims[place] for place in given.lhs_batch_dims),
-        *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
-        *(rhs.dims[place] for place in given.rhs_free_dims(rhs.rank)),
+        *(lhs.dims[dimension] for dimension in given.lhs_batch_dims),
+        *(lhs.dims[dimension] for dimension in given.lhs_free_dims(lhs.rank)),
+        *(rhs.dims[dimension] for dimension in given.rhs_free_dims(rhs.rank)),
     )
     return Shape.array(product_type(view), dims)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dimensions that are dynamic within a bound, `f32[<=8]`: how a size is set, and reshaped by sizes.
+"""Bounded dynamic dimensions, `f32[<=8]`: ops that set a size, and reshape by sizes.
 
 Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.
 """
@@ -24,14 +24,14 @@ class DimensionAttributes:
 def _infer_set(view: OpView) -> Shape:
     operand, size = view.operands
     require(len(view.attributes.dimensions) == 1, "set_dimension_size_c1", "one dimension")
-    place: int = view.attributes.dimensions[0]
-    require(0 <= place < operand.rank, "set_dimension_size_c1", f"dimension {place} of {operand}")
+    dim: int = view.attributes.dimensions[0]
+    require(0 <= dim < operand.rank, "set_dimension_size_c1", f"dimension {dim} of {operand}")
     scalar = size.is_scalar and size.dtype is S32
     require(scalar, "set_dimension_size_i2", f"a size is an s32 scalar, not {size}")
     if view.declared is not None:
         return view.declared if view.declared.compatible(operand) else operand
     bounded = operand.bounded or (False,) * operand.rank
-    return replace(operand, bounded=(*bounded[:place], True, *bounded[place + 1 :]))
+    return replace(operand, bounded=(*bounded[:dim], True, *bounded[dim + 1 :]))
 
 
 def _infer_reshape(view: OpView) -> Shape:

@@ -59,7 +59,7 @@ class ReducePrecisionAttributes:
     mantissa_bits: int = attribute(Codec.INT)
 
 
-# Shapes are inferred several times for each instruction: no message is made before it is needed.
+# Shapes are inferred several times for each instruction: messages are made only when needed.
 
 
 def _same_dims(view: OpView) -> tuple[Shape, ...]:

@@ -47,11 +47,11 @@ class IndexMap:
     def operand_window_dims(self, rank: int) -> tuple[int, ...]:
         """Return the operand dimensions that `window_dims` run over, of an operand of `rank`."""
         left_out = (*self.inserted_dims, *self.operand_batching_dims)
-        return tuple(place for place in range(rank) if place not in left_out)
+        return tuple(dim for dim in range(rank) if dim not in left_out)
 
     def indices_batch_dims(self, rank: int) -> tuple[int, ...]:
         """Return the dimensions of indices of `rank` that count windows, in order."""
-        return tuple(place for place in range(rank) if place != self.index_vector_dim)
+        return tuple(dim for dim in range(rank) if dim != self.index_vector_dim)
 
 
 @record(kw_only=True)
@@ -124,7 +124,7 @@ class TopKAttributes:
     largest: bool = attribute(Codec.BOOL, True)
 
 
-# Labels of the StableHLO specification for what both ops demand of an IndexMap.
+# Labels of the StableHLO specification for the constraints of both ops on an IndexMap.
 _GATHER = {
     "rank": "gather_c1", "vector": "gather_c2", "map_size": "gather_c3", "window": "gather_c4",
     "window_range": "gather_c5", "inserted_unique": "gather_c6", "inserted_sorted": "gather_c7",
@@ -144,22 +144,22 @@ _SCATTER = {
 }  # fmt: skip
 
 
-def _ascending(places: tuple[int, ...]) -> bool:
-    return all(first < second for first, second in pairwise(places))
+def _ascending(dimensions: tuple[int, ...]) -> bool:
+    return all(first < second for first, second in pairwise(dimensions))
 
 
-def _within(places: tuple[int, ...], rank: int) -> bool:
-    return all(0 <= place < rank for place in places)
+def _within(dimensions: tuple[int, ...], rank: int) -> bool:
+    return all(0 <= dim < rank for dim in dimensions)
 
 
-def _unique(places: tuple[int, ...]) -> bool:
-    return len(set(places)) == len(places)
+def _unique(dimensions: tuple[int, ...]) -> bool:
+    return len(set(dimensions)) == len(dimensions)
 
 
 def _check_map(
     labels: dict[str, str], numbers: IndexMap, operand: Shape, indices: Shape, windowed_rank: int
 ) -> None:
-    """Demand what gather and scatter both demand of their dimension numbers."""
+    """Check the constraints of gather and scatter on their dimension numbers."""
     rank = len(numbers.window_dims) + len(numbers.inserted_dims)
     rank += len(numbers.operand_batching_dims)
     inserted = (*numbers.inserted_dims, *numbers.operand_batching_dims)
@@ -205,11 +205,11 @@ def _combine(
     """Return the windowed array's sizes: window sizes at `window_dims`, batch sizes between."""
     batch, window = iter(batch_sizes), iter(window_sizes)
     rank = len(batch_sizes) + len(window_sizes)
-    return tuple(next(window) if place in window_dims else next(batch) for place in range(rank))
+    return tuple(next(window) if dim in window_dims else next(batch) for dim in range(rank))
 
 
 def _batch_sizes(numbers: IndexMap, indices: Shape) -> list[int | Dim]:
-    return [indices.dims[place] for place in numbers.indices_batch_dims(indices.rank)]
+    return [indices.dims[dim] for dim in numbers.indices_batch_dims(indices.rank)]
 
 
 def _infer_gather(view: OpView) -> Shape:
@@ -222,16 +222,16 @@ def _infer_gather(view: OpView) -> Shape:
     _check_map(_GATHER, numbers, operand, indices, result_rank)
     sizes = given.slice_sizes
     require(len(sizes) == operand.rank, "gather_c20", f"slice sizes {sizes} of {operand}")
-    for place, (size, whole) in enumerate(zip(sizes, operand.dims, strict=True)):
+    for dim, (size, whole) in enumerate(zip(sizes, operand.dims, strict=True)):
         if isinstance(size, int) and isinstance(whole, int) and not 0 <= size <= whole:
             require(False, "gather_c21", f"slice sizes {sizes} of {operand}")
         for label, ones in (
             ("gather_c9", given.collapsed_slice_dims),
             ("gather_c12", given.operand_batching_dims),
         ):
-            if place in ones and not (isinstance(size, int) and size <= 1):
-                require(False, label, f"slice size {size} of dimension {place} that is left out")
-    window = [sizes[place] for place in numbers.operand_window_dims(operand.rank)]
+            if dim in ones and not (isinstance(size, int) and size <= 1):
+                require(False, label, f"slice size {size} of dimension {dim} that is left out")
+    window = [sizes[dim] for dim in numbers.operand_window_dims(operand.rank)]
     dims = _combine(given.offset_dims, _batch_sizes(numbers, indices), window)
     return operand.with_dims(dims)
 
@@ -254,12 +254,12 @@ def _infer_scatter(view: OpView) -> Shape:
             require(False, "scatter_c6", f"update {its_update} of {one}")
     _check_map(_SCATTER, numbers, first, indices, update.rank)
     batch = _batch_sizes(numbers, indices)
-    window = [update.dims[place] for place in given.update_window_dims]
+    window = [update.dims[dim] for dim in given.update_window_dims]
     fits = update.rank == len(batch) + len(window)
     fits = fits and _combine(given.update_window_dims, batch, window) == update.dims
     require(fits, "scatter_c4", f"updates {update} do not fit indices {indices}")
-    for place, size in zip(numbers.operand_window_dims(first.rank), window, strict=True):
-        whole = first.dims[place]
+    for dim, size in zip(numbers.operand_window_dims(first.rank), window, strict=True):
+        whole = first.dims[dim]
         if isinstance(size, int) and isinstance(whole, int):
             require(size <= whole, "scatter_c4", f"window of {update} exceeds {first}")
     elements = [one.dtype for one in inputs]
@@ -292,11 +292,11 @@ def _infer_topk(view: OpView) -> Shape:
 
 define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
        results=("c22", "c23"), traits={Trait.SUBSET_EXTRACTION}, fusion=FusionClass.INJECTIVE,
-       doc="windows of the operand at computed places, clamped inside")  # fmt: skip
+       doc="windows of the operand at computed indices, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
        attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
        destinations=lambda count: count // 2, regions=RegionKind.ELEMENT,
-       doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
+       doc="operand with updates combined in at computed indices, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
        results="c2", counts="c1", fusion=FusionClass.OPAQUE, regions=RegionKind.ELEMENT,
        doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of the custom calls whose meaning is XLA's own: what their operands and results must be.
+"""Shape constraints of the custom calls that XLA itself defines.
 
-XLA's client library and its dynamic padder write what HLO has no opcode for as custom calls without
-a layout. Ingot knows these targets itself (`evaluator/own_targets.py`, `custom-call-expander`), so
-their shapes are checked like those of ops; those of other targets are their owners' business.
+XLA's client library and its dynamic padder write computations without an opcode as custom calls
+without a layout. Ingot implements these targets itself (`evaluator/own_targets.py`,
+`custom-call-expander`), so their shapes are checked like those of ops; other targets check their
+own.
 
 Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc;
 xla/service/dynamic_padder.cc; xla/hlo/transforms/expanders.
@@ -153,10 +154,10 @@ def _slice_to_dynamic(view: OpView, given: Shape) -> None:
 def _require_bound(
     view: OpView, name: str, array: Shape, result: Shape, sizes: tuple[Shape, ...]
 ) -> None:
-    """Check an array and itself at its bound, and that there is a size of each dimension."""
+    """Check an array and its static form at its bound, and that each dimension has a size."""
     target = view.attributes.custom_call_target
     same = array.dtype is result.dtype and array.rank == result.rank
-    # A symbolic size stands for what the call is told.
+    # A symbolic size stands for the size that the call gets.
     fits = same and all(
         one == other or not (isinstance(one, int) and isinstance(other, int))
         for one, other in zip(array.dims, result.dims, strict=True)

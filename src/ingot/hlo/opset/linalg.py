@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra: the factorization and the solve that HLO has opcodes for.
+"""Linear algebra: the factorization and the solver that have HLO opcodes.
 
 Everything else (LU, QR, eigenvalues, singular values) reaches HLO as custom calls.
 
@@ -27,7 +27,7 @@ class CholeskyAttributes:
 class TriangularSolveAttributes:
     """Attributes of `triangular-solve`: op(a) x = b, or x op(a) = b unless `left_side`.
 
-    `transpose_a` has no default: in XLA's text one that is not there is not valid.
+    `transpose_a` has no default: XLA's text must have it.
     """
 
     left_side: bool = attribute(Codec.BOOL, False)

@@ -18,7 +18,7 @@ FAMILY = "normalization"
 
 @record
 class BatchNormAttributes:
-    """Attributes of the batch-norm ops: what is added to variances, where the features are."""
+    """Attributes of the batch-norm ops: the number added to variances, the feature dimension."""
 
     epsilon: float = attribute(Codec.FLOAT)
     feature_index: int = attribute(Codec.INT)
@@ -30,16 +30,16 @@ class BatchNormAttributes:
 
 
 def _require_features(view: OpView, vectors: tuple[Shape, ...], labels: str) -> Shape:
-    """Check that `vectors` have an element for each feature; return the shape of the first.
+    """Check that `vectors` have one element per feature; return the shape of the first.
 
-    `labels` are the numbers of their constraints. Their floats may be others than the operand's.
+    `labels` are the numbers of their constraints. Their float type may differ from the operand's.
     """
     operand = view.operands[0]
     label = label_prefix(view.opcode)
-    place: int = view.attributes.feature_index
-    require(0 <= place < operand.rank, f"{label}_c1", f"feature_index {place} of {operand}")
+    dim: int = view.attributes.feature_index
+    require(0 <= dim < operand.rank, f"{label}_c1", f"feature_index {dim} of {operand}")
     require(operand.dtype.is_float, f"{label}_i1", f"{view.opcode} takes floats, not {operand}")
-    features = (operand.dims[place],)
+    features = (operand.dims[dim],)
     for vector, number in zip(vectors, labels, strict=True):
         if vector.dims != features or not vector.dtype.is_float:
             message = f"{view.opcode} of {operand} takes vectors of {features[0]} floats"

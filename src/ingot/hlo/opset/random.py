@@ -72,7 +72,7 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
 
 def _infer_rng(view: OpView) -> Shape:
     given = view.given()
-    first, second, *sizes = view.operands  # StableHLO's third operand says the shape again
+    first, second, *sizes = view.operands  # StableHLO's third operand repeats the shape
     kind = view.attributes.distribution
     require(kind in DISTRIBUTIONS, "rng_i4", f"distribution {kind} is not known")
     for operand in (first, second):

@@ -38,7 +38,7 @@ class ReduceWindowAttributes:
 
 @record
 class SelectAndScatterAttributes:
-    """Attributes of `select-and-scatter`: which element of a window, and how a source joins it."""
+    """Attributes of `select-and-scatter`: how to select an element, and how to combine sources."""
 
     window: Window = attribute(Codec.WINDOW)
     select: Computation = attribute(Codec.COMPUTATION)
@@ -50,11 +50,11 @@ def _infer_reduce(view: OpView) -> Shape:
     require(len(view.operands) == 2 * count and count > 0, "reduce_c3", "reduce takes pairs")
     inputs, starts = view.operands[:count], view.operands[count:]
     first = inputs[0]
-    places = view.attributes.dimensions
-    require(len(set(places)) == len(places), "reduce_c5", "dimension numbers repeat")
-    if not all(0 <= place < first.rank for place in places):
-        require(False, "reduce_c4", f"dimensions {places} of {first}")
-    kept = tuple(size for place, size in enumerate(first.dims) if place not in places)
+    dimensions = view.attributes.dimensions
+    require(len(set(dimensions)) == len(dimensions), "reduce_c5", "dimension numbers repeat")
+    if not all(0 <= dim < first.rank for dim in dimensions):
+        require(False, "reduce_c4", f"dimensions {dimensions} of {first}")
+    kept = tuple(size for dim, size in enumerate(first.dims) if dim not in dimensions)
     for given in inputs:
         if given.dims != first.dims:
             require(False, "reduce_c1", f"reduce of {first} and {given}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures of the computations that reduce, window, scatter, sort, map and collective ops apply.
 
-A computation takes and gives scalars of exactly the operands' element types, as XLA's verifier
-demands; StableHLO's wider regions are converted around the op (`formats.stablehlo.promotion`).
+A computation takes and returns scalars of exactly the operands' element types, as XLA's verifier
+requires; StableHLO's wider regions are converted around the op (`formats.stablehlo.promotion`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingot.hlo.shape import Shape
 def require_region(
     label: str, region: Computation, takes: Sequence[DType], gives: Sequence[DType]
 ) -> None:
-    """Demand that a computation takes scalars of the types `takes` and gives those of `gives`."""
+    """Require that a computation takes scalars of types `takes` and returns those of `gives`."""
     given = [parameter.shape for parameter in region.parameters]
     result = region.root.shape
     results = result.elements if result.is_tuple else (result,)
@@ -36,7 +36,7 @@ def require_region(
 def require_reducer(
     label: str, region: Computation, inputs: Sequence[Shape], starts: Sequence[Shape], init: str
 ) -> None:
-    """Demand scalar initial values of the inputs' types (`init`), and a computation on both."""
+    """Require scalar initial values of the inputs' types (`init`), and a computation on both."""
     for given, start in zip(inputs, starts, strict=True):
         if start.dims or start.dtype is not given.dtype:
             require(False, init, f"initial value {start} of {given}")

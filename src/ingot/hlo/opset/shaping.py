@@ -64,18 +64,24 @@ def _infer_broadcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
     attributes = view.as_(DimensionsAttributes)
-    places = attributes.dimensions
+    dimensions = attributes.dimensions
     if operand.dtype is not given.dtype:
         require(False, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
     require(
-        len(places) == operand.rank, "broadcast_in_dim_c2", "one dimension number per operand dim"
+        len(dimensions) == operand.rank,
+        "broadcast_in_dim_c2",
+        "one dimension number per operand dim",
     )
-    require(len(set(places)) == len(places), "broadcast_in_dim_c4", "dimension numbers repeat")
-    for size, place in zip(operand.dims, places, strict=True):
-        if not 0 <= place < given.rank:
-            require(False, "broadcast_in_dim_c3", f"dimension {place} of {given}")
-        if size != given.dims[place]:
-            message = f"broadcast of {operand} to {given}: size {size} is not {given.dims[place]}"
+    require(
+        len(set(dimensions)) == len(dimensions), "broadcast_in_dim_c4", "dimension numbers repeat"
+    )
+    for size, dimension in zip(operand.dims, dimensions, strict=True):
+        if not 0 <= dimension < given.rank:
+            require(False, "broadcast_in_dim_c3", f"dimension {dimension} of {given}")
+        if size != given.dims[dimension]:
+            message = (
+                f"broadcast of {operand} to {given}: size {size} is not {given.dims[dimension]}"
+            )
             require(False, "broadcast_in_dim_c5", message)
     return given
 
@@ -136,14 +142,16 @@ def _infer_transpose(view: OpView) -> Shape:
         "transpose_c2",
         f"{order} is not a permutation of the dimensions of {operand}",
     )
-    return operand.with_dims(tuple(operand.dims[place] for place in order))
+    return operand.with_dims(tuple(operand.dims[dimension] for dimension in order))
 
 
 def _infer_reverse(view: OpView) -> Shape:
     (operand,) = view.operands
-    places = view.attributes.dimensions
-    require(len(set(places)) == len(places), "reverse_c2", "dimension numbers repeat")
-    require(all(0 <= p < operand.rank for p in places), "reverse_c3", f"{places} of {operand}")
+    dimensions = view.attributes.dimensions
+    require(len(set(dimensions)) == len(dimensions), "reverse_c2", "dimension numbers repeat")
+    require(
+        all(0 <= p < operand.rank for p in dimensions), "reverse_c3", f"{dimensions} of {operand}"
+    )
     return operand
 
 
@@ -184,36 +192,36 @@ def _infer_concatenate(view: OpView) -> Shape:
     first = view.operands[0]
     given = view.as_(DimensionsAttributes)
     require(len(given.dimensions) == 1, "concatenate_c4", "one dimension number")
-    (place,) = given.dimensions
-    require(0 <= place < first.rank, "concatenate_c4", f"dimension {place} of {first}")
+    (dimension,) = given.dimensions
+    require(0 <= dimension < first.rank, "concatenate_c4", f"dimension {dimension} of {first}")
     total: int | Dim = 0
     for other in view.operands:
         same = other.rank == first.rank and all(
             a == b
             for i, (a, b) in enumerate(zip(other.dims, first.dims, strict=True))
-            if i != place
+            if i != dimension
         )
         if not same or other.dtype is not first.dtype:
             label = "concatenate_c1" if same else "concatenate_c2"
             require(False, label, f"concatenate of {first} and {other}")
-        total = total + other.dims[place]
-    return first.with_dims((*first.dims[:place], total, *first.dims[place + 1 :]))
+        total = total + other.dims[dimension]
+    return first.with_dims((*first.dims[:dimension], total, *first.dims[dimension + 1 :]))
 
 
 def _infer_iota(view: OpView) -> Shape:
     given = view.given()
-    place = view.attributes.iota_dimension
+    dimension = view.attributes.iota_dimension
     numeric = given.is_array and given.dtype is not PRED
     require(numeric, "iota_o1", f"iota gives numbers, not {given}")
-    require(0 <= place < given.rank, "iota_c1", f"iota dimension {place} of {given}")
+    require(0 <= dimension < given.rank, "iota_c1", f"iota dimension {dimension} of {given}")
     return given
 
 
 def _infer_dimension_size(view: OpView) -> Shape:
     (operand,) = view.operands
-    places = view.attributes.dimensions
-    fits = len(places) == 1 and 0 <= places[0] < operand.rank
-    require(fits, "get_dimension_size_c1", f"dimension {places} of {operand}")
+    dimensions = view.attributes.dimensions
+    fits = len(dimensions) == 1 and 0 <= dimensions[0] < operand.rank
+    require(fits, "get_dimension_size_c1", f"dimension {dimensions} of {operand}")
     return Shape.array("s32", ())
 
 
@@ -324,7 +332,7 @@ define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
        attributes=SizesAttributes, traits={_S, Trait.SUBSET_EXTRACTION}, fusion=_INJECTIVE,
        results=("c5", "c1"),
-       doc="a box at a computed place, clamped inside")  # fmt: skip
+       doc="a box at computed indices, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
        destinations=lambda count: 1,
-       doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip
+       doc="operand with a box replaced at computed indices, clamped inside")  # fmt: skip

@@ -75,7 +75,7 @@ class CustomCallAttributes:
     batch_group_count: int = attribute(Codec.INT, 1)
 
     def aliases(self) -> list[tuple[Path, int, Path]]:
-        """Return (path in the result, number of an operand, path in it) of what shares memory."""
+        """Return (path in the result, operand number, path in it) of arrays that share memory."""
         found = _ALIAS.findall(self.output_to_operand_aliasing)
         return [(_path(output), int(number), _path(inner)) for output, number, inner in found]
 

@@ -35,7 +35,7 @@ class AsyncStartAttributes:
 
 @record(kw_only=True)
 class AsyncAttributes:
-    """Attributes of `async-update` and `async-done`; the start says what is called."""
+    """Attributes of `async-update` and `async-done`; the start has the called computation."""
 
     async_group_id: int | None = attribute(Codec.INT, None)
     async_execution_thread: str = attribute(Codec.STRING, "")
@@ -133,9 +133,9 @@ def _infer_copy_done(view: OpView) -> Shape:
     return start.elements[0]
 
 
-def _require_token(view: OpView, place: int) -> None:
-    operand = view.operands[place]
-    label = f"{view.opcode}_i{place + 1}"
+def _require_token(view: OpView, number: int) -> None:
+    operand = view.operands[number]
+    label = f"{view.opcode}_i{number + 1}"
     require(operand.dtype is TOKEN, label, f"{view.opcode} takes a token: {operand}")
 
 

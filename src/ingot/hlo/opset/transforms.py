@@ -32,7 +32,7 @@ class FftAttributes:
 class ScanAttributes:
     """Attributes of `scan`: from inputs and initial carries to outputs and carries.
 
-    Where there is one output or carry, computation and scan may give it as an array, not a tuple.
+    A single output or carry may be an array instead of a tuple.
     """
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
@@ -53,7 +53,7 @@ def _infer_fft(view: OpView) -> Shape:
     real = kind == "RFFT"
     require(element in (_COMPLEX_OF if real else _REAL_OF), "fft_c2", f"{kind} of {operand}")
     if kind in ("FFT", "IFFT"):
-        return operand  # what does not fit is cut off or filled with zeros, as in XLA
+        return operand  # as in XLA: surplus elements are cut off, missing ones are zeros
     last = operand.dims[operand.rank - len(lengths) :]
     half = (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
     require(last == (half if kind == "IRFFT" else lengths), "fft_c4", f"{kind} of {operand}")
@@ -70,13 +70,13 @@ def _infer_scan(view: OpView) -> Shape:
     first = len(view.operands) - count
     inputs, carries = view.operands[:first], view.operands[first:]
     require(len(given.dimensions) == 1, "scan_c2", "scan goes along one dimension")
-    (place,) = given.dimensions
+    (dimension,) = given.dimensions
     for value in inputs:
-        require(0 <= place < value.rank, "scan_c2", f"dimension {place} of {value}")
-        same = value.dims[place] == inputs[0].dims[place]
+        require(0 <= dimension < value.rank, "scan_c2", f"dimension {dimension} of {value}")
+        same = value.dims[dimension] == inputs[0].dims[dimension]
         require(same, "scan_c3", f"scan of {value} and {inputs[0]}")
     called = given.to_apply
-    wanted = (*(_without(value, place) for value in inputs), *carries)
+    wanted = (*(_without(value, dimension) for value in inputs), *carries)
     have = tuple(parameter.shape for parameter in called.parameters)
     require(
         len(have) == len(wanted)
@@ -88,7 +88,9 @@ def _infer_scan(view: OpView) -> Shape:
     results = (root,) if root.is_array else root.elements
     require(len(results) >= count, "scan_c5", f"computation {called.name} gives {root}")
     outputs = (
-        _with(step, place, inputs[0].dims[place] if inputs else _given_size(view, place))
+        _with(
+            step, dimension, inputs[0].dims[dimension] if inputs else _given_size(view, dimension)
+        )
         for step in results[: len(results) - count]
     )
     found = (*outputs, *carries)
@@ -97,18 +99,18 @@ def _infer_scan(view: OpView) -> Shape:
     return found[0] if alone and len(found) == 1 else Shape.tuple(found)
 
 
-def _given_size(view: OpView, place: int) -> int | dim.Dim:
+def _given_size(view: OpView, dimension: int) -> int | dim.Dim:
     """Return the number of steps of a scan without inputs."""
     given = view.given()
-    return (given if given.is_array else given.elements[0]).dims[place]
+    return (given if given.is_array else given.elements[0]).dims[dimension]
 
 
-def _without(shape: Shape, place: int) -> Shape:
-    return shape.with_dims((*shape.dims[:place], *shape.dims[place + 1 :]))
+def _without(shape: Shape, dimension: int) -> Shape:
+    return shape.with_dims((*shape.dims[:dimension], *shape.dims[dimension + 1 :]))
 
 
-def _with(shape: Shape, place: int, size: int | dim.Dim) -> Shape:
-    return shape.with_dims((*shape.dims[:place], size, *shape.dims[place:]))
+def _with(shape: Shape, dimension: int, size: int | dim.Dim) -> Shape:
+    return shape.with_dims((*shape.dims[:dimension], size, *shape.dims[dimension:]))
 
 
 define("fft", family=FAMILY, arity=1, infer=_infer_fft, attributes=FftAttributes,

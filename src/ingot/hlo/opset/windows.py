@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every window must be: sizes, strides and dilations are positive.
+"""Constraints on every window: sizes, strides and dilations are positive.
 
 Source: InferWindowOutputShape of xla/service/shape_inference.cc.
 """
@@ -11,7 +11,7 @@ from ingot.hlo.window import Window
 
 
 def require_window(prefix: str, window: Window, labels: tuple[str, str, str, str]) -> None:
-    """Check a window; labels of size, stride, base and window dilation, "" of what may be 0."""
+    """Check a window; labels of size, stride, base and window dilation, "" if it may be 0."""
     size, stride, base, dilation = labels
     for one in window:
         if one.stride <= 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bisection: which pass, and which rewrite in it, made a module bad.
+"""Bisection: finds the pass, and the rewrite in it, that made a module bad.
 
-The runner counts fuel down; this file searches the least amount of it that makes the result bad.
-Compilation is deterministic, so the search always meets the same passes in the same order.
+The runner counts fuel down; this file searches for the least amount that makes the result bad.
+Compilation is deterministic, so every trial runs the same passes in the same order.
 
 Invariant: the given module is not changed; each trial works on a copy.
 """
@@ -32,8 +32,8 @@ def find_culprit(
 ) -> Culprit | None:
     """Return the step of `step` that makes `module` bad, or None if the result is not bad.
 
-    `is_bad` sees a module after a part of the passes; `context` gives the options. It is assumed
-    that a bad module stays bad.
+    `is_bad` gets a module after some of the passes; `context` has the options. A bad module is
+    assumed to stay bad.
     """
     whole = _trial(module, step, context)
     if not is_bad(whole[0]):

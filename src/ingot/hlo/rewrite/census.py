@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a module holds, in words, for passes that say what they look for (`Pass.concerns`).
+"""A census of a module, in words, for passes that declare what they look for (`Pass.concerns`).
 
 The words are opcodes ("dot"), element types of results ("bf16[]") and two marks of shapes: `EMPTY`
-and `BOUNDED`. The runner takes a census where a pass changed something, and leaves out the passes
-and groups of passes that concern nothing in it.
+and `BOUNDED`. The runner takes a census after a pass changed something, and skips the passes and
+groups of passes whose words are not in it.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -35,24 +35,24 @@ def types(elements: Iterable[DType]) -> frozenset[str]:
 
 
 class Census:
-    """The words of one module, counted when somebody asks."""
+    """The words of one module, counted on demand."""
 
     def __init__(self, module: Module) -> None:
-        """Have counted nothing."""
+        """Start without a count."""
         self._module = module
         self._words: frozenset[str] | None = None
 
     def renew(self) -> None:
-        """Count again, as the module changed."""
+        """Drop the count, as the module changed."""
         self._words = None
 
     def holds_any(self, words: frozenset[str]) -> bool:
-        """Whether one of `words` stands in the module's computations."""
+        """Whether one of `words` occurs in the module's computations."""
         return not self.words.isdisjoint(words)
 
     @property
     def words(self) -> frozenset[str]:
-        """All of them."""
+        """All words."""
         if self._words is None:
             shapes: dict[int, Shape] = {}
             found: set[str] = set()
@@ -67,7 +67,7 @@ class Census:
 
 
 def census(module: Module) -> frozenset[str]:
-    """Return the words of all that stands in the module's computations."""
+    """Return the words of all instructions in the module's computations."""
     return Census(module).words
 
 

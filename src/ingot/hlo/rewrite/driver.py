@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver: applies rules to a computation until none fires, with a worklist.
 
-Every instruction is visited once, operands first; a rewrite puts what it made and the users of
-what it replaced back on the list, so the work is linear in instructions and rewrites.
+Every instruction is visited once, operands first; a rewrite puts its new instructions and the users
+of the replaced one back on the list, so the work is linear in instructions and rewrites.
 
-Invariant: the number of rewrites is bounded; the result of a rewrite has the shape of what it
-replaces. Instructions that control dependencies name are left alone.
+Invariant: the number of rewrites is bounded; a replacement has the shape of the replaced
+instruction. Instructions with control dependencies are not rewritten.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def apply_rules(module: Module, rules: RuleSet, context: PassContext) -> bool:
     """Apply `rules` to every reachable computation, callees first; return whether one fired.
 
     Raises:
-        InternalError: INGOT0914 a rule's result has another shape; INGOT0915 rules undo each
-            other without end (debug; otherwise the driver stops).
+        InternalError: INGOT0914 a rule's result has another shape; INGOT0915 rules undo each other
+            forever (debug; otherwise the driver stops).
     """
     changed = False
     for computation in module.post_order():
@@ -81,7 +81,7 @@ class _Driver:
         return changed
 
     def _visit(self, instruction: Instruction, candidates: Candidates) -> bool:
-        """Fire the first rule that wants `instruction`."""
+        """Fire the first rule that applies to `instruction`."""
         for entry, matches in candidates:
             if entry.fp > self._context.fp and touches_floats(instruction):
                 continue
@@ -105,13 +105,13 @@ class _Driver:
     def _replace(self, entry: Rule, old: Instruction, new: Instruction, build: RuleBuilder) -> None:
         if not new.shape.compatible(old.shape):
             raise InternalError(
-                f"rule {entry.name} ({entry.place}) made {new.shape} of {old.shape}",
+                f"rule {entry.name} ({entry.location}) made {new.shape} of {old.shape}",
                 code="INGOT0914",
                 instruction=repr(old),
             )
-        firing = Firing(entry.name, entry.place, repr(old), repr(new))
+        firing = Firing(entry.name, entry.location, repr(old), repr(new))
         self._context.log.append(firing)
-        log(Level.REWRITE, "rule.fired", rule=entry.name, place=entry.place, on=old.name)
+        log(Level.REWRITE, "rule.fired", rule=entry.name, location=entry.location, on=old.name)
         again = [*old.users, *build.made, new]
         self._computation.replace(old, new)
         build.undo()
@@ -140,7 +140,7 @@ def touches_floats(instruction: Instruction) -> bool:
 
 
 def _pinned(order: list[Instruction]) -> set[Instruction]:
-    """The instructions that control dependencies name, on either side."""
+    """The instructions on either side of a control dependency."""
     found: set[Instruction] = set()
     for instruction in order:
         if instruction.control_predecessors:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fingerprints: a hash of what a module computes as written, the same in every process.
+"""Fingerprints: a hash of a module's structure, the same in every process.
 
 Two modules with one fingerprint have the same graph, shapes, attributes, constants and aliases;
 names, metadata and insertion order of live instructions do not count. The runner compares
-fingerprints to catch passes that change a module and deny it; caches use them as keys.
+fingerprints to catch passes that change a module without reporting it; caches use them as keys.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -65,13 +65,13 @@ def _fingerprint(computation: Computation, known: Known) -> str:
 
 
 class Representatives:
-    """For each computation the first one seen that has the same fingerprint.
+    """Maps each computation to the first one seen with the same fingerprint.
 
-    Only computations that look alike are hashed.
+    Only computations with a candidate of similar form are hashed.
     """
 
     def __init__(self) -> None:
-        """Have seen none."""
+        """Start with none."""
         self._of: dict[Computation, Computation] = {}
         self._first: dict[tuple[object, ...], Computation] = {}
         self._by_hash: dict[str, Computation] = {}
@@ -97,7 +97,7 @@ class Representatives:
 
 
 def _order(computation: Computation) -> list[Instruction]:
-    """Operands first, from the root; then what the root does not need."""
+    """Operands first, from the root; then the instructions that the root does not need."""
     seen: set[Instruction] = set()
     order: list[Instruction] = []
     stack: list[tuple[Instruction, bool]] = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordering constraints of pipelines: which pass comes before which, with the reason, checked.
 
-A pipeline is a literal tuple; the table beside it says why it is in this order, so that whoever
-moves a pass learns at import what would break.
+A pipeline is a literal tuple; the table beside it gives the reasons for its order, so that moving a
+pass fails at import with the reason.
 
 Example:
     >>> from ingot.hlo.rewrite.pass_base import Pipeline
@@ -31,8 +31,9 @@ def check_order(step: Step, orders: tuple[Order, ...]) -> None:
     """Check that the first run of each pass obeys `orders`.
 
     Raises:
-        InternalError: INGOT0916 a pass stands before one that must precede it, or an order names
-            a pass that `step` does not have: a constraint that nothing checks is none.
+        InternalError: INGOT0916 a pass comes before one that must precede it, or an order names a
+        pass
+            that `step` does not have, and so would never be checked.
     """
     check_names(step.name, [entry.name for entry in passes_of(step)], orders)
 

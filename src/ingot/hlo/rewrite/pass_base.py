@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes: what one is, what it is given, and how they are grouped.
+"""Passes: their base class, their context, and how they are grouped.
 
 A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it
 changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them.
@@ -31,7 +31,7 @@ from ingot.support.records import fresh, record
 
 @record
 class Stage:
-    """Where a dumped module stands: after pass `after`, before pass `before`, of `pipeline`.
+    """The stage of a dumped module: after pass `after`, before pass `before`, of `pipeline`.
 
     `before` is empty after the last pass and `after` is empty before the first one.
     """
@@ -52,12 +52,12 @@ class Firing:
     """One rewrite: the rule, where it is written, and the instruction that it replaced."""
 
     rule: str
-    place: str
+    location: str
     before: str
     after: str
 
     def __str__(self) -> str:
-        return f"{self.rule} ({self.place}): {self.before} => {self.after}"
+        return f"{self.rule} ({self.location}): {self.before} => {self.after}"
 
 
 @record
@@ -80,26 +80,26 @@ def _no_timings() -> list[PassTiming]:
 
 @dataclass(slots=True)
 class PassContext:
-    """What one compilation hands to all its passes: options above, records below.
+    """The context that all passes of one compilation share: options first, then records.
 
     Attributes:
         fp: licence granted to rewrites of floats.
         debug: 0 runs fast; 1 also verifies after passes that changed nothing and checks by
             fingerprint that they did not; a group without fixed point is an error.
         verify: whether changed modules are verified.
-        verify_each: whether after each pass, which names the culprit, or once after the last,
-            which costs a fifth of the passes' time less.
+        verify_each: whether after each pass, which names the culprit, or once after the last, which
+            saves a fifth of the passes' time.
         disabled: names of passes and rules that do not run.
         dump: gets the module at every stage at which it changed.
         to_text: prints a module for error reports (the printer lives in a higher layer).
         pass_fuel: how many pass executions are left, None for any number; bisecting sets it.
         rewrite_fuel: how many rule firings are left, None for any number.
-        properties: what holds of the module now (`Pass.ensures`).
+        properties: properties that the module has now (`Pass.ensures`).
         log: every rule that fired.
         timings: every pass that ran.
         settled: version of a computation at which a rule set last found nothing more to do.
-        remarks: what passes tell people: why they did or did not do something; `str` of each
-            is made when somebody asks, so it must not depend on what later passes change.
+        remarks: messages for people: why a pass did or did not do something; `str` of each is made
+            on demand, so it must not depend on anything that later passes change.
     """
 
     fp: Fp = Fp.CONTRACT
@@ -123,8 +123,8 @@ class PassContext:
         """Whether a pass may run now; takes one unit of pass fuel if so.
 
         Args:
-            name: of the pass.
-            lowers: whether it runs though it is disabled: no program can do without it.
+            name: the name of the pass.
+            lowers: whether it runs even if disabled, because every program needs it.
         """
         left_out = name in self.disabled and not lowers
         if left_out or self.pass_fuel == 0:
@@ -153,7 +153,7 @@ class Pass(ABC):
         requires: properties of the module without which the pass does not work.
         ensures: properties that hold afterwards.
         breaks: properties that may no longer hold afterwards.
-        lowers: whether nothing can run without it: left out by name, it does the least that it can.
+        lowers: whether every program needs it: if disabled by name, it does only what is necessary.
     """
 
     name: ClassVar[str]
@@ -170,7 +170,7 @@ class Pass(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Base of groups of passes; what they concern and ensure follows from their passes."""
+    """Base of groups of passes; `concerns` and `ensures` follow from their passes."""
 
     name: str
     passes: tuple[Step, ...]

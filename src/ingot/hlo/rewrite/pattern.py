@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns: what a rule looks for, written as the expression that it is.
+"""Patterns: the expression that a rule matches, written as an expression.
 
     m.add(x, const(0))                      either order, as `add` is commutative
     m.reshape(m.reshape(x, name="inner"))   binds the inner instruction too
@@ -15,7 +15,7 @@ order of operands, so that matching never backtracks.
 Invariant: matching never changes the graph. A name bound twice must be the same instruction both
 times.
 
-Source followed: xla/hlo/ir/pattern_matcher.h for what is asked of instructions.
+Source followed: xla/hlo/ir/pattern_matcher.h for the conditions on instructions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SPLAT_SEARCH = 64
 
 
 class Pattern(ABC):
-    """Something that an instruction may match."""
+    """A pattern for an instruction."""
 
     @abstractmethod
     def variants(self) -> list[Pattern]:
@@ -62,7 +62,7 @@ class Pattern(ABC):
 
     @property
     def wanted(self) -> frozenset[str] | None:
-        """The opcodes of which a match must be one; None: any."""
+        """The opcodes that a match may have; None: any."""
         return None
 
 
@@ -136,7 +136,7 @@ class Splat(Pattern):
 
     @property
     def wanted(self) -> frozenset[str] | None:
-        """A constant, or what it is looked for through."""
+        """A constant, or an op through which constants are found."""
         return _CONSTANT_LIKE
 
 
@@ -228,7 +228,7 @@ class Op(Pattern):
 
 
 def _fitting(inner: list[Match]) -> Callable[[tuple[Instruction, ...], Bindings], bool]:
-    """Return what matches all operands, without a loop where these are one or two."""
+    """Return a matcher of all operands, without a loop for one or two of them."""
     if len(inner) == 1:
         (only,) = inner
         return lambda operands, bindings: len(operands) == 1 and only(operands[0], bindings)
@@ -250,7 +250,7 @@ _CONSTANT_LIKE = _SPREAD | {"constant"}
 
 
 def splat_of(instruction: Instruction) -> Any:
-    """Return the NumPy scalar that every element of a constant or its broadcast is, or None."""
+    """Return the NumPy scalar that all elements of a constant or its broadcast equal, or None."""
     while instruction.opcode in _SPREAD:
         instruction = instruction.operands[0]
     if instruction.opcode != "constant":

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules: a pattern, a replacement, the algebra as docstring, the licence that it needs.
+"""Rules: a pattern, a replacement, the algebra as docstring, the licence that the rule needs.
 
     @rule(m.add(x, const(0)), fp=Fp.SIGNED_ZERO)
     def add_zero(x: Instruction) -> Instruction:
         \"\"\"x + 0 => x\"\"\"
         return x
 
-The function's parameters name what the pattern binds; besides, `root` is the instruction matched
-and `build` a builder that adds to its computation. Returning None declines: what `build` added is
-taken back. Licences concern floats: on other element types every rule is exact.
+The function's parameters are the names that the pattern binds; in addition, `root` is the matched
+instruction and `build` a builder that adds to its computation. Returning None declines:
+instructions that `build` added are removed. Licences concern floats: on other element types every
+rule is exact.
 
-Invariant: a rule never makes a program dearer. A replacement that keeps an inner instruction alive
-must not need more work than what goes away; `once=True` in the pattern is the usual way.
+Invariant: a rule never makes a program more expensive. A replacement that keeps an inner
+instruction alive must not need more work than it removes; `once=True` in the pattern is the usual
+way.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class RuleBuilder(Builder):
     """The builder that rules get: remembers what it added."""
 
     def __init__(self, computation: Computation, metadata: Metadata) -> None:
-        """Add to `computation`, on behalf of the user's place in `metadata`."""
+        """Add to `computation`, with the user's location in `metadata`."""
         super().__init__(computation, metadata)
         self.made: list[Instruction] = []
 
@@ -81,10 +83,10 @@ class Rule:
 
     Attributes:
         name: the function's name.
-        pattern: what it looks for.
+        pattern: the pattern that it matches.
         fp: the least licence under which it may touch floats.
         function: the replacement.
-        place: `file:line` where it is written.
+        location: `file:line` of its definition.
         parameters: the function's parameters.
         examples: HLO lines that it fires on, where no generator can make them from the pattern.
         variants: the variants of the pattern, each with what it was compiled to.
@@ -94,7 +96,7 @@ class Rule:
     pattern: Op
     fp: Fp
     function: Replacement
-    place: str
+    location: str
     parameters: tuple[str, ...]
     examples: tuple[str, ...]
     variants: tuple[tuple[Op, Match], ...]
@@ -105,13 +107,13 @@ class Rule:
         return inspect.getdoc(self.function) or ""
 
     def match(self, instruction: Instruction) -> Bindings | None:
-        """Return what the pattern binds on `instruction`, or None."""
+        """Return the bindings of the pattern on `instruction`, or None."""
         return first_match((match for _, match in self.variants), instruction)
 
     def rewrite(
         self, root: Instruction, bindings: Bindings, build: RuleBuilder
     ) -> Instruction | None:
-        """Return the replacement of `root`, or None with nothing left behind."""
+        """Return the replacement of `root`, or None without leftovers."""
         extra: dict[str, Any] = {**bindings, "root": root, "build": build}
         made = self.function(**{name: extra[name] for name in self.parameters})
         if made is None or made is root:
@@ -157,13 +159,13 @@ Candidates = list[tuple[Rule, tuple[Match, ...]]]
 """Rules that may match, each with those of its variants that may."""
 
 MAX_INDEXED = 3
-"""Operands at most of the instructions whose rules are told apart by the operands' opcodes."""
+"""Instructions of at most this many operands have their rules indexed by operand opcodes."""
 MAX_KEPT = 4096
-"""Combinations of opcodes whose rules a set remembers; a program has some dozens."""
+"""Combinations of opcodes whose rules a set caches; a program has some dozens."""
 
 
 def first_match(matches: Iterable[Match], instruction: Instruction) -> Bindings | None:
-    """Return what the first of `matches` that matches binds, or None."""
+    """Return the bindings of the first of `matches` that matches, or None."""
     for match in matches:
         bindings: Bindings = {}
         if match(instruction, bindings):

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner: executes passes and groups, and alone verifies, dumps, times and counts fuel.
 
-Stands between the pipelines, which are data, and the passes, which only rewrite.
+It connects the pipelines, which are data, and the passes, which only rewrite.
 
 Invariant: after every pass that ran (`verify_each`), or after the last, the module verifies; a pass
-that breaks it is named in the error. Whether two runs with the same context do the same is never a
-matter of time or chance.
+that breaks it is named in the error. Two runs with the same context always do the same.
 
 Source: xla/hlo/pass/hlo_pass_pipeline.cc, hlo_pass_fix.h.
 
@@ -42,7 +41,7 @@ from ingot.support.tracing import Level, enabled, log
 
 @lru_cache(maxsize=1 << 12)
 def _idle(group: Pipeline | FixedPoint, words: frozenset[str]) -> frozenset[int]:
-    """Return the numbers of the steps that concern none of `words` and ensure nothing."""
+    """Return the numbers of the steps that look for none of `words` and ensure nothing."""
     return frozenset(
         number
         for number, step in enumerate(group.passes)
@@ -78,7 +77,7 @@ class _Runner:
         self._settled: dict[type, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
-        """Run a pass or a group, unless nothing in the module concerns it."""
+        """Run a pass or a group, unless the module has nothing that it looks for."""
         concerns = step.concerns
         if concerns is not None and not self._census.holds_any(concerns) and not self._checks:
             if step.ensures:
@@ -159,7 +158,7 @@ class _Runner:
             self._dump(pipeline, step.name, "")
 
     def _run_checked(self, step: Pass) -> bool:
-        """Run the pass and check what it says: that it has nothing to do, or changed nothing."""
+        """Run the pass and check its report: that it has nothing to do, or changed nothing."""
         before, held = fingerprint(self._module), census(self._module)
         changed = self._run(step)
         if not changed and fingerprint(self._module) != before:
@@ -170,7 +169,7 @@ class _Runner:
         return changed
 
     def _run(self, step: Pass) -> bool:
-        """Run the pass; name it in whatever error of ours comes out."""
+        """Run the pass; name it in any Ingot error that it raises."""
         try:
             return step.run(self._module, self._context)
         except IngotError as error:

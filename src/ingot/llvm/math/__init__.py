@@ -48,8 +48,8 @@ class MathFunction:
     """One function: its formula over `MathEmitter`, its arity, its error bounds.
 
     `wide`: f32 operands are computed in f64 and rounded, for functions that are rarely hot.
-    `called`: the element types for which it is a subroutine (`math.called`): where the formula is
-    so long that a call costs nothing beside it, and LLVM much time to compile.
+    `called`: the element types for which it is a subroutine (`math.called`): those whose formula is
+    so long that a call costs little in comparison, and that LLVM compiles slowly.
     """
 
     name: str
@@ -120,7 +120,7 @@ MATH: dict[str, MathFunction] = {function.name: function for function in _FUNCTI
 """Every function by HLO opcode (or XLA's name where HLO has no opcode)."""
 
 CIRCLE = ("sine", "cosine")
-"""What `circle` gives."""
+"""The result of `circle`."""
 
 
 def circle(f: FunctionBuilder, x: Value, *, fma: bool = True) -> tuple[Value, ...]:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Math functions as subroutines that take and give vectors in registers.
+"""Math functions as subroutines that take and return vectors in registers.
 
-A function that is long beside a call is compiled once for each vector type, as library code, and
-not into every kernel: kernels import it (`ModuleBuilder.imports`), other modules define what they
-call once. `llvm.math` says which functions these are; what its formulas emit is the body.
+A function that is much longer than a call is compiled once for each vector type, as library code,
+and not into every kernel: kernels import it (`ModuleBuilder.imports`), other modules define it
+once. `llvm.math` lists these functions; its formulas emit their bodies.
 
-A call takes so many registers for each value as the C ABI returns in registers; wider values are
-cut. Modules that do not say how wide registers are (and GPU code, which has no calls to spare) get
-the formula in place.
+A call passes each value in as many registers as the C ABI returns; wider values are split. Modules
+without a known register width (and GPU code, where calls are expensive) get the formula inline.
 
-Invariant: a call gives the bits that the formula gives in place.
+Invariant: a call returns the same bits as the inline formula.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _calls(lanes: int, most: int) -> Iterator[int]:
 def subroutine(
     name: str, emit: Emit, operands: tuple[Type, ...], fma: bool, results: int = 1
 ) -> Subroutine:
-    """Return the subroutine of a function: operands of one type, and so many results of it."""
+    """Return the subroutine of a function: operands and `results` results of one type."""
     type = operands[0]
     symbol = f"ingot.math.{name}.f{type.element.bits}x{type.lanes}{'' if fma else '.no_fma'}"
     returned = struct(*[type] * results)

@@ -54,8 +54,7 @@ def round_to_bf16(f: FunctionBuilder, value: Value) -> Value:
     """
     integer = value.type.with_element(I32)
     bits = f.bitcast(value, integer)
-    # -1 where the last bit that stays is set: by shifts, which LLVM has done with sooner than with
-    # a mask.
+    # -1 where the last remaining bit is set: by shifts, which LLVM compiles faster than a mask.
     odd = f.ashr(f.shl(bits, const(integer, 15)), const(integer, 31))
     rounded = f.add(f.sub(bits, odd), const(integer, 0x7FFF))
     return f.bitcast(f.and_(rounded, const(integer, 0xFFFF0000)), value.type)
@@ -98,7 +97,7 @@ def _f16_bits(f: FunctionBuilder, bits: Value) -> Value:
     odd = f.and_(f.lshr(size, const(integer, 13)), const(integer, 1))
     rebias = const(integer, ((15 - 127) << 23) + 0xFFF)
     normal = f.lshr(f.add(size, f.add(odd, rebias)), const(integer, 13))
-    # Adding 0.5 makes the FPU round at the place of the f16 denormal's last bit.
+    # Adding 0.5 makes the FPU round at the f16 denormal's last bit.
     shifted = f.add(f.bitcast(size, single), const(single, 0.5), "")
     denormal = f.sub(f.bitcast(shifted, integer), const(integer, 0x3F000000))
     result = f.select(f.icmp("ult", size, const(integer, 113 << 23)), denormal, normal)

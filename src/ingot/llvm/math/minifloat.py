@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between f32 and the floats of 8 and 4 bits, by integer arithmetic on vectors.
 
-A minifloat is held as an `i8` that holds its bits, in memory and in registers: data movement never
-looks inside. Arithmetic is f32, so only `convert` comes here. Invariant: round to nearest even,
-once; NaN, infinities, overflow and zeros follow each format's own rules, as ml_dtypes and XLA have
-them. The one exception is theirs too: f8e8m0fnu rounds halves up, and what lies between its two
-least values goes to the greater.
+A minifloat is an `i8` that holds its bits, in memory and in registers: data movement does not
+interpret it. Arithmetic is in f32, so only `convert` comes here. Invariant: round to nearest even,
+once; NaN, infinities, overflow and zeros follow each format's own rules, as in ml_dtypes and XLA.
+The one exception is theirs too: f8e8m0fnu rounds halves up, and values between its two least ones
+round to the greater.
 
 Source: ml_dtypes/include/float8.h, float4.h; xla/service/elemental_ir_emitter.cc.
 """
@@ -37,8 +37,8 @@ class Minifloat:
     Attributes:
         exponent: exponent bits.
         mantissa: explicit mantissa bits.
-        bias: what the exponent field is greater by than the exponent.
-        special: how NaN and infinity are written.
+        bias: the exponent field minus the exponent.
+        special: the bit patterns of NaN and infinity.
     """
 
     exponent: int
@@ -151,8 +151,8 @@ def _widen(f: FunctionBuilder, bits: Value, format: Minifloat) -> Value:
     elif format.special is Special.FNUZ:
         special = f.icmp("eq", bits, number(format.sign))
         size = f.select(special, number(0x7FC00000), size)
-    place = 31 - (format.exponent + format.mantissa)
-    sign = f.shl(f.and_(bits, number(format.sign)), number(place))
+    shift = 31 - (format.exponent + format.mantissa)
+    sign = f.shl(f.and_(bits, number(format.sign)), number(shift))
     return f.bitcast(f.or_(size, sign), single)
 
 
@@ -221,6 +221,6 @@ def _narrow_exponent(f: FunctionBuilder, bits: Value) -> Value:
     half = f.sub(const(integer, 1 << 22), below)
     rounded = f.lshr(f.add(bits, half), const(integer, 23))
     # As unsigned numbers: zero wraps to the top, negative numbers and NaN lie above infinity.
-    place = f.sub(bits, const(integer, 1))
-    good = f.icmp("ult", place, const(integer, 0x7F800000 - 1))
+    less_one = f.sub(bits, const(integer, 1))
+    good = f.icmp("ult", less_one, const(integer, 0x7F800000 - 1))
     return f.select(good, rounded, const(integer, 255))

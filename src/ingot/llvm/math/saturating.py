@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floats to integers, held within the integers' range; NaN gives 0.
 
-LLVM's own `llvm.fptosi.sat` does vectors lane by lane on x86: this is what it means, out of vector
-instructions. Invariant: what `fptosi` is given always fits, so its result is never undefined.
+LLVM's own `llvm.fptosi.sat` is scalarized on x86: this computes the same with vector instructions.
+Invariant: operands of `fptosi` always fit, so its result is never undefined.
 """
 
 from __future__ import annotations

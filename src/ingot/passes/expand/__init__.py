@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expansion: ops that no emitter knows, written as ops that they do know."""
+"""Expansion: rewrites ops that no emitter supports into ops that emitters support."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous pairs made synchronous: on the CPU nothing runs beside the program.
+"""Asynchronous pairs made synchronous: on the CPU nothing runs concurrently with the program.
 
-The start becomes a tuple of what it declares: operands, the value computed at once, contexts that
-nobody reads; update gives its operand, done the value. The simplifier then forgets the tuple.
+The start becomes the tuple that it declares: operands, the value (computed at once), unused
+contexts; update becomes its operand, done the value. The simplifier then removes the tuple.
 
 Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc.
 """
@@ -32,7 +32,7 @@ _ELEMENT = {
     "all-reduce-done": None,
     "collective-permute-done": 1,
 }
-"""Which element of its operand each of these is; None: all of it."""
+"""The element of its operand that each of these ops becomes; None: the whole operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class AsyncToSync(Expander):
 
 
 def _synchronous(op: Instruction, opcode: str, shape: Shape) -> Instruction:
-    """Add the op that a collective's start begins."""
+    """Add the op that a collective's start performs."""
     definition = find(opcode)
     given: dict[str, Any] = {
         row.name: getattr(op.attributes, row.name) for row in fields(definition.attributes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization as arithmetic and reductions, which fuse with what is around them.
+"""Batch normalization as arithmetic and reductions, which fuse with their neighbours.
 
 Narrow floats are computed in f32. Statistics are taken in two passes (mean, then mean square of
 the differences): the one-pass form loses all digits when the mean is large.
@@ -24,7 +24,7 @@ from ingot.passes.expand.expander import Expander
 
 
 class _Parts:
-    """What the three have in common: wide operands, vectors spread over features, sums."""
+    """The common parts of the three ops: wide operands, vectors broadcast over features, sums."""
 
     def __init__(self, op: Instruction, build: Builder, module: Module) -> None:
         self.build = build
@@ -49,7 +49,7 @@ class _Parts:
         return self.build.reduce(value, zero, dimensions=self.others, to_apply=add)
 
     def count(self, like: Shape) -> Instruction:
-        """Return how many elements a feature has, everywhere."""
+        """Return the number of elements per feature, broadcast."""
         dynamic = [n for n in self.others if self.shape.bounded and self.shape.bounded[n]]
         number = dim.product(self.shape.dims[n] for n in self.others if n not in dynamic)
         scalar = self.build.convert_to(size_value(self.build, number), self.element)

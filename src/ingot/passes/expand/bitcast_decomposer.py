@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """bitcast-decomposer: `bitcast` as transposes, a reshape and a bitcast-convert.
 
-A bitcast keeps bytes as they lie in memory, so its meaning is in the layouts of its operand and its
-result: XLA's dumps after its optimizations write many transposes this way. From here on no pass and
-no kernel looks at a layout. Runs before any pass that may replace an operand by one of another
-layout.
+A bitcast keeps the bytes in memory, so the layouts of its operand and its result define it: XLA's
+dumps after its optimizations write many transposes this way. After this pass, no pass or kernel
+looks at a layout. It runs before any pass that may replace an operand by one of another layout.
 
 Source: xla/shape_util.h (DecomposeBitcast).
 """
@@ -35,7 +34,7 @@ class BitcastDecomposer(Pass):
         """Rewrite the bitcasts of every reachable computation."""
         changed = False
         for computation in module.post_order():
-            # All are read before any is replaced: operands' layouts must be the written ones.
+            # All are read before any is replaced: operands' layouts must be the original ones.
             bitcasts = [i for i in computation.post_order() if i.opcode == "bitcast"]
             orders = [(_order(i.operands[0].shape), _order(i.shape)) for i in bitcasts]
             for bitcast, (before, after) in zip(bitcasts, orders, strict=True):
@@ -45,7 +44,7 @@ class BitcastDecomposer(Pass):
 
 
 def _order(shape: Shape) -> tuple[int, ...]:
-    """Return the dimensions as they lie in memory, major first."""
+    """Return the dimensions in memory order, major first."""
     if shape.layout is None:
         return tuple(range(shape.rank))
     return tuple(reversed(shape.layout.minor_to_major))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives as a few calls that move bytes between devices, and arithmetic.
 
-The runtime knows how to gather, to exchange parts and to hand on (`ingot.all_gather`,
-`ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast`); it computes nothing.
-Reductions are folded here, by our own fused kernels, in the order of the group: the result is the
-same in every run, and on all devices. On one device all of them are the operand itself.
+The runtime can gather, exchange parts and pass values on (`ingot.all_gather`, `ingot.all_to_all`,
+`ingot.collective_permute`, `ingot.collective_broadcast`); it computes nothing. Our own fused
+kernels fold reductions in the order of the group, so the result is the same in every run and on all
+devices. On one device each of these ops is its operand.
 
 Large all-reduces exchange parts first (each device folds one part, then the parts are gathered):
-two times the operand goes over each device's memory instead of as many times as there are devices.
+the operand then crosses each device's memory twice instead of once per device.
 
 Source: xla/service/cpu (thunks of collectives); Thakur et al., "Optimization of collective
 communication operations in MPICH".
@@ -68,7 +68,7 @@ def _reduced(called: Computation, value: Instruction, exchange: Exchange) -> Ins
 
 
 def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
-    """Fold groups of different sizes: what the greatest one has, as far as this one has it."""
+    """Fold groups of different sizes: as many steps as the largest has, as far as each goes."""
     build, grid = exchange.build, exchange.grid
     sizes = {device: len(group) for group in exchange.groups for device in group}
     table = build.constant([sizes[device] for device in range(grid.devices)], S32)

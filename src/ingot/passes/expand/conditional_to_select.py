@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """conditional-to-select: conditionals in reducers, comparators and `map` as selects.
 
-Such a computation is run for each element, often for several at once, so both branches are
-computed and one result is taken. Loops and branches of the program itself stay what they are.
+Such a computation runs for each element, often for several at once, so both branches are computed
+and one result is selected. Loops and branches of the program itself are not changed.
 
 Source: xla/service/conditional_to_select.cc, which does it for `map`.
 """
@@ -46,7 +46,7 @@ class ConditionalToSelect(Pass):
 
 def _flatten(computation: Computation) -> bool:
     changed = False
-    # Branches may hold conditionals, which are found in the next round.
+    # Branches may contain conditionals, which the next round finds.
     while found := [i for i in computation.post_order() if i.opcode == "conditional"]:
         for conditional in found:
             computation.replace(conditional, _selected(computation, conditional))
@@ -55,7 +55,7 @@ def _flatten(computation: Computation) -> bool:
 
 
 def _selected(computation: Computation, conditional: Instruction) -> Instruction:
-    """Return the result of the branch that is taken; the last one, if there is no such branch."""
+    """Return the result of the selected branch; of the last one if the index is out of range."""
     build = Builder(computation, conditional.metadata)
     index, *operands = conditional.operands
     branches = conditional.attributes.branch_computations

@@ -23,16 +23,16 @@ class Words:
         self.dims = dims
 
     def constant(self, value: int, bits: int) -> Instruction:
-        """Return `value` modulo 2^bits everywhere."""
+        """Return `value` modulo 2^bits, broadcast."""
         element = U32 if bits == 32 else U64
         return self.build.full(value & ((1 << bits) - 1), Shape.array(element, self.dims))
 
     def spread(self, scalar: Instruction) -> Instruction:
-        """Return a scalar everywhere."""
+        """Return a scalar, broadcast."""
         return self.build.broadcast_to(scalar, self.dims)
 
     def like(self, word: Instruction, value: int) -> Instruction:
-        """Return `value` everywhere, in the type of `word`."""
+        """Return `value` in the type of `word`, broadcast."""
         return self.constant(value, word.shape.dtype.bits)
 
     def plus(self, word: Instruction, value: int) -> Instruction:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom calls of XLA's own client library, as ops and LAPACK calls.
+"""Custom calls of XLA's client library, as ops and LAPACK calls.
 
-Builders of XLA's write decompositions that HLO has no opcode for as custom calls without a layout:
+XLA's builders write decompositions without an opcode as custom calls without a layout:
 `Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`.
-XLA expands them in passes of its own, and so a program that holds one is complete without any
-registration.
+XLA expands them in its own passes, so a program that contains one needs no registration.
 
 Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc,
 xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
@@ -34,7 +33,7 @@ class CustomCallExpander(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return what the target computes; the call itself if it is another's."""
+        """Return the target's computation; the call itself if the target is not one of these."""
         rule = _EXPANSIONS.get(op.attributes.custom_call_target)
         return op if rule is None else _shaped(op.shape, rule(op, build), build)
 
@@ -112,9 +111,9 @@ def _pad_to_static(call: Instruction, build: Builder) -> list[Instruction]:
 
 
 def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
-    """Exact results are approximate ones too: what stands first when all is sorted.
+    """An exact result is a valid approximate one: the first elements of the sorted operand.
 
-    The second half of the operands are initial values, of no use here.
+    The second half of the operands are initial values, which are not needed here.
     """
     values = call.operands[: len(call.operands) // 2]
     (comparator,) = call.attributes.called_computations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`domain` removed: it says where a region of placement ends and computes nothing.
+"""`domain` removed: it marks the border of a placement region and computes nothing.
 
 Source: xla/hlo/transforms/hlo_domain_remover.cc.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computations that are applied to elements and cannot be computed for many of them at once.
+"""Computations that are applied to elements but cannot be vectorized over them.
 
-Most reducers, comparators and mapped computations are arithmetic on scalars, which kernels do for
-whole vectors of elements. Those that hold loops, reductions, sorts, arrays, custom calls or calls
-that stay are run for one element after the other: as a `scan` over the elements in a row.
+Most reducers, comparators and mapped computations are arithmetic on scalars, which kernels compute
+for whole vectors of elements. Those with loops, reductions, sorts, arrays, custom calls or calls
+that stay run for one element after the other: as a `scan` over the elements in a row.
 
 Example:
     >>> from ingot.hlo.builder import scalar_computation
@@ -25,14 +25,14 @@ from ingot.hlo.shape import Shape
 from ingot.passes.simplify.unfolding import unfolding
 
 _NEAR = 32
-"""Computations that are looked at each time; what reaches more is found out for all at once."""
+"""Callees up to which each question walks them; beyond, the answer is computed for all at once."""
 
 _BRANCHES = frozenset({"call", "conditional", "map"})
 """Ops whose computations can be computed for all elements at once."""
 
 
 def has_loop(computation: Computation) -> bool:
-    """Whether a computation needs a step of its own for each element: it is not all scalars."""
+    """Whether a computation needs a step of its own for each element, as it is not all scalars."""
     near = list(islice(reached(computation), _NEAR))
     if any(map(_has_loop_itself, near)):
         return True

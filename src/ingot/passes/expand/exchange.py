@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices can exchange, as custom calls: the primitives that collectives are made of.
+"""Exchanges between devices, as custom calls: the primitives of collectives.
 
 Each call names its groups of devices; the runtime (`ingot.runtime.foreign.collectives`) lets the
 devices of a group meet and moves bytes between them. On one device a call is its operand.
@@ -39,7 +39,7 @@ class Exchange:
         self.is_even = all(len(group) == self.size for group in self.groups)
 
     def config(self, **more: Any) -> dict[str, Any]:
-        """Return what the runtime must know of a call."""
+        """Return the configuration of a call for the runtime."""
         groups = [list(group) for group in self.groups]
         return {"devices": self.grid.devices, "groups": groups, **more}
 
@@ -66,7 +66,7 @@ class Exchange:
         )
 
     def move(self, target: str, value: Instruction, config: dict[str, Any]) -> Instruction:
-        """Return what a whole value becomes that is handed on."""
+        """Return the value after it is passed on as a whole."""
         return self._call(target, value, value.shape.with_dims(value.shape.dims), config)
 
     def stacked(self, value: Instruction) -> list[Instruction]:
@@ -95,7 +95,7 @@ def parts_of(
 
 
 def device_id(opcode: str, grid: Grid, build: Builder) -> Instruction:
-    """Return `replica-id` or `partition-id`, which say who runs, as an u32 scalar."""
+    """Return `replica-id` or `partition-id` of the running device, as a u32 scalar."""
     count = grid.replicas if opcode == "replica-id" else grid.partitions
     if count == 1:
         return build.constant(0, U32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of the passes that rewrite ops one by one: ops of which opcodes, and what each becomes."""
+"""Base of the passes that rewrite ops one by one: the opcodes, and the replacement of each op."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 @dataclass(frozen=True, slots=True)
 class Expander(Pass):
-    """Replaces every instruction whose opcode is among `concerns` by what `expand` makes of it.
+    """Replaces every instruction whose opcode is among `concerns` by the result of `expand`.
 
-    Invariant: `expand` adds instructions to the computation of `op` and returns a value of the
-    same shape; it does not remove `op`. What `op` had to come after comes before all of them, and
-    what had to come after `op` comes after the value.
+    Invariant: `expand` adds instructions to the computation of `op` and returns a value of the same
+    shape; it does not remove `op`. The control predecessors of `op` run before all of them, and its
+    control successors run after the value.
     """
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -45,4 +45,4 @@ class Expander(Pass):
 
     @abstractmethod
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return what stands for `op`; `op` itself when it stays."""
+        """Return the replacement of `op`; `op` itself when it stays."""

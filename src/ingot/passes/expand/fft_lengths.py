@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of other lengths than what they transform: fitted before and after.
+"""Transforms whose lengths differ from their operand's: fitted before and after.
 
 Source: xla/hlo/evaluator/hlo_evaluator.cc (FftTransform): input and output are cut off, or filled
 with zeros, to fit.

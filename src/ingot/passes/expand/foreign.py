@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds custom calls of Ingot's own targets: what expanders rewrite ops to that need a runtime."""
+"""Adds custom calls of Ingot's own targets, for ops that need the runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def foreign_call(
 ) -> Instruction:
     """Add a call of `target`; `config` goes to its `backend_config` as JSON.
 
-    It is called `name`, which says what it stands for, or after its target.
+    Its name is `name`, which tells what it replaces, or that of its target.
     """
     made = build.custom_call(
         *operands,

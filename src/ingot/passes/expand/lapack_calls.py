@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom calls of LAPACK targets, as expanders write them.
 
-LAPACK's matrices are column-major. A pass that wants a matrix as it is written asks for `columns`:
-transposes stand around the call. One that can do with the transposed problem (a triangular factor
-is the other factor of the transpose) hands the rows over as columns: no element moves. Either way
-the call has the form that `custom-call-layouts` gives to others.
+LAPACK's matrices are column-major. A pass that needs a matrix as it is written passes `columns`:
+the call is then surrounded by transposes. One that can solve the transposed problem (a triangular
+factor is the other factor of the transpose) passes the rows as columns, so no element moves. Either
+way the call has the form that `custom-call-layouts` gives to others.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def lapack_call(
     """Add a call of `lapack_<letter><routine>_ffi` and return its results.
 
     Args:
-        build: where to.
+        build: the builder to add to.
         routine: LAPACK's name without the type's letter.
         operands: the operands.
         results: shapes of the results, as they are in HLO.
         attributes: attribute -> character.
         aliases: `output_to_operand_aliasing`.
-        columns: matrices are written in HLO as LAPACK takes them; otherwise LAPACK is given their
-            rows as columns, which is the transpose.
+        columns: LAPACK gets the matrices as HLO has them; otherwise it gets their rows as columns,
+            which is the transpose.
     """
     rank = max(operand.shape.rank for operand in operands)
     if columns:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cholesky` and `triangular-solve` as LAPACK calls.
 
-Both hand LAPACK their rows as columns, so no element moves: the lower triangle of a matrix is the
-upper one of its transpose, `a x = b` is `x' a' = b'`. Floats under 32 bits compute in f32.
+Both pass their rows to LAPACK as columns, so no element moves: the lower triangle of a matrix is
+the upper one of its transpose, `a x = b` is `x' a' = b'`. Floats under 32 bits are computed in f32.
 
 Source: xla/service/cholesky_expander.cc, triangular_solve_expander.cc for what comes out: zeros in
 the other triangle, NaN throughout where a matrix is not positive definite.
@@ -36,7 +36,7 @@ def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
     dims = a.shape.dims
     zero, nan = build.full(0, factor.shape), build.full(float("nan"), factor.shape)
     factor = build.select(triangle(build, dims, lower=lower), factor, zero)
-    # LAPACK may not notice NaN; one that went in has reached the diagonal.
+    # LAPACK may not notice NaN; a NaN of the operand has reached the diagonal.
     whole = build.compare(factor, factor, direction="EQ")
     true = build.constant(True)
     dimensions = tuple(range(len(dims) - 2, len(dims)))
@@ -86,5 +86,5 @@ class LinalgExpander(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call and what is done to its result."""
+        """Return the call and the ops on its result."""
         return _EXPANSIONS[op.opcode](op, build, module)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""map-to-scan: a `map` whose computation holds a loop is run element after element.
+"""map-to-scan: a `map` whose computation has a loop runs element after element.
 
-Elementwise computations become ops on whole arrays (`map-inliner`), which a loop cannot: each
-element has its own number of steps. So these few maps are a `scan` over the elements in a row.
-Branches stay branches there, as a loop in one that is not taken need not end.
+Elementwise computations become ops on whole arrays (`map-inliner`); loops cannot, as each element
+has its own number of steps. So these few maps become a `scan` over the elements in a row. Branches
+stay branches there, as a loop in a branch that is not taken may never end.
 
 Source: xla/service/cpu/ir_emitter.cc, which runs `map` element after element.
 """

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on element types that no backend computes in, made on wider types.
+"""Arithmetic on element types that no backend computes in, done on wider types.
 
-Floats of 8 bits and fewer compute in f32, integers narrower than a byte in s8 or u8; after each op
-the result is converted back, so it is rounded or wrapped where the program says. Ops that only move
-elements (slices, transposes, gathers, `select`, sorts, loops) stay on bytes. A dot or convolution
-keeps its narrow operands, since kernels convert what they load, and gives a wide result. A sum,
-minimum or maximum over an array is made wide as a whole and rounded once. So are sums and products
-over arrays of f16 and bf16, which no longer grow once they are 2^11 or 2^8 times their addends.
+Floats of at most 8 bits are computed in f32, integers narrower than a byte in s8 or u8; after each
+op the result is converted back, so it is rounded or wrapped where the program does. Ops that only
+move elements (slices, transposes, gathers, `select`, sorts, loops) stay on bytes. A dot or
+convolution keeps its narrow operands, since kernels convert when they load, and has a wide result.
+A sum, minimum or maximum over an array is computed wide and rounded once. So are sums and products
+over arrays of f16 and bf16: a narrow sum would stop growing at 2^11 or 2^8 times its addends.
 
 Invariant: after both passes, only conversions and data movement see these types. What f32 rounds
 and what XLA's f16 rounds is the same for everything but some transcendental functions, where f32
@@ -52,7 +52,7 @@ WIDE_INTEGERS: Wide = {
 
 @dataclass(frozen=True, slots=True)
 class FloatNormalization(Pass):
-    """Computes floats of 8 bits and fewer in f32, and sums of those of 16."""
+    """Computes floats of at most 8 bits, and sums of 16-bit floats, in f32."""
 
     name: ClassVar[str] = "float-normalization"
     concerns: ClassVar[frozenset[str] | None] = types({*WIDE_FLOATS, *WIDE_SUMS})
@@ -92,7 +92,7 @@ def _widen_sums(module: Module) -> bool:
             if instruction.opcode not in _FOLDS or instruction.shape.dtype not in WIDE_SUMS:
                 continue
             build = Builder(computation, instruction.metadata)
-            # What is rounded at every step loses what 16 bits cannot hold.
+            # Rounding at every step loses the bits that 16 bits cannot hold.
             made = _reduction(instruction, build, module, WIDE_SUMS, _ASSOCIATIVE - _EXACT)
             if made is not None:
                 _put(made, instruction, build)
@@ -101,7 +101,7 @@ def _widen_sums(module: Module) -> bool:
 
 
 def _concerns(instruction: Instruction, wide: Wide) -> bool:
-    """Whether the instruction has a number of a narrow type to compute with."""
+    """Whether the instruction computes with a number of a narrow type."""
     if instruction.has(Trait.NO_ARITHMETIC):
         return False
     if instruction.shape.dtype in wide:
@@ -129,7 +129,7 @@ def _rewrite(
 
 
 def _put(made: Instruction, instruction: Instruction, build: Builder) -> None:
-    """Replace an instruction by what was made in a wide type, converted back."""
+    """Replace an instruction by a result in a wide type, converted back."""
     made.extra = dict(instruction.extra)
     build.computation.replace(instruction, build.convert_to(made, instruction.shape.dtype))
 

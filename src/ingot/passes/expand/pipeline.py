@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of the whole language that have no kernels, as ops that have: which passes, in which order.
+"""The passes that rewrite ops without kernels into ops with kernels, in order.
 
-`RUNTIME_OPS` runs first of all: what it leaves are ordinary ops and custom calls of Ingot's own
-targets. Asynchronous forms go before the ops that they wrap.
+`RUNTIME_OPS` runs first: it leaves ordinary ops and custom calls of Ingot's own targets.
+Asynchronous forms are removed before the ops that they wrap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvert
 STATIC_SHAPES = Pipeline(
     "static-shapes", (BatchNormExpander(), DynamicBoundary(), CallMeanings(), DynamicPadder())
 )
-"""Removes dynamic dimensions; stages of a program hand over arrays that have none."""
+"""Removes dynamic dimensions; stages of a program exchange arrays without any."""
 
 STAGED_SHAPES = Pipeline("staged-shapes", (ExactBoundary(), STATIC_SHAPES))
 """The same for a program that computes sizes anyway: it computes those of its results too."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products that are declared of a lesser kind of number: made in their own, then converted.
+"""Sums of products that are declared in a less general type: computed in their own, then converted.
 
 What is summed are the products of complex numbers or floats; the sum is converted to the integer,
 pred or real number that is declared (`summed_type`). Integers of a complex sum become floats first.

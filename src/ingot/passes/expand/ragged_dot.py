@@ -59,7 +59,7 @@ class RaggedDotRewriter(Expander):
             )
             return _dot(op, build, masked, numbers)
         made = _dot(op, build, masked, numbers, with_groups=True)
-        # The groups stand after the batch dimensions: they come first.
+        # The groups come after the batch dimensions: move them first.
         batch = len(given.lhs_batch_dims)
         rest = [n for n in range(made.shape.rank) if n != batch]
         return build.transpose(made, dimensions=(batch, *rest))

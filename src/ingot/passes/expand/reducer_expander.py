@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reducer-expander: reductions, windows, scatters and sorts that kernels have no form for.
+"""reducer-expander: reductions, windows, scatters and sorts that kernels do not support.
 
-Kernels fold many elements at once with arithmetic; a loop, a reduction or an array in a reducer has
-no such form. So these few ops go through their elements in order, one application after the other
-(`element_loops`): a `reduce` is a scan over what it reduces, a window's elements are joined one
-after the other, a scatter is a scan over its updates, and a sort counts for each element how many
-come before it.
+Kernels fold many elements at once with arithmetic; a reducer with a loop, a reduction or an array
+does not allow that. So these few ops apply it to their elements in order (`element_loops`): a
+`reduce` is a scan over the reduced elements, a window's elements are combined one after the other,
+a scatter is a scan over its updates, and a sort counts for each element how many come before it.
 
-Kernels fold a window's padding as if it were the initial value. XLA leaves it out, so an initial
-value that changes something is joined once, after the window is folded.
+Kernels fold a window's padding as if it were the initial value. XLA omits it, so an initial value
+that is no identity is combined once, after the window is folded.
 
-A reduction over no dimensions is its operands: XLA's simplifier leaves out the initial value.
+A reduction over no dimensions returns its operands: XLA's simplifier omits the initial value.
 
 Source: xla/service/cpu/ir_emitter.cc, which emits such computations as functions;
 xla/service/elemental_ir_emitter.cc (EmitElementalReduceWindow); scatter_expander.cc;
@@ -164,7 +163,7 @@ _EXPANSIONS: dict[str, _Expansion] = {
 
 @dataclass(frozen=True, slots=True)
 class ReducerExpander(Expander):
-    """Rewrites what applies a computation to elements as no kernel does."""
+    """Rewrites ops whose computation on elements no kernel supports."""
 
     name: ClassVar[str] = "reducer-expander"
     concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)

@@ -31,7 +31,7 @@ from ingot.passes.expand.foreign import foreign_call
 
 TARGET = "ingot.rng_state"
 _MOST_DRAWN = 1 << 40
-"""How far a draw of unknown size moves the counter: more than any array has elements."""
+"""The advance of the counter for a draw of unknown size: more than any array has elements."""
 
 
 @dataclass(frozen=True, slots=True)

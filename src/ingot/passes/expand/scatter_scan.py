@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scatter as a scan over its updates, for combiners that kernels have no form for.
+"""A scatter as a scan over its updates, for combiners that kernels do not support.
 
 Part of `reducer-expander`. Each update finds its element in the flat operands; one that would lie
 outside changes nothing.

@@ -6,7 +6,7 @@ result looks at the windows that hold it and takes the sources of those that cho
 threads write one element, and the order of sums is that of the windows.
 
 Where windows do not overlap an element has one window, found by a broadcast; else there is one
-`pad` per element of the window. Windows of very many elements, and spread-out operands, become a
+`pad` per element of the window. Windows of very many elements, and dilated operands, become a
 `scatter` to the chosen elements.
 
 Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathering is our own.

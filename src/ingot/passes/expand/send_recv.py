@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`send` and `recv` of one channel as a `collective-permute`.
 
-Both stand in the program of every device; who gives to whom is in the frontend attribute
-`_xla_send_recv_source_target_pairs`. Together they hand a value on, which needs no order between
-the ends that could deadlock. A transfer to the host is an `outfeed`.
+Both are in the program of every device; the frontend attribute `_xla_send_recv_source_target_pairs`
+has the sources and targets. Together they pass a value on, without an order between the two ends
+that could deadlock. A transfer to the host is an `outfeed`.
 
 Source: xla/service/collective_permute_decomposer.cc, the other way round.
 """
@@ -62,7 +62,7 @@ def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -
             mode=FLATTENED,
         )
         context = build.constant(0, U32)
-        # The token of the recv comes after the value is there.
+        # The token of the recv comes after the value.
         started = build.tuple(value, context, receive.operands[0])
         computation.replace_all_uses(receive, started)
         computation.replace_all_uses(send, build.tuple(*_sent(send, context)))

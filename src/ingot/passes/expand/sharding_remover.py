@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Annotations of where values lie removed: a program computes the same without them.
+"""Placement annotations removed: a program computes the same without them.
 
-Some ask for host or device memory, which are one on a CPU; layouts are none of a program's concern.
+Some ask for host or device memory, which are the same on a CPU; layouts do not affect results.
 
 Source: xla/service/sharding_remover.cc.
 """
@@ -18,7 +18,7 @@ from ingot.semantics.custom_calls import is_annotation, is_note
 
 @dataclass(frozen=True, slots=True)
 class ShardingRemover(Pass):
-    """Replaces annotations of unchanged shape by what they annotate."""
+    """Replaces annotations of unchanged shape by their operands."""
 
     name: ClassVar[str] = "sharding-remover"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sort that compares every pair, for comparators that kernels have no form for.
+"""A sort that compares every pair, for comparators that kernels do not support.
 
 Part of `reducer-expander`. An element's rank is the number of those that come before it; of equal
 ones the left comes first, so the sort is stable.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`topk` as a stable sort of values with their indices, cut off after k: types without selection.
+"""`topk` as a stable sort of values with indices, cut off after k, for types without selection.
 
 Where an element and its index fit into one number of 64 bits a kernel selects (`kernel.sort.topk`),
 and the op stays as it is. The meaning is the evaluator's: floats in total order, equal elements by
@@ -29,7 +29,7 @@ class TopKExpander(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"topk"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the first of the sorted; the op itself if a kernel selects."""
+        """Return the first sorted elements; the op itself if a kernel selects."""
         return op if is_selected(op) else _sorted(op, build, module)
 
 

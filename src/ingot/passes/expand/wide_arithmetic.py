@@ -43,7 +43,7 @@ class MulhiExpander(Expander):
 
 
 def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instruction:
-    """Return the high word: of the unsigned product, less what signs have added."""
+    """Return the high word of the unsigned product, corrected for signs."""
     element, on = left.shape.dtype, Words(build, left.shape.dims)
     x, y = (build.convert_to(value, U64) for value in (left, right))
     mask = (1 << 32) - 1
@@ -71,7 +71,7 @@ class StochasticConvertDecomposer(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"stochastic-convert"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the truncated number, one further from zero with the odds of the fraction."""
+        """Return the truncated number, moved away from zero with the odds of the fraction."""
         operand, random = op.operands
         element = op.shape.dtype
         if not element.is_signed:

@@ -26,7 +26,7 @@ from ingot.support.records import replace
 
 @dataclass(frozen=True, slots=True)
 class CallInliner(Pass):
-    """Replaces calls by the bodies of what they call, but those that `unfolding` keeps."""
+    """Replaces calls by the bodies of their computations, except those that `unfolding` keeps."""
 
     name: ClassVar[str] = "call-inliner"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"call"})
@@ -66,7 +66,7 @@ _WIDENED = ops_with(Trait.LEAF, Trait.TUPLE, Trait.ELEMENTWISE, also=("map",))
 
 
 def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | None:
-    """Return the mapped computation applied to whole arrays, and the maps that this makes.
+    """Return the mapped computation applied to whole arrays, and the maps that result.
 
     None if it has other ops than elementwise ones and maps.
     """

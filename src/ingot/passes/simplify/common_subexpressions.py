@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common subexpressions: instructions that compute the same are one; so are equal reducers.
+"""Common subexpressions: instructions that compute the same are merged; so are equal reducers.
 
 Source: xla/hlo/transforms/simplifiers/hlo_cse.cc, xla/service/hlo_computation_deduplicator.cc.
 """
@@ -67,7 +67,7 @@ def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> boo
 def expression_key(
     instruction: Instruction, numbers: dict[Instruction, int], called: Representatives
 ) -> Hashable:
-    """Return what instructions of equal value have in common; `numbers` tells operands apart."""
+    """Return a key that instructions of equal value share; `numbers` identifies operands."""
     operands = [numbers[operand] for operand in instruction.operands]
     if instruction.has(Trait.COMMUTATIVE):
         operands.sort()

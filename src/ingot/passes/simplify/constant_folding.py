@@ -34,12 +34,12 @@ _NEVER = ops_with(
     RegionKind.FOREIGN,
     also=("copy",),
 )
-"""Structure, control flow, and what was asked to stay."""
+"""Ops that are never folded: structure, control flow, and ops that must stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantFolding(Pass):
-    """Evaluates what depends on constants alone.
+    """Evaluates instructions that depend on constants alone.
 
     Attributes:
         element_limit: greatest size of a folded result.
@@ -91,7 +91,7 @@ class ConstantFolding(Pass):
         return _count(shape) <= self.element_limit and _work(instruction) <= self.work_limit
 
     def _value(self, operand: Instruction) -> Value | None:
-        """Return what an operand is, if it is a constant or a small array made of one."""
+        """Return the value of an operand that is a constant or a small array made of one."""
         broadcasts: list[Instruction] = []
         while operand.opcode == "broadcast" and self._is_small(operand):
             broadcasts.append(operand)
@@ -123,7 +123,7 @@ def _work(instruction: Instruction) -> int:
     result = _count(instruction.shape)
     if instruction.has(Trait.CONTRACTION):
         return result * max(sizes)
-    # A called computation may be evaluated element by element: a thousand times dearer.
+    # A called computation may be evaluated element by element: a thousand times slower.
     factor = 1 << 8 if instruction.called_computations else 1
     return factor * max([result, *sizes])
 

@@ -19,7 +19,7 @@ from ingot.semantics.assertions import always_holds
 
 @dataclass(frozen=True, slots=True)
 class DeadCodeElimination(Pass):
-    """Removes what neither a result nor a side effect needs."""
+    """Removes instructions that neither a result nor a side effect needs."""
 
     name: ClassVar[str] = "dce"
 
@@ -39,9 +39,9 @@ class DeadCodeElimination(Pass):
 def live_instructions(
     computation: Computation, effects: dict[Computation, bool]
 ) -> set[Instruction]:
-    """Return what the root and the side effects need; an assertion that always holds is none.
+    """Return the instructions that the root and side effects need; not assertions that always hold.
 
-    An order among instructions needs none of them: what has no effect may go from it.
+    A control dependency alone keeps no instruction alive.
     """
     live: set[Instruction] = set()
     stack = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""defuser: replaces fusions that a module came with by what they compute.
+"""defuser: replaces fusions that a module came with by their instructions.
 
-XLA's dumps after its optimizations have fusions that its own emitters need; here other ones are
-decided. Runs first, so that every pass sees plain ops.
+XLA's dumps after its optimizations have fusions for its own emitters; Ingot decides its own. Runs
+first, so that every pass sees plain ops.
 
 Source: xla/service/defuser.cc.
 """
@@ -36,7 +36,7 @@ class Defuser(Pass):
 
 
 def _free(computation: Computation, fusions: set[Instruction]) -> None:
-    """Forget control dependencies of fusions: they ordered uses of buffers that are gone."""
+    """Remove control dependencies of fusions: they ordered uses of buffers that are gone."""
     for instruction in computation.instructions:
         if instruction in fusions:
             instruction.run_after(())

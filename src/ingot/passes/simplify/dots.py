@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots: brought to the forms that backends have native code for.
+"""Dots: rewritten to the forms that backends have native code for.
 
-Native: at most one batch dimension, first in both operands; besides it one free and one
-contracting dimension, in either order ([b,m,k] or [b,k,m] times [b,k,n] or [b,n,k]). Everything
-else gets there by transposes and reshapes, after transposes in front of it have been taken into
-its dimension numbers. Products of vectors are multiplications and sums, which fuse.
+Native: at most one batch dimension, first in both operands; besides it one free and one contracting
+dimension, in either order ([b,m,k] or [b,k,m] times [b,k,n] or [b,n,k]). Other dots are brought to
+such a form by transposes and reshapes, after transposes of their operands are folded into their
+dimension numbers. Products of vectors become multiplications and sums, which fuse.
 
 Source: xla/service/dot_decomposer.cc, transpose_folding.cc, dot strength reduction in
 algebraic_simplifier.cc.
@@ -30,10 +30,9 @@ from ingot.support.records import record
 
 _IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
 _MANY_ROWS, _LONG_ROW, _LARGE = 128, 64, 1 << 16
-"""Rows, columns and elements from which on a vector times a matrix is left to a contraction kernel.
-"""
+"""A vector times a matrix of at least these rows, columns and elements stays a contraction."""
 
-# What front ends note on a dot that a sum of products need not carry on.
+# Attributes of dots by front ends that a sum of products need not keep.
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
 
 
@@ -47,13 +46,13 @@ class Side:
 
     @property
     def free(self) -> tuple[int, ...]:
-        """The dimensions that go to the result."""
+        """The dimensions that are in the result."""
         taken = (*self.batch, *self.contracting)
         return tuple(p for p in range(self.value.shape.rank) if p not in taken)
 
     @property
     def is_native(self) -> bool:
-        """Whether backends take this operand as it is."""
+        """Whether backends support this operand as it is."""
         batches = len(self.batch)
         return (
             self.batch == (0,) * batches
@@ -63,7 +62,7 @@ class Side:
         )
 
     def folded(self) -> Side:
-        """Return the side without the transposes that made its value."""
+        """Return the side with the transposes of its value folded into its dimensions."""
         found = self
         while found.value.opcode == "transpose":
             order: tuple[int, ...] = found.value.attributes.dimensions
@@ -93,7 +92,7 @@ def sides_of(dot: Instruction) -> tuple[Side, Side]:
 
 
 def is_native(dot: Instruction) -> bool:
-    """Whether backends take the dot as it is."""
+    """Whether backends support the dot as it is."""
     return all(side.is_native for side in sides_of(dot))
 
 
@@ -118,9 +117,9 @@ class DotCanonicalizer(Pass):
 
 
 def _swap(transpose: Instruction) -> bool:
-    """Replace (a b)^T by b^T a^T, whose operands are taken as they lie.
+    """Replace (a b)^T by b^T a^T, whose operands are read in memory order.
 
-    JAX's gradients of weights are such; what follows can then be computed where the product is.
+    JAX's gradients of weights have this form; elementwise users can then fuse with the product.
     """
     (dot,) = transpose.operands
     is_only_use = dot.opcode == "dot" and dot.use_count == 1
@@ -238,7 +237,7 @@ class DotStrengthReduction(Pass):
 
 
 def _is_weak(dot: Instruction) -> bool:
-    """Whether no element of an operand is used often enough for a matrix product to pay."""
+    """Whether elements of the operands are used too rarely for a matrix product to pay."""
     if dot.control_predecessors or not _IGNORED_EXTRA.issuperset(dot.extra):
         return False
     lhs, rhs = sides_of(dot)
@@ -251,7 +250,7 @@ def _is_weak(dot: Instruction) -> bool:
 
 
 def _has_long_rows(matrix: Side) -> bool:
-    """Whether a large matrix lies in memory in rows that a vector's elements scale.
+    """Whether a large matrix is stored in rows that a vector's elements scale.
 
     A contraction kernel then reads longer pieces of a row than a loop kernel does.
     """
@@ -277,7 +276,7 @@ def _product(dot: Instruction) -> Instruction:
     lhs, rhs = (_without_ones(side, build) for side in sides_of(dot))
     batch, depth = lhs.sizes(lhs.batch), lhs.sizes(lhs.contracting)
     frees = (lhs.sizes(lhs.free), rhs.sizes(rhs.free))
-    # Contracting dimensions stand as in the matrix, so that no transpose of it is needed.
+    # Contracting dimensions are in the matrix's order, so that it needs no transpose.
     depth_first = _is_depth_first(lhs) if not frees[1] else _is_depth_first(rhs)
     parts = (batch, depth, *frees) if depth_first else (batch, *frees, depth)
     ends = list(accumulate(len(part) for part in parts))
@@ -316,7 +315,7 @@ def _without_ones(side: Side, build: Builder) -> Side:
 
 
 def _is_depth_first(side: Side) -> bool:
-    """Whether contracting dimensions stand before free ones."""
+    """Whether contracting dimensions come before free ones."""
     if not side.free or not side.contracting:
         return False
     return max(side.contracting) < min(side.free)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simplification pipeline: which passes, in which order, and why.
+"""The simplification pipeline: its passes, their order, and the reasons for it.
 
-Backends run `SIMPLIFICATION` before fusion decides anything. `ORDER` has the reasons for the order.
-The dots come after the fixed point, as rules look for dots as written, and are followed by another
-round for the transposes and reshapes that they make.
+Backends run `SIMPLIFICATION` before fusion. `ORDER` has the reasons for the order. The passes on
+dots come after the fixed point, as rules match dots as written, and are followed by another round
+for the transposes and reshapes that they make.
 """
 
 from __future__ import annotations
@@ -104,33 +104,37 @@ SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
     Order("unfolding-limit", "defuser", "a computation of several fusions may stay called"),
-    Order("unfolding-limit", "bitcast-decomposer", "no pass sees what is called so many times"),
-    Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
-    Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
+    Order("unfolding-limit", "bitcast-decomposer", "no pass has to process the excess calls"),
+    Order("defuser", "bitcast-decomposer", "bitcasts may be inside fusions"),
+    Order("bitcast-decomposer", "sharding-remover", "later passes may change layouts"),
     Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
-    Order("dynamic-boundary", "dynamic_padder", "nothing of dynamic size enters or leaves then"),
-    Order("call-meanings", "dynamic_padder", "windows over dynamic sizes are ordinary ones then"),
+    Order(
+        "dynamic-boundary", "dynamic_padder", "afterwards nothing of dynamic size enters or leaves"
+    ),
+    Order(
+        "call-meanings", "dynamic_padder", "afterwards windows over dynamic sizes are ordinary ones"
+    ),
     Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
-    Order("call-inliner", "map-to-scan", "what a call holds then stands in the map"),
+    Order("call-inliner", "map-to-scan", "afterwards the contents of a call are in the map"),
     Order("dynamic_padder", "select-and-scatter-expander", "sizes are known then"),
     Order("select-and-scatter-expander", "reducer-expander", "its computations may hold loops"),
     Order("select-and-scatter-expander", "map-to-scan", "its scatter computation may hold a loop"),
     Order("reducer-expander", "conditional-to-select", "branches with loops stay branches"),
-    Order("reducer-expander", "scan_expander", "its scans are loops then"),
+    Order("reducer-expander", "scan_expander", "its scans become loops"),
     Order("map-to-scan", "conditional-to-select", "branches with loops stay branches"),
-    Order("map-to-scan", "scan_expander", "its scans are loops then"),
-    Order("conditional-to-select", "map-inliner", "it takes no branches"),
-    Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
+    Order("map-to-scan", "scan_expander", "its scans become loops"),
+    Order("conditional-to-select", "map-inliner", "it supports no branches"),
+    Order("defuser", "sharding-remover", "passes do not look inside fusions"),
     Order(
         "rng-bit-generator-expander",
         "algsimp",
-        "what the expansion leaves to fold (keys of the rounds, sizes) is folded once",
+        "constants of the expansion (keys of the rounds, sizes) are folded once",
     ),
     Order("custom-call-expander", "topk-expander", "it makes topk of a custom call"),
     Order("custom-call-expander", "complex-expander", "it selects among complex numbers"),
     Order("linalg-expander", "complex-expander", "it selects among complex numbers"),
     Order("linalg-expander", "float-normalization", "it computes on f32 instead of them"),
-    Order("topk-expander", "comparison-expander", "its comparator asks for the total order"),
+    Order("topk-expander", "comparison-expander", "its comparator uses the total order"),
     Order(
         "select-and-scatter-expander",
         "map-inliner",
@@ -143,14 +147,16 @@ ORDER = (
     Order(
         "select-and-scatter-expander",
         "complex-expander",
-        "its reduction and its scatter may be split into parts, it may not",
+        "its reduction and its scatter can be split into parts, the op itself cannot",
     ),
     Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
-    Order("conv-operand-swapper", "convolution-phases", "which one is spread out changes"),
+    Order(
+        "conv-operand-swapper", "convolution-phases", "the swap changes which operand is dilated"
+    ),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
-    Order("defuser", "zero-sized-hlo-elimination", "it looks for ops, not inside of fusions"),
+    Order("defuser", "zero-sized-hlo-elimination", "it does not look inside fusions"),
     *(
-        Order("zero-sized-hlo-elimination", name, "it need not think of empty arrays")
+        Order("zero-sized-hlo-elimination", name, "it need not handle empty arrays")
         for name in (
             "select-and-scatter-expander",
             "reducer-expander",

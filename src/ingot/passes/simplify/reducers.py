@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducers: which op a two-parameter computation is, and the value that changes nothing.
+"""Reducers: the op of a two-parameter computation, and its identity value.
 
 Example:
     >>> from ingot.hlo.builder import scalar_computation

@@ -21,7 +21,8 @@ from ingot.passes.simplify.algsimp.comparisons import SWAPPED
 class Induction:
     """Element `index` of a loop's state: from `start` by `step` while `direction` `limit` holds.
 
-    `least` and `greatest` bound its type: a count that would wrap around is not known.
+    `least` and `greatest` are the limits of its type: if it would wrap around, the count is
+    unknown.
     """
 
     index: int

@@ -8,7 +8,7 @@ refinement, by which automata are minimized); those that remain equal always are
 
 Called by `while_loops`, which then carries one element of each.
 Source: xla/service/while_loop_simplifier.cc (TryRemoveRepeatedWhileTupleIndices, which finds those
-that the body hands on unchanged only); Hopcroft, "An n log n algorithm for minimizing states".
+that the body returns unchanged only); Hopcroft, "An n log n algorithm for minimizing states".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trip counts as attributes of loops, so that host programs need not wait for each condition.
 
-After fusion the counter of a loop is inside of a kernel, where `trip_count` does not see it.
+After fusion the counter of a loop is inside a kernel, where `trip_count` does not see it.
 
 Source: xla/service/while_loop_trip_count_annotator.cc.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of called computations that take and give parts instead of complex numbers.
+"""Versions of called computations that take and return parts instead of complex numbers.
 
-A version starts as a copy whose parameters are parts, put together again where the copy begins;
-splitting it then takes that back. Each is made once.
+A version starts as a copy whose parameters are parts, which are joined at its start; splitting the
+copy removes these joins. Each version is made once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Result = Callable[[Forms, Form], Instruction]
 
 @dataclass(slots=True)
 class Versions:
-    """The versions made so far, by what they were made of and how."""
+    """The versions made so far, by source computation and kind."""
 
     module: Module
     split: Split
@@ -90,7 +90,7 @@ class Versions:
         return self._body(source, build, Forms(build.computation), values, result)
 
     def comparator(self, source: Computation) -> Computation:
-        """Return the version for sort: the two sides of each leaf stand beside each other."""
+        """Return the version for sort: the two sides of each leaf are adjacent parameters."""
 
         def make() -> Computation:
             build = Builder(f"{source.name}.parts")
@@ -114,7 +114,7 @@ class Versions:
         values: list[Form],
         result: Result,
     ) -> Computation:
-        """Copy the body onto parameters put together, split it, and make `result` of its root."""
+        """Copy the body onto joined parameters, split it, and make `result` of its root."""
         computation = build.computation
         computation.set_root(inline(computation, source, [forms.whole(form) for form in values]))
         forms = self.split(computation)
@@ -135,7 +135,7 @@ def _as_tuple(forms: Forms, root: Form) -> Instruction:
 
 
 def remove_dead(forms: Forms) -> None:
-    """Remove what nobody uses, and edges of order to it."""
+    """Remove unused instructions, and control dependencies on them."""
     computation = forms.computation
     for instruction in reversed(computation.post_order()):
         if instruction in forms.superseded and instruction in computation:

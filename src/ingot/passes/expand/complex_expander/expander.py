@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The complex expander: afterwards complex numbers are only moved, taken apart and put together.
+"""The complex expander: afterwards complex numbers are only moved, split and joined.
 
-Computation by computation, every op on complex arrays becomes ops on their parts, by `rules`; what
-has no rule (custom-call, fft, collectives …) is a border: it takes and gives complex arrays as
-before. What is left for the kernels is `real`, `imag`, `complex` and moves of whole numbers.
+Computation by computation, `rules` turn every op on complex arrays into ops on their parts; an op
+without a rule (custom-call, fft, collectives …) is a border: it keeps complex operands and results.
+Kernels then only need `real`, `imag`, `complex` and moves of whole numbers.
 
-Moves (transpose, slice, gather …) for borders alone stay complex: moving one c64 is cheaper than
-moving two f32, and an update in place stays one. A choice between what arithmetic gives is none
-of these. All else is held as parts, so values between kernels are contiguous real arrays, vectors
-need no shuffles, and dots are real dots.
+Moves (transpose, slice, gather …) that only borders read stay complex: moving one c64 is cheaper
+than moving two f32, and an update in place stays one. A select between results of arithmetic does
+not stay complex. All other values are parts, so values between kernels are contiguous real arrays,
+vectors need no shuffles, and dots are real dots.
 
 Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on whole arrays.
 """
@@ -68,7 +68,7 @@ _STRUCTURAL = ops_with(Trait.LEAF, Trait.TUPLE, also=("real", "imag", "complex")
 
 
 def _is_move(instruction: Instruction) -> bool:
-    """Whether an op only moves numbers: then it may stay complex."""
+    """Whether an op only moves numbers, so that it may stay complex."""
     if instruction.opcode == "scatter":
         return not _works_on_complex(instruction.attributes.to_apply)
     if instruction.opcode == "select":
@@ -77,13 +77,13 @@ def _is_move(instruction: Instruction) -> bool:
 
 
 def _is_pair(value: Instruction) -> bool:
-    """Whether arithmetic gives a complex number: its parts are at hand."""
+    """Whether arithmetic computes a complex number, so that its parts are available."""
     computed = value.opcode in RULES and value.opcode not in _STRUCTURAL
     return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
 def _is_split(instruction: Instruction) -> bool:
-    """Whether an op on complex numbers has to go."""
+    """Whether an op on complex numbers must be rewritten."""
     if instruction.opcode in _STRUCTURAL or not _touches(instruction) or _is_move(instruction):
         return False
     if stays_complex(instruction):
@@ -132,7 +132,7 @@ def _takes_whole(user: Instruction) -> bool:
 
 
 def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
-    """Return the moves whose results only borders, and moves for them, use.
+    """Return the moves whose results only borders use, or other such moves.
 
     `root` is the root if it is a border.
     """

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values with complex numbers are held while a computation is split into parts.
+"""Forms of values with complex numbers while a computation is split into parts.
 
-A form is an instruction as it is (whole: one that holds no complex number, or that was left
-complex), a `Pair` of real and imaginary part, or a tuple of forms. Forms are lazy: `parts` and
-`whole` make the other side when somebody needs it, once.
+A form is an instruction (whole: one without complex numbers, or one that was left complex), a
+`Pair` of real and imaginary part, or a tuple of forms. Forms are lazy: `parts` and `whole` make the
+other form on demand, once.
 
 Split values cross the borders of computations in one of two ways: nested (`f32[2]` beside `c64[3]`
 is `(f32[2], (f32[3], f32[3]))`, so indices of tuple elements stay what they are), or flat (three
 values), where an op takes and gives lists of arrays.
 
-Invariant: making the other side adds instructions and changes none.
+Invariant: making the other form adds instructions and changes none.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def flat_shapes(shape: Shape) -> list[Shape]:
 class Forms:
     """The forms of the values of one computation.
 
-    `superseded` holds the calls, loops and branches for which others stand: with effects or not,
-    they go.
+    `superseded` holds the calls, loops and branches that were replaced, and are removed even if
+    they have effects.
     """
 
     computation: Computation
@@ -89,7 +89,7 @@ class Forms:
         return self._known.get(instruction, instruction)
 
     def set(self, instruction: Instruction, form: Form) -> None:
-        """Say what became of an instruction."""
+        """Note the form of an instruction."""
         self._known[instruction] = form
 
     # ---- the two sides of a complex array

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real and complex arrays of a computation being built, under Python's operators.
+"""Real and complex arrays of a computation being built, with Python's operators.
 
-What the formulas of `functions` are written with. A `Complex` is a pair of `Real`s; a `Real` is an
-HLO value of a float type (or pred, for the results of comparisons).
+The formulas of `functions` use these. A `Complex` is a pair of `Real`s; a `Real` is an HLO value of
+a float type (or pred, for the results of comparisons).
 
 Magnitude and quotient are here too: they neither overflow nor underflow where the result does not.
 
@@ -28,7 +28,7 @@ class Formula(Builder):
     """A builder that adds equal ops of a formula once: constants, tests of a part, its sign."""
 
     def __init__(self, build: Builder) -> None:
-        """Go on building what `build` builds."""
+        """Add to the computation of `build`."""
         super().__init__(build.computation, build.metadata)
         self._made: dict[tuple[object, ...], Instruction] = {}
 
@@ -40,7 +40,7 @@ class Formula(Builder):
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
-        """Add an elementwise op, unless its equal is there."""
+        """Add an elementwise op, unless there is an equal one."""
         key = (opcode, *operands, shape, *attributes.items())
         if key not in self._made:
             made = super().emit(opcode, *operands, shape=shape, name=name, **attributes)
@@ -48,7 +48,7 @@ class Formula(Builder):
         return self._made[key]
 
     def full(self, value: Any, like: Shape) -> Instruction:
-        """Add a constant array, unless it is there."""
+        """Add a constant array, unless there is an equal one."""
         # By its text: zeros are equal whatever their sign.
         key = ("full", str(value), like)
         if key not in self._made:
@@ -58,7 +58,7 @@ class Formula(Builder):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Real:
-    """A real array in a computation being built, under Python's operators."""
+    """A real array in a computation being built, with Python's operators."""
 
     build: Formula
     value: Instruction
@@ -116,17 +116,17 @@ class Real:
 
     @property
     def is_nan(self) -> Real:
-        """Where this is not a number."""
+        """True where this is NaN."""
         return self.compare("NE", self)
 
     @property
     def is_zero(self) -> Real:
-        """Where this is 0 or -0."""
+        """True where this is 0 or -0."""
         return self.compare("EQ", 0.0)
 
     @property
     def is_infinite(self) -> Real:
-        """Where this is an infinity of either sign."""
+        """True where this is an infinity of either sign."""
         return self.magnitude.compare("EQ", INFINITY)
 
     def signed(self, size: Real | float) -> Real:

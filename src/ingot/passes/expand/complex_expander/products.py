@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which products of complex matrices stay complex: the library has drivers for them.
 
-A driver packs the right operand, so products must be large enough to pay for that. Others become
-four products of parts.
+A driver packs the right operand, so a product must be large enough for packing to pay. Others
+become four products of parts.
 
 Invariant: a product that stays has a driver: its sizes are known, its operands and result are of
 one type, and fusion leaves its operands in memory (`passes.fusion.legality`).
@@ -15,7 +15,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import DotAttributes
 
 SMALLEST = 1 << 15
-"""Multiplications of complex numbers from which writing the right operand anew pays."""
+"""Complex multiplications from which packing the right operand pays."""
 
 FEWEST_ROWS, FEWEST_COLUMNS = 8, 4
 """Rows and columns of the product, likewise."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each op when complex numbers are split into parts; one rule per opcode.
+"""The rules by which complex numbers are split into parts; one per opcode.
 
 A rule gets the `Site` of an instruction with complex operands or result and returns the form of the
 result. Ops without a rule are borders: they keep their complex operands and results.
@@ -36,7 +36,7 @@ from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.support.records import replace
 
 MOVES = ops_with(Trait.SHAPING, also=("copy", "dynamic-update-slice", "gather", "select"))
-"""Ops that give each part of the result from the same part of the operands, unchanged."""
+"""Ops that act on each part separately and unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _convert(site: Site) -> Form:
 
 
 def _bitcast_convert(site: Site) -> Form:
-    """Complex numbers of another width: parts lie side by side in memory."""
+    """Complex numbers of another width: parts are adjacent in memory."""
     operand, target, build = site.instruction.operands[0].shape, site.instruction.shape, site.build
     if operand.dtype is target.dtype:
         return site.form(0)
@@ -357,5 +357,5 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(opcode: str) -> Rule | None:
-    """Return how an op on complex numbers is split; None of one that takes them whole."""
+    """Return the rule of an op on complex numbers; None if the op keeps them whole."""
     return _each_part if opcode in MOVES else RULES.get(opcode)
