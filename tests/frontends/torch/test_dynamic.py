@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from tests.frontends.torch.compare import assert_runs_same
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn import functional
 
@@ -336,3 +337,50 @@ def test_numbers_in_the_place_of_tensors():
     made = [each(torch.zeros(6), y) for each in (compiled, program)]
     torch.testing.assert_close(*made)
     torch.testing.assert_close(*(torch.autograd.grad(a.abs().sum(), y)[0] for a, _ in made))
+
+
+SUMS = {
+    "joined and added": lambda x, y: torch.cat([x, x[:1]]) + y,
+    "sliced and added": lambda x, y: x + y[1:],
+    "padded and multiplied": lambda x, y: functional.pad(x, (0, 0, 1, 0)) @ y.t(),
+    "joined and compared": lambda x, y: (torch.cat([y[:2], x[1:]]) > y, x.sum(0), y.sum()),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_size_that_a_guard_makes_a_sum(name):
+    """PyTorch itself replaces the name; its guard says so, too, the other way round."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(SUMS[name], backend=counter, fullgraph=True)
+    for length in (3, 5, 8, 13):
+        x, y = (torch.randn(n, 4, requires_grad=True) for n in (length, length + 1))
+        assert_runs_same(SUMS[name], compiled, x, y, grad=True)
+    assert counter.frame_count == 2
+
+
+def test_attention_over_a_cache_that_grows():
+    """PyTorch names the lengths of keys and values apart; its kernel wants them to be equal."""
+
+    def step(q, k, v, mask):
+        keys, values = torch.cat([k, q], 2), torch.cat([v, q * 2], 2)
+        found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return found, keys, values
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(step, backend=counter, fullgraph=True)
+    for length in (3, 5, 8, 13):
+        q, k, v = (torch.randn(2, 2, n, 4, requires_grad=True) for n in (1, length, length))
+        mask = torch.rand(1, length + 1) > 0.3
+        assert_runs_same(step, compiled, q, k, v, mask, grad=True)
+    assert counter.frame_count == 2
+
+
+def test_attention_of_fewer_values_than_keys_is_refused():
+    """PyTorch does not compare them: its kernel reads behind the values."""
+    torch._dynamo.reset()
+    attention = functional.scaled_dot_product_attention
+    compiled = torch.compile(attention, backend="ingot", options={"strict": True})
+    with pytest.raises(BackendCompilerFailed, match=r"INGOT0373.*do not fit together"):
+        compiled(*(torch.randn(1, 2, n, 4) for n in (1, 9, 6)))

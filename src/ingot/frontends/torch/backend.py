@@ -15,6 +15,7 @@ from typing import Any
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from ingot.frontends.torch.attention_sizes import guard_attention
 from ingot.frontends.torch.constants import small_constants
 from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
 from ingot.frontends.torch.expansion import expand_attention, expand_bags
@@ -94,6 +95,7 @@ def compile_graph(
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
     renew_values(graph_module.graph)
+    guard_attention(graph_module.graph)
     expand_attention(graph_module)
     expand_masks(graph_module.graph)
     expand_stacked_loops(graph_module.graph)

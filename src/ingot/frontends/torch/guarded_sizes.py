@@ -92,7 +92,9 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
     """Return the equation that a guard adds to those before it, if it adds one."""
     if any(map(is_decided_by_data, guard.free_symbols)):
         return []
-    sides = [_replaced(_divided(side, environment), before) for side in guard.args]
+    # A guard names what PyTorch may have replaced because of it: then it says nothing more.
+    given = [environment.replace(side) for side in guard.args]
+    sides = [_replaced(_divided(side, environment), before) for side in given]
     difference = sides[0] - sides[1]
     terms = [term.as_coeff_Mul() for term in _SYMPY.Add.make_args(difference)]
     rounded = [(part, factor) for factor, part in terms if _is_rounded(part) and factor in (1, -1)]

@@ -58,6 +58,8 @@ class _Attention:
     ) -> _Attention:
         if dropout:
             raise op.error("attention with dropout draws random numbers")
+        if key.shape.dims[:3] != value.shape.dims[:3] or query.shape.dims[0] != key.shape.dims[0]:
+            raise op.error(f"{query.shape}, {key.shape} and {value.shape} do not fit together")
         heads, shared = query.shape.dims[1], key.shape.dims[1]
         group = dim_math.exact_quotient(heads, shared) if shared != 0 else None
         if not isinstance(group, int):
