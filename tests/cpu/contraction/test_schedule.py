@@ -60,7 +60,8 @@ def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
     made = schedule((None, m, 3072, 768), name=name)
     assert made.rhs == "direct"
     assert made.m_block >= m
-    assert made.k_block == 8
+    # Where several register blocks read a piece, it is longer.
+    assert made.k_block == (8 if m <= made.rows else 16)
     assert 2 <= made.units <= 8
 
 
