@@ -54,6 +54,10 @@ REASONS = {
         "_launches": "a row for each cluster: TensorFlow's graphs hold addresses of these rows"
     },
     "frontends/tensorflow/clustering/plugin.py": {"_kept": ONCE},
+    "frontends/tensorflow/dropped_launches.py": {
+        "_held": "a row for each dropped function that a session or an iterator still runs",
+        "_waiting": "32 dropped functions, and those dropped until the next one is traced",
+    },
     "frontends/tensorflow/eager_code.py": {"_libraries": ONCE},
     "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
     "frontends/tensorflow/launch.py": {

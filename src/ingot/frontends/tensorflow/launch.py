@@ -49,7 +49,7 @@ from ingot.frontends.tensorflow.specialisation import (
 from ingot.frontends.tensorflow.trampolines import FAILED, MISS, REQUEST
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
-from ingot.support.diagnostics import Diagnostic, IngotError, UnsupportedError
+from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
 
 _MOST_FAILURES = 64
@@ -315,7 +315,9 @@ class Launch:
         """
         found = self._at(variant)
         program = found.compiled.program
-        if isinstance(program, StagedProgram) or code == DEVICE_FAILED:
+        if isinstance(program, StagedProgram):
+            return status_of(_staged_error(program, code), self.name)
+        if code == DEVICE_FAILED:
             return status_of(program.error_of(code), self.name)
         sizes = _input_sizes(found.key.ranks, dims, self.record.num_inputs)
         return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
@@ -397,6 +399,17 @@ def guard_rows(key: Key) -> tuple[Any, Any]:
 def is_open(compiled: Compiled) -> bool:
     """Whether a program takes inputs of several sizes."""
     return any(None in param.dims for param in compiled.program.info.params)
+
+
+def _staged_error(program: StagedProgram, code: int) -> IngotError:
+    """Return the error of a program in stages, in its own words where it has some."""
+    error, text = program.error_of(code), program.run_error(code)
+    if not text or not error.diagnostic.message.endswith(text):
+        return error
+    # Without the name of the program, which is not the function's.
+    own = ExecutionError(text, code=error.diagnostic.code, notes=error.diagnostic.notes)
+    own.status = error.status if isinstance(error, ExecutionError) else ""
+    return own
 
 
 def _run_error_text(program: Program, code: int) -> str:

@@ -39,7 +39,9 @@ from ingot.native.types import i8, i32, i64
 from ingot.runtime.records import Buffers
 
 NOT_FOUND = static_text(
-    "not_found", "Ingot: a variable that the function uses does not exist any more."
+    "not_found",
+    "Could not find variable. This could mean that the variable has been deleted. In TF1, it can "
+    "also mean the variable is uninitialized. It is one that a function compiled by Ingot uses.",
 )
 TWICE = static_text(
     "twice",
@@ -273,16 +275,20 @@ def run_locked(held: Held) -> i32:
 
 
 @native
-def problem_of(held: Held) -> Pointer | None:
-    """Lock the variables; return null, or what is wrong with them, and nothing is locked."""
+def fails(held: Held) -> bool:
+    """Lock the variables; else say in the status what is wrong with them, and lock nothing."""
+    status = held.call.status
     if not look_up_all(held):
-        return NOT_FOUND
+        kernel_api.set_status(status, capi.FAILED_PRECONDITION, NOT_FOUND)
+        return True
     sort(held)
     has_repeated = lock_all(held)
     if has_repeated or not are_ready(held):
         unlock_all(held)
-        return TWICE if has_repeated else NOT_READY
-    return None
+        problem = TWICE if has_repeated else NOT_READY
+        kernel_api.set_status(status, capi.INVALID_ARGUMENT, problem)
+        return True
+    return False
 
 
 @native
@@ -299,11 +305,8 @@ def attempt_with_variables(call: Call) -> i32:
     tensors = Array[i64].on_stack(count * (sizeof(TensorObject) // 8))
     held.tensors = Structs[TensorObject].at(tensors)
     held.more = Buffers.on_stack(count)
-    problem = problem_of(held)
     result: i32 = DONE
-    if problem is None:
+    if not fails(held):
         result = run_locked(held)
-    else:
-        kernel_api.set_status(call.status, capi.INVALID_ARGUMENT, problem)
     release_variables(held)
     return result

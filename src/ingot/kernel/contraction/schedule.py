@@ -34,7 +34,7 @@ UNPACKED_BYTES = 300_000
 CROWDED_STEP = 2048
 """Rows that lie a multiple of so many bytes apart fall into few cache sets: of a block of columns
 the L2 cache keeps no more rows than it has room for whole ones. Packing those that it does not
-keep made products of 64 to 192 x 784 x 512 1.3 times as fast (EPYC, one thread, 2026-11-27)."""
+keep made products of 64 to 192 x 784 x 512 1.3 times as fast (Xeon with AVX-512, one thread, 2026-11-27)."""
 
 UNPACKED_EXTENT = 512
 """So is one of a product whose rows and columns are no more than this, unless its rows fall into
@@ -63,7 +63,7 @@ ASSUMED_EXTENT = 256
 MAX_DOT_ROWS, MAX_DEEP_DOT_ROWS, DEEP_DOT = 4, 8, 128
 """Up to so many rows are products with a transposed rhs done as dot products, lanes along k: any,
 and those of this depth. Eight rows of 512 to 4096 then take half the time that packing the rhs
-took; sums of 64 take longer (EPYC, one thread, 2026-11-27)."""
+took; sums of 64 take longer (Xeon with AVX-512, one thread, 2026-11-27)."""
 
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""

@@ -172,3 +172,22 @@ def test_too_little_memory_to_compile_is_no_bug_of_ours():
 
     with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0400"):
         enlarged(tf.ones([1, 1 << 16, 16, 1]))
+
+
+def test_a_change_of_another_shape_is_told_in_tensorflows_words():
+    """Such a function writes a variable, so that TensorFlow does not run it once more."""
+    v = tf.Variable([1.0, 2.0], shape=tf.TensorShape(None))
+    for jit in (None, True):
+        add = tf.function(lambda x: v.assign_add(x), jit_compile=jit)
+        words = r"Cannot update variable with shape \[2\] using a Tensor with shape \[3\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            add(tf.ones([3]))
+
+
+def test_a_variable_that_is_not_there_is_tensorflows_error():
+    for jit in (None, True):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            v = tf.compat.v1.get_variable("v", [2], use_resource=True)
+            doubled = tf.function(lambda v=v: v * 2.0, jit_compile=jit)()
+            with pytest.raises(tf.errors.FailedPreconditionError, match="Could not find variable"):
+                session.run(doubled)

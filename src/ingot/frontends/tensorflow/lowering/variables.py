@@ -8,7 +8,7 @@ the entry, once.
 from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd
-from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
+from ingot.frontends.tensorflow.lowering.index_checks import assert_inside, dims_text
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import checked_nd, scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Known, Value
@@ -50,8 +50,10 @@ def _assign(op: Op) -> tuple[Value, ...]:
 def _update(opcode: str) -> Rule:
     def rule(op: Op) -> tuple[Value, ...]:
         old, change = read(op), op.tensor(1)
-        if not op.b.broadcast_dims(old.shape.dims, change.shape.dims) == old.shape.dims:
-            raise op.error(f"the variable has shape {old.shape}, its change {change.shape}")
+        if op.b.broadcast_dims(old.shape.dims, change.shape.dims) != old.shape.dims:
+            shapes = (f"[{dims_text(item.shape.dims)}]" for item in (old, change))
+            text = "Cannot update variable with shape {} using a Tensor with shape {}, shapes must"
+            raise op.error(f"{text.format(*shapes)} be equal.")
         return write(op, op.b.emit(opcode, *op.b.together(old, change)))
 
     return rule
