@@ -49,6 +49,7 @@ def _train(images: np.ndarray, labels: np.ndarray) -> tuple[list[float], list[np
     return history.history["loss"], [weight.numpy() for weight in model.weights]
 
 
+@pytest.mark.slow
 def test_keras_trains_as_on_the_cpu(fake: FakeDriver) -> None:
     choose = np.random.default_rng(0)
     images = choose.standard_normal((24, 8, 8, 1)).astype(np.float32)
@@ -222,6 +223,27 @@ def test_devices_that_are_not_there(fake: FakeDriver, monkeypatch: pytest.Monkey
     with pytest.raises(ingot.UnsupportedError, match=r"INGOT0326(.|\n)*set_visible_devices"):
         ingot.tensorflow.enable(device="gpu")
     assert not ingot.tensorflow.is_enabled()
+
+
+def test_a_scope_of_a_gpu_that_tensorflow_does_not_see(on_gpu: FakeDriver) -> None:
+    @tf.function(jit_compile=True)
+    def more(x: Any) -> Any:
+        return x + 1
+
+    soft = tf.config.get_soft_device_placement()
+    try:
+        tf.config.set_soft_device_placement(True)
+        with tf.device("/GPU:0"):
+            assert more(tf.ones([3]))[0] == 2
+        assert on_gpu.calls["cuLaunchKernel"] > 0
+        tf.config.set_soft_device_placement(False)
+        with (
+            pytest.raises(tf.errors.InvalidArgumentError, match=r"Could not satisfy device.*GPU:0"),
+            tf.device("/GPU:0"),
+        ):
+            more(tf.ones([3]))
+    finally:
+        tf.config.set_soft_device_placement(soft)
 
 
 def _context() -> Any:
