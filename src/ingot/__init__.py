@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ingot.client import Executable, clear_caches, compile, config, evaluate
     from ingot.client.analyses import Aval, MemoryAnalysis
     from ingot.client.gpu_executable import GpuExecutable, reset_gpu, to_gpu
+    from ingot.client.gpu_staged import GpuStagedExecutable
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
     from ingot.client.profile import Profile, profile
     from ingot.client.staged import StagedExecutable
@@ -76,6 +77,7 @@ __all__ = [
     "FlagError",
     "FpMode",
     "GpuExecutable",
+    "GpuStagedExecutable",
     "IngotError",
     "IngotWarning",
     "InternalError",
@@ -123,6 +125,7 @@ _HOMES = {
     "FlagError": "ingot.support.diagnostics",
     "FpMode": "ingot.client.options",
     "GpuExecutable": "ingot.client.gpu_executable",
+    "GpuStagedExecutable": "ingot.client.gpu_staged",
     "IngotError": "ingot.support.diagnostics",
     "IngotWarning": "ingot.support.flags",
     "InternalError": "ingot.support.diagnostics",

@@ -20,7 +20,13 @@ import numpy as np
 from tests.gpu.shielded import shielded
 from tests.gpu.simt import BEHIND, EmulatedModule, RaceError, StuckError
 
-from ingot.runtime.cuda.devices import MAJOR, MEMORY_POOLS, MINOR, MULTIPROCESSORS
+from ingot.runtime.cuda.devices import (
+    MAJOR,
+    MEMORY_POOLS,
+    MINOR,
+    MULTIPROCESSORS,
+    SHARES_MEMORY,
+)
 from ingot.runtime.cuda.driver import LAUNCH_FAILED, PROTOTYPES
 from ingot.runtime.cuda.records import KernelNode
 
@@ -29,7 +35,7 @@ NAMES = {INVALID_VALUE: b"CUDA_ERROR_INVALID_VALUE", OUT_OF_MEMORY: b"CUDA_ERROR
 MOST_THREADS = 1024
 FREED = 0xA7
 
-SHIELDED = ("cuCtxSetCurrent", "cuMemFreeAsync")
+SHIELDED = ("cuCtxSetCurrent", "cuMemFreeAsync", "cuMemFree_v2")
 """What is called when an array goes, whatever happens meanwhile."""
 
 WITHOUT_CONTEXT = ("cuInit", "cuDriver", "cuDevice", "cuGet", "cuCtx")
@@ -70,6 +76,7 @@ class FakeDriver:
         version: of the driver.
         seed: says in which order threads and blocks run.
         checks_races: whether kernels run with shadow memory.
+        shares_memory: whether the host may use managed memory while the device does.
         problems: of kernels that failed, which the driver calls CUDA_ERROR_LAUNCH_FAILED.
     """
 
@@ -82,6 +89,7 @@ class FakeDriver:
     capability: tuple[int, int] = (9, 0)
     seed: int = 0
     checks_races: bool = False
+    shares_memory: bool = True
     problems: list[Exception] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -89,6 +97,7 @@ class FakeDriver:
         self.blocks: dict[int, Block] = {}
         self.queue: list[Callable[[], None]] = []
         self.kernels: dict[int, tuple[EmulatedModule, str]] = {}
+        self.shared: set[int] = set()
         self.graphs: dict[int, Nodes] = {}
         self.executables: dict[int, Nodes] = {}
         self._libraries: dict[int, EmulatedModule] = {}
@@ -186,6 +195,7 @@ class FakeDriver:
         """Give an attribute of a device."""
         major, minor = self.capability
         values = {MAJOR: major, MINOR: minor, MULTIPROCESSORS: 4, MEMORY_POOLS: 1}
+        values[SHARES_MEMORY] = int(self.shares_memory)
         _put(to, values[attribute], ctypes.c_int)
 
     def cuDeviceTotalMem_v2(self, to: int, handle: int) -> None:
@@ -251,6 +261,33 @@ class FakeDriver:
             self._kept.append(self.blocks.pop(address))
 
         self.queue.append(free)
+        return 0
+
+    def cuMemAllocManaged(self, to: int, size: int, flags: int) -> int:
+        """Allocate memory that the host reaches too."""
+        if size == 0 or flags != 1:
+            return INVALID_VALUE
+        result = self.cuMemAllocAsync(to, size, 0)
+        if result == 0:
+            self.shared.add(ctypes.c_uint64.from_address(to).value)
+        return result
+
+    def cuMemFree_v2(self, address: int, unused: int = 0) -> int:
+        """Free such memory, when all is done."""
+        if address not in self.shared:
+            return INVALID_VALUE
+        self.shared.remove(address)
+        result = self.cuMemFreeAsync(address, 0)
+        self.run_queue()
+        return result
+
+    def cuPointerGetAttribute(self, to: int, attribute: int, address: int) -> int:
+        """Say whether an address is of memory that the host reaches too."""
+        known = any(block.holds(address, 0) for block in list(self.blocks.values()))
+        if attribute != 8 or not known:
+            return INVALID_VALUE
+        held = any(self.blocks[one].holds(address, 0) for one in list(self.shared))
+        _put(to, held, ctypes.c_uint)
         return 0
 
     def _is_live(self, address: int, size: int) -> bool:

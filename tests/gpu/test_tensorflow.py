@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from typing import Any
 
@@ -19,9 +20,10 @@ from ingot.client.gpu_staged import GpuStagedExecutable
 pytest_plugins = ("tests.gpu.fixtures",)
 
 
-@pytest.fixture
-def on_gpu(fake: FakeDriver) -> Generator[FakeDriver]:
-    """Let TensorFlow's functions run on the emulated GPU."""
+@pytest.fixture(params=["shared memory", "copies"])
+def on_gpu(fake: FakeDriver, request: pytest.FixtureRequest) -> Generator[FakeDriver]:
+    """Let TensorFlow's functions run on the emulated GPU, which has managed memory or not."""
+    fake.shares_memory = request.param == "shared memory"
     ingot.tensorflow.enable(device="gpu")
     yield fake
     ingot.tensorflow.disable()
@@ -47,6 +49,7 @@ def _train(images: np.ndarray, labels: np.ndarray) -> tuple[list[float], list[np
     return history.history["loss"], [weight.numpy() for weight in model.weights]
 
 
+@pytest.mark.slow
 def test_keras_trains_as_on_the_cpu(fake: FakeDriver) -> None:
     choose = np.random.default_rng(0)
     images = choose.standard_normal((24, 8, 8, 1)).astype(np.float32)
@@ -106,6 +109,64 @@ def test_variables_are_seen_and_changed_by_all(on_gpu: FakeDriver) -> None:
         np.testing.assert_array_equal(value, then)
 
 
+def test_variables_stay_on_the_device(on_gpu: FakeDriver) -> None:
+    _check_copies(on_gpu)
+    gc.collect()
+    on_gpu.run_queue()
+    assert not on_gpu.shared, "memory of variables is given back"
+
+
+def _check_copies(on_gpu: FakeDriver) -> None:
+    """Check what each step of a training copies, and who sees its variables."""
+    v, momentum = tf.Variable(tf.zeros([1000])), tf.Variable(tf.zeros([1000]))
+
+    @tf.function(jit_compile=True)
+    def step(x: Any) -> Any:
+        momentum.assign(0.5 * momentum + x)
+        v.assign_add(momentum)
+        return tf.reduce_sum(v)
+
+    def copies(x: Any) -> tuple[int, int]:
+        names = ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2")
+        before = [on_gpu.calls[name] for name in names]
+        step(x)
+        there, back = (on_gpu.calls[name] - n for name, n in zip(names, before, strict=True))
+        return there, back
+
+    x = tf.ones([1000])
+    step(x)
+    shares = on_gpu.shares_memory
+    for _ in range(3):
+        assert copies(x) == ((1, 1) if shares else (3, 3)), "the argument, the result"
+    assert v[0] == 1 + 1.5 + 1.75 + 1.875
+    assert len(on_gpu.shared) == (2 if shares else 0)
+    # What somebody holds is not changed, and what TensorFlow puts in place is taken over again.
+    held = v.read_value()
+    step(x)
+    assert held[0] == 6.125
+    assert v[0] == 6.125 + 1.9375
+    v.assign(tf.zeros([1000]))
+    del held
+    assert copies(x) == ((2, 1) if shares else (3, 3)), "the new value too"
+    assert v[0] == 1.96875
+    assert copies(x) == ((1, 1) if shares else (3, 3))
+
+
+def test_variables_of_programs_that_compute_sizes(on_gpu: FakeDriver) -> None:
+    v = tf.Variable(tf.zeros([8]))
+
+    @tf.function(jit_compile=True)
+    def step(x: Any) -> Any:
+        positive = tf.boolean_mask(x, x > 0)
+        v.assign(v + tf.reduce_max(positive))
+        return positive
+
+    for number in range(3):
+        found = step(tf.constant([1.0, -1, 3, 0]))
+        np.testing.assert_array_equal(found, [1, 3])
+        np.testing.assert_array_equal(v, np.full(8, 3 * (number + 1), np.float32))
+
+
 def test_sizes_that_the_data_decides(on_gpu: FakeDriver) -> None:
     @tf.function(jit_compile=True)
     def chosen(x: Any) -> Any:
@@ -162,6 +223,27 @@ def test_devices_that_are_not_there(fake: FakeDriver, monkeypatch: pytest.Monkey
     with pytest.raises(ingot.UnsupportedError, match=r"INGOT0326(.|\n)*set_visible_devices"):
         ingot.tensorflow.enable(device="gpu")
     assert not ingot.tensorflow.is_enabled()
+
+
+def test_a_scope_of_a_gpu_that_tensorflow_does_not_see(on_gpu: FakeDriver) -> None:
+    @tf.function(jit_compile=True)
+    def more(x: Any) -> Any:
+        return x + 1
+
+    soft = tf.config.get_soft_device_placement()
+    try:
+        tf.config.set_soft_device_placement(True)
+        with tf.device("/GPU:0"):
+            assert more(tf.ones([3]))[0] == 2
+        assert on_gpu.calls["cuLaunchKernel"] > 0
+        tf.config.set_soft_device_placement(False)
+        with (
+            pytest.raises(tf.errors.InvalidArgumentError, match=r"Could not satisfy device.*GPU:0"),
+            tf.device("/GPU:0"),
+        ):
+            more(tf.ones([3]))
+    finally:
+        tf.config.set_soft_device_placement(soft)
 
 
 def _context() -> Any:

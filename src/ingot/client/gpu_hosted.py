@@ -46,6 +46,11 @@ class HostedExecutable:
         return self.program(*args)
 
     @property
+    def shared_memory(self) -> int:
+        """Address of the device's `IngotSharedMemory`, whose memory is not copied; 0: none."""
+        return self.on_device.device.shared_memory
+
+    @property
     def source(self) -> Module:
         """The module before the passes; nobody changes it."""
         return self.on_device.source

@@ -204,6 +204,24 @@ class StageFunctions(
     execute: Callable[[Program, Runtime, Buffers, Buffers, Array[i64]], i32]
 
 
+class SharedMemory(
+    Struct,
+    name="IngotSharedMemory",
+    notes={
+        "runtime": "the record of the device, first or last argument of the functions",
+        "allocate": "null if there is none",
+        "free": "void(data, bytes, runtime)",
+        "holds": "whether memory is of this kind",
+    },
+):
+    """Memory that a device and the host both reach at one address, and that moves between them."""
+
+    runtime: Runtime
+    allocate: Callable[[Runtime, i64], Pointer | None]
+    free: Callable[[Pointer | None, i64, Pointer | None], None]
+    holds: Callable[[Runtime, Pointer | None], i32]
+
+
 class Staged(
     Struct,
     name="IngotStaged",

@@ -93,8 +93,8 @@ def enable(
         strict: whether an op that only the host can do is an error, as in XLA; else TensorFlow runs
             it, and the rest of the function is compiled. None: what `INGOT_STRICT` says.
         device: what compiled functions run on: "cpu", "gpu", or a GPU by its number: "gpu:1". Their
-            arguments, variables and results stay in the memory of the host, and are copied for each
-            call. None: a GPU if `INGOT_GPU` says so, else the CPU.
+            arguments and results are copied for each call, variables that they write stay there.
+            None: a GPU if `INGOT_GPU` says so, else the CPU.
 
     Raises:
         ArgumentError: INGOT0513, there is no such device.

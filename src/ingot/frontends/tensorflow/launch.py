@@ -345,6 +345,7 @@ class Launch:
         program = compiled.program
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, key.ranks)
+        record.shared = getattr(compiled, "shared_memory", 0)
         record.runs_again = int(may_lack_room(program.info.run_errors))
         if isinstance(program, StagedProgram):
             _fill_staged(variant, program)

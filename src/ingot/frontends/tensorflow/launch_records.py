@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.execution import CANCELLED_TEXT
-from ingot.runtime.records import Program, Staged
+from ingot.runtime.records import Program, SharedMemory, Staged
 
 
 class VariableRow(Struct, name="IngotVariable"):
@@ -56,6 +56,7 @@ class Variant(Struct, name="IngotVariant"):
     parameters: Array[i64]  # offsets of their slots
     num_results: i64  # of a program in stages
     results: Structs[ResultRow]
+    shared: SharedMemory | None  # where variables are to be; null: where TensorFlow has them
 
 
 class LaunchRecord(Struct, name="IngotLaunch"):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from ingot.frontends.tensorflow import capi, kernel_api
 from ingot.frontends.tensorflow import variable_objects as objects
+from ingot.frontends.tensorflow.kernel_api import Tensor
 from ingot.frontends.tensorflow.launch_inputs import Call
 from ingot.frontends.tensorflow.launch_records import DONE, NO_VARIANT, VariableRow, Variant
 from ingot.frontends.tensorflow.launch_variants import find
@@ -28,6 +29,7 @@ from ingot.frontends.tensorflow.variable_objects import (
     NOTIFY_DELETED_SLOT,
     Counted,
     TensorBuffer,
+    TensorInterface,
     TensorObject,
     Variable,
 )
@@ -36,7 +38,7 @@ from ingot.native.operations import address_of, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.statics import static_text
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.records import Buffers
+from ingot.runtime.records import Buffers, SharedMemory
 
 NOT_FOUND = static_text(
     "not_found",
@@ -53,7 +55,7 @@ NOT_READY = static_text(
     "the function was traced.",
 )
 
-_LOCKED, _HOLDS_BUFFER, _HAS_NEW_TENSOR = 0, 1, 2
+_LOCKED, _HOLDS_BUFFER, _HAS_NEW_TENSOR, _HAS_SHARED_TENSOR = 0, 1, 2, 3
 
 
 class Held(Struct):
@@ -67,6 +69,7 @@ class Held(Struct):
     buffers: Array[TensorBuffer | None]
     tensors: Structs[TensorObject]  # new values that could not be made in place
     more: Buffers  # where the program makes new values
+    owners: Array[Tensor]  # of new values in shared memory
 
 
 @inlined
@@ -211,15 +214,53 @@ def prepare_read(variable: Variable) -> i64:
 
 
 @inlined
-def prepare_write(held: Held, index: i64, alias: i64) -> i64:
+def is_in_place(shared: SharedMemory | None, buffer: TensorBuffer) -> bool:
+    """Return whether a buffer is where the program wants it."""
+    if shared is None:
+        return True
+    return shared.holds(shared.runtime, buffer.data) != 0
+
+
+@inlined
+def tensor_in(owner: Tensor) -> TensorObject:
+    """Return the tensor that a TF_Tensor holds."""
+    return TensorObject.at(Array[TensorInterface].at(owner)[0].tensor)
+
+
+@cold
+@native
+def make_shared(held: Held, index: i64, shared: SharedMemory, size: i64) -> bool:
+    """Let a new value be made in new memory that the device reaches; false if there is none."""
+    row = row_of(held, index)
+    block = shared.allocate(shared.runtime, size)
+    if block is None:
+        return False
+    owner = kernel_api.new_tensor(
+        row.type, row.dims, i32(row.rank), block, size, shared.free, shared.runtime
+    )
+    held.owners[index] = owner
+    held.more[row.result - held.call.record.num_outputs] = block
+    return True
+
+
+@inlined
+def prepare_write(held: Held, index: i64, variant: Variant) -> i64:
     """Let a new value be made in place, or in a new tensor if that must not be."""
     row = row_of(held, index)
+    output = variant.program.outputs[row.result]
     number = row.result - held.call.record.num_outputs
     held.more[number] = held.call.data[row.input]
     old = tensor_of(held.variables[index])
     buffer = old.buffer
-    if buffer is None or (alias == row.input and buffer.references.load() == 1):
+    if buffer is None:
         return _LOCKED
+    shared = variant.shared
+    is_alone = output.alias_param == row.input and buffer.references.load() == 1
+    if is_alone and is_in_place(shared, buffer):
+        return _LOCKED
+    size = row.elements * output.element_bytes
+    if shared is not None and make_shared(held, index, shared, size):
+        return _HAS_SHARED_TENSOR
     tensor = held.tensors[index]
     objects.construct_tensor(tensor, row.type, old)
     held.more[number] = data_of(tensor)
@@ -236,8 +277,7 @@ def prepare(held: Held, variant: Variant) -> None:
         if result < 0:
             held.modes[index] = prepare_read(variable)
         else:
-            alias = variant.program.outputs[result].alias_param
-            held.modes[index] = prepare_write(held, index, alias)
+            held.modes[index] = prepare_write(held, index, variant)
 
 
 @native
@@ -250,6 +290,11 @@ def finish(held: Held, is_good: bool) -> None:
             if is_good:
                 objects.move_tensor(tensor_of(variable), held.tensors[index])
             objects.destroy_tensor(held.tensors[index])
+        if mode == _HAS_SHARED_TENSOR:
+            owner = held.owners[index]
+            if is_good:
+                objects.move_tensor(tensor_of(variable), tensor_in(owner))
+            kernel_api.delete_tensor(owner)
         buffer = held.buffers[index]
         if mode == _HOLDS_BUFFER and buffer is not None:
             release(buffer)
@@ -305,6 +350,7 @@ def attempt_with_variables(call: Call) -> i32:
     tensors = Array[i64].on_stack(count * (sizeof(TensorObject) // 8))
     held.tensors = Structs[TensorObject].at(tensors)
     held.more = Buffers.on_stack(count)
+    held.owners = Array[Tensor].on_stack(count)
     result: i32 = DONE
     if not fails(held):
         result = run_locked(held)

@@ -42,6 +42,13 @@ class TensorObject(Struct, counts={"shape": 2}):
     buffer: TensorBuffer | None  # null for an empty tensor
 
 
+class TensorInterface(Struct, counts={"tensor": 4}):
+    """`tensorflow::TensorInterface`, which a TF_Tensor points to."""
+
+    table: Pointer
+    tensor: Array[i64]  # TensorObject
+
+
 class Variable(Counted, counts={"tensor": 4}):
     """`tensorflow::Var`."""
 

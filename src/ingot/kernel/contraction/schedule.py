@@ -34,7 +34,7 @@ UNPACKED_BYTES = 300_000
 CROWDED_STEP = 2048
 """Rows that lie a multiple of so many bytes apart fall into few cache sets: of a block of columns
 the L2 cache keeps no more rows than it has room for whole ones. Packing those that it does not
-keep made products of 64 to 192 x 784 x 512 1.3 times as fast (Xeon with AVX-512, one thread, 2026-11-27)."""
+keep made products of 64 to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27)."""
 
 UNPACKED_EXTENT = 512
 """So is one of a product whose rows and columns are no more than this, unless its rows fall into

@@ -15,15 +15,15 @@ from functools import cache
 from typing import Any
 
 from ingot.runtime.cuda.driver import OUT_OF_MEMORY, Driver, driver
-from ingot.runtime.cuda.library import stages_address
+from ingot.runtime.cuda.library import cuda_functions, stages_address
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.native import native_runtime
-from ingot.runtime.records import RUNTIME
+from ingot.runtime.records import RUNTIME, SharedMemory
 from ingot.support.diagnostics import ArgumentError, IngotError, UnsupportedError
 from ingot.support.flags import GPU_MEMORY_LIMIT
 from ingot.support.forking import ForkLock
 
-MAJOR, MINOR, MULTIPROCESSORS, MEMORY_POOLS = 75, 76, 16, 115
+MAJOR, MINOR, MULTIPROCESSORS, MEMORY_POOLS, SHARES_MEMORY = 75, 76, 16, 115, 89
 """CUdevice_attribute."""
 
 _RELEASE_THRESHOLD = 4
@@ -104,6 +104,11 @@ class Device:
         ctypes.memmove(ctypes.addressof(runtime), native_runtime().record, size)
         runtime.device, runtime.stages = ctypes.addressof(record), stages_address()
         self._runtime = runtime
+        self._shared: Any = None
+        if self._attribute(SHARES_MEMORY):
+            self._shared = SharedMemory.c_layout.structure()
+            fill = cuda_functions().function("ingot_cuda_shared_fill", None, *[ctypes.c_void_p] * 2)
+            fill(ctypes.addressof(self._shared), ctypes.addressof(runtime))
 
     def _limit_memory(self) -> None:
         """Let the pool keep what is free, and refuse what is over the limit."""
@@ -121,6 +126,11 @@ class Device:
     def runtime(self) -> int:
         """Address of the runtime record that executions on this device run with."""
         return ctypes.addressof(self._runtime)
+
+    @property
+    def shared_memory(self) -> int:
+        """Address of its `IngotSharedMemory`; 0 if host and device cannot share any."""
+        return ctypes.addressof(self._shared) if self._shared is not None else 0
 
     @property
     def stream_record(self) -> int:

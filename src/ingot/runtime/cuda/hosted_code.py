@@ -17,6 +17,7 @@ from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.cuda.native import NO_SITE, aligned, execute, outcome, stream_of
 from ingot.runtime.cuda.records import CudaStream, HostedProgram
+from ingot.runtime.cuda.shared_code import shared_holds
 from ingot.runtime.execute import copy_words
 from ingot.runtime.records import Buffers, Dims, Program, Runtime
 
@@ -40,43 +41,61 @@ def block_at(inputs: Buffers, count: i64, output: Pointer | None) -> i64:
 
 
 @native
-def copy_in(
-    stream: CudaStream, program: Program, inputs: Buffers, size_of: Array[i64], device: Buffers
-) -> i32:
-    """Copy the inputs to the device, one after the other from `device[0]` on; a CUresult.
+def find_shared(runtime: Runtime, places: Buffers, count: i64, device: Buffers) -> None:
+    """Put those places to `device` that the device reaches as they are, and null for others."""
+    for number in range(count):
+        device[number] = None
+        if shared_holds(runtime, places[number]) != 0:
+            device[number] = places[number]
 
-    `device` gets the address of each; that of the first is there.
+
+@native
+def copy_in(
+    stream: CudaStream,
+    program: Program,
+    inputs: Buffers,
+    size_of: Array[i64],
+    device: Buffers,
+    block: Pointer,
+) -> i32:
+    """Copy the inputs that are of the host only to the device, from `block` on; a CUresult.
+
+    `device` gets the address of each.
     """
-    place = device[0]
-    assert place is not None
+    place = block
     for number in range(program.num_params):
-        device[number] = place
-        source = inputs[number]
-        size = size_of[number]
-        if source is not None and size > 0:
-            result = stream.driver.copy_to_device(place, source, size, stream.handle)
-            if result != 0:
-                return result
-        place = place + aligned(size)
-    device[program.num_params] = place
+        if device[number] is None:
+            device[number] = place
+            source = inputs[number]
+            size = size_of[number]
+            if source is not None and size > 0:
+                result = stream.driver.copy_to_device(place, source, size, stream.handle)
+                if result != 0:
+                    return result
+            place = place + aligned(size)
     return 0
 
 
 @native
 def place_outputs(
-    program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i64], device: Buffers
+    program: Program,
+    inputs: Buffers,
+    outputs: Buffers,
+    sizes: Array[i64],
+    device: Buffers,
+    block: Pointer,
 ) -> None:
-    """Give each output its memory on the device, behind the inputs, or that of its input."""
+    """Give each output of the host its memory from `block` on, or that of its input."""
     count = program.num_params
-    place = device[count]
-    assert place is not None
+    place = block
     for number in range(program.num_outputs):
-        same = block_at(inputs, count, outputs[number])
-        if same >= 0:
-            device[count + number] = device[same]
-        else:
-            device[count + number] = place
-            place = place + aligned(sizes[program.outputs[number].bytes_slot])
+        if device[count + number] is None:
+            same = block_at(inputs, count, outputs[number])
+            if same >= 0:
+                device[count + number] = device[same]
+            else:
+                device[count + number] = place
+                place = place + aligned(sizes[program.outputs[number].bytes_slot])
 
 
 @native
@@ -88,7 +107,7 @@ def copy_out(
         target = outputs[number]
         source = device[program.num_params + number]
         size = sizes[program.outputs[number].bytes_slot]
-        if target is not None and source is not None and size > 0:
+        if target is not None and source is not None and target != source and size > 0:
             result = stream.driver.copy_to_host(target, source, size, stream.handle)
             if result != 0:
                 return result
@@ -104,13 +123,17 @@ def run_copies(
     sizes: Array[i64],
     size_of: Array[i64],
     device: Buffers,
+    block: Pointer,
 ) -> i32:
-    """Run a program on copies that begin at `device[0]`; return the status."""
+    """Run a program on copies in a block of the device; return the status."""
     program = hosted.program
-    status = outcome(stream, copy_in(stream, program, inputs, size_of, device), NO_SITE)
-    if status != 0:
-        return status
-    place_outputs(program, inputs, outputs, sizes, device)
+    result = copy_in(stream, program, inputs, size_of, device, block)
+    if result != 0:
+        return outcome(stream, result, NO_SITE)
+    behind = block
+    for number in range(program.num_params):
+        behind = behind + aligned(size_of[number])
+    place_outputs(program, inputs, outputs, sizes, device, behind)
     own = Array[Pointer | None].at(Pointer.at(device) + program.num_params * SLOT_BYTES)
     status = execute(program, hosted.runtime, device, own, sizes)
     if status != 0:
@@ -129,8 +152,8 @@ def hosted_run(
 ) -> i32:
     """`S_run` of a program that is called with arrays of the host: it runs on copies of them.
 
-    Outputs that are in the memory of an input are made in its copy. If something fails, nothing of
-    the host has changed.
+    What is in shared memory is used as it is. Outputs that are in the memory of an input are made
+    in its copy. If something fails before results are copied, nothing of the host has changed.
     """
     hosted = HostedProgram.at(constants)
     program = hosted.program
@@ -144,17 +167,24 @@ def hosted_run(
     own = Array[i64].on_stack(program.num_sizes)
     copy_words(own, sizes, program.num_sizes)
     own[ARENA_SLOT] = size_of[count]
+    device = Buffers.on_stack(count + program.num_outputs + 1)
+    find_shared(hosted.runtime, inputs, count, device)
+    behind = Array[Pointer | None].at(Pointer.at(device) + count * SLOT_BYTES)
+    find_shared(hosted.runtime, outputs, program.num_outputs, behind)
     total = i64(DATA_ALIGNMENT)
     for number in range(count):
+        if device[number] is not None:
+            size_of[number] = 0
         total = total + aligned(size_of[number])
     for index in range(program.num_outputs):
-        total = total + aligned(sizes[program.outputs[index].bytes_slot])
-    device = Buffers.on_stack(count + program.num_outputs + 1)
-    result = stream.driver.allocate(device, total, stream.handle)
+        if behind[index] is None:
+            total = total + aligned(sizes[program.outputs[index].bytes_slot])
+    made = Buffers.on_stack(1)
+    result = stream.driver.allocate(made, total, stream.handle)
     if unlikely(result != 0):
         return outcome(stream, result, NO_SITE)
-    block = device[0]
-    status = run_copies(stream, hosted, inputs, outputs, own, size_of, device)
-    if block is not None:
-        stream.driver.free(block, stream.handle)
+    block = made[0]
+    assert block is not None
+    status = run_copies(stream, hosted, inputs, outputs, own, size_of, device, block)
+    stream.driver.free(block, stream.handle)
     return status

@@ -11,10 +11,17 @@ from ingot.native.module import compiled
 from ingot.runtime.cuda.graph_code import GRAPH_FUNCTIONS
 from ingot.runtime.cuda.hosted_code import hosted_run, hosted_sizes
 from ingot.runtime.cuda.native import call, copy, cuda_stages, execute, launch, read
+from ingot.runtime.cuda.shared_code import (
+    shared_allocate,
+    shared_fill,
+    shared_free,
+    shared_holds,
+)
 
 _EXPORTS = (
     *(execute, launch, copy, read, call, cuda_stages, hosted_sizes, hosted_run),
     *GRAPH_FUNCTIONS,
+    *(shared_allocate, shared_free, shared_holds, shared_fill),
 )
 
 

@@ -25,6 +25,9 @@ class CudaDriver(
         "synchronize": "cuStreamSynchronize",
         "allocate": "cuMemAllocAsync",
         "free": "cuMemFreeAsync",
+        "allocate_shared": "cuMemAllocManaged",
+        "free_shared": "cuMemFree",
+        "pointer_attribute": "cuPointerGetAttribute",
         "graph_create": "cuGraphCreate",
         "graph_add_kernel": "cuGraphAddKernelNode",
         "graph_add_copy": "cuGraphAddMemcpyNode",
@@ -50,6 +53,9 @@ class CudaDriver(
     synchronize: Callable[[Pointer | None], i32]
     allocate: Callable[[Array[Pointer | None], i64, Pointer | None], i32]
     free: Callable[[Pointer, Pointer | None], i32]
+    allocate_shared: Callable[[Pointer, i64, i32], i32]
+    free_shared: Callable[[Pointer], i32]
+    pointer_attribute: Callable[[Pointer, i32, Pointer], i32]
     graph_create: Callable[[Pointer, i32], i32]
     graph_add_kernel: Callable[[Pointer, Pointer, Pointer, i64, Pointer], i32]
     graph_add_copy: Callable[[Pointer, Pointer, Pointer, i64, Pointer, Pointer], i32]
