@@ -124,8 +124,9 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
         yield library_part(target, product_template(form))
     # Columns that are left over behind whole blocks have blocks of fewer vectors.
     widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in (0, 1)]
-    for is_dense, rows, columns in product(DENSE, heights_of(vectors), widths):
-        form = ProductVariant(F32, lanes, "direct", is_dense)
+    forms = [ProductVariant(F32, lanes, "direct", is_dense) for is_dense in DENSE]
+    forms.append(ProductVariant(F32, lanes, "packed", is_dense=True))
+    for form, rows, columns in product(forms, heights_of(vectors), widths):
         yield library_part(target, template_of(micro_kernel(form, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
