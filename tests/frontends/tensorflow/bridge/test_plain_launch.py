@@ -156,7 +156,8 @@ def test_what_is_wrong_is_told_and_nothing_stays_locked(monkeypatch, numbers, pr
     if problem == "TWICE":
         world.variables[1].is_initialized = 1
     assert world.attempt(monkeypatch) == DONE
-    assert world.status == [capi.INVALID_ARGUMENT, getattr(variable_code, problem)]
+    code = capi.FAILED_PRECONDITION if problem == "NOT_FOUND" else capi.INVALID_ARGUMENT
+    assert world.status == [code, getattr(variable_code, problem)]
     assert world.ran == []
     assert world.is_balanced()
 
