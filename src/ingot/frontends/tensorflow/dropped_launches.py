@@ -12,6 +12,8 @@ inside of a finalizer, which may come at any place and on any thread.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.modules import context
 
@@ -29,7 +31,7 @@ def drop(launch: Launch) -> None:
 
 def release_dropped() -> None:
     """Let go of the launches that no kernel may run."""
-    _waiting[:] = [launch for launch in _take(_waiting) if not launch.release()] + _waiting
+    _waiting.extend([launch for launch in _take(_waiting) if not launch.release()])
     if len(_waiting) < _MOST_WAITING:
         return
     context.context().clear_kernel_cache()
@@ -39,8 +41,12 @@ def release_dropped() -> None:
 
 
 def _take(launches: list[Launch]) -> list[Launch]:
-    """Empty a list, to which a finalizer may add meanwhile; return what was in it."""
-    count = len(launches)
-    taken = launches[:count]
-    del launches[:count]
+    """Empty a list, to which a finalizer may add meanwhile, and return what was in it.
+
+    Each launch is taken once, whatever other threads take.
+    """
+    taken: list[Launch] = []
+    with suppress(IndexError):
+        for _ in range(len(launches)):
+            taken.append(launches.pop())
     return taken
