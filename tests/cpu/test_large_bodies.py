@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.emit.loop.body import LARGE_BODY
 from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype
+from ingot.kernel.schedule.decide import LARGE_BODY
 
 STEPS = ("add", "maximum", "subtract", "minimum")
 SIZES = (0, 1, 15, 16, 33, 1003)
