@@ -98,7 +98,7 @@ def _match_transposed(request: LoopRequest) -> LoopSchedule | str:
     if isinstance(strategy, str):
         return strategy
     axis, lanes = kernel.grid[-1], strategy.lanes
-    dealt = request.dealt((axis,), lanes * UNIT_BLOCKS)
+    dealt = request.dealt(request.units((axis,), lanes * UNIT_BLOCKS))
     return LoopSchedule(axis, (lanes,) * len(kernel.passes), *dealt, strategy)
 
 
@@ -136,7 +136,7 @@ def _match_joined(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         None,
         (first, *lanes[1:]),
-        *request.dealt((rows,), together),
+        *request.dealt(request.units((rows,), together)),
         JoinedRows(rows),
         large_buffers=large_buffers(kernel),
         gather_bits=request.pass_lanes.gather_bits,
@@ -154,10 +154,11 @@ def _match_staged(request: LoopRequest) -> LoopSchedule | str:
     axis, row = found.axis, found.row
     recomputes = row is not None or computes_little(kernel)
     block = request.block(axis, max(found.lanes, found.staged))
+    grid = tuple(item for item in kernel.grid if item is not row)
     return LoopSchedule(
         axis,
         (found.lanes,) * len(kernel.passes),
-        *request.dealt((axis,), block, tuple(item for item in kernel.grid if item is not row)),
+        *request.dealt(request.units((axis,), block, grid)),
         StagedUpdates(found.staged, row, recomputes, bits_of_updates(kernel)),
         large_buffers=large_buffers(kernel),
         effort=request.effort,
@@ -177,7 +178,7 @@ def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         axis,
         (side,) * len(kernel.passes),
-        *request.dealt((axis, strategy.axis), SIDE_TILES * side),
+        *request.dealt(request.units((axis, strategy.axis), SIDE_TILES * side)),
         strategy,
         large_buffers=large_buffers(kernel),
     )
@@ -195,29 +196,23 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
 
 
 def _match_split(request: LoopRequest) -> LoopSchedule | str:
-    axis, in_turn, block, blocked = request.axis, 0, 1, ()
-    if axis is not None:
-        lanes = request.grid_lanes
-        block, blocked = request.block(axis, lanes.lanes), (axis,)
-        in_turn = 0 if lanes.gather_bits else streamed_rows(request.kernel, axis, lanes.lanes)
-    split = split_of(request.kernel, *request.units(blocked, block), in_turn)
+    axis, in_turn = request.axis, 0
+    if axis is not None and not request.grid_lanes.gather_bits:
+        in_turn = streamed_rows(request.kernel, axis, request.grid_lanes.lanes)
+    units = request.lane_units
+    split = split_of(request.kernel, units.count, units.points, in_turn)
     return split if isinstance(split, str) else _in_lanes(request, split, request.effort)
 
 
 def _match_lanes(request: LoopRequest) -> LoopSchedule:
-    kernel, axis = request.kernel, request.axis
-    if axis is None or not isinstance(axis.extent, int):
-        copies = False
-    else:
-        copies = is_copied(kernel.passes, axis.name, axis.extent)
-    if request.streams or copies:
+    kernel, axis, effort = request.kernel, request.axis, request.effort
+    if axis is None:
+        return _in_lanes(request, InLanes(), effort)
+    copies = isinstance(axis.extent, int) and is_copied(kernel.passes, axis.name, axis.extent)
+    if copies:
         effort = Effort.MEMORY_BOUND
-    elif (
-        axis is not None and request.has_whole_registers and is_chain(kernel, request.used_vectors)
-    ):
-        effort = Effort.CHAIN
-    else:
-        effort = Effort.FULL
+    elif effort is Effort.FULL and request.has_whole_registers:
+        effort = Effort.CHAIN if is_chain(kernel, request.used_vectors) else effort
     return _in_lanes(request, InLanes(copies), effort)
 
 
@@ -228,15 +223,13 @@ def _in_lanes(
     kernel, axis = request.kernel, request.axis
     if axis is None:
         lanes, gather_bits = request.pass_lanes.lanes, request.pass_lanes.gather_bits
-        dealt = request.dealt((), 1)
     else:
         along = request.grid_lanes
         lanes, gather_bits = (along.lanes,) * len(kernel.passes), along.gather_bits
-        dealt = request.dealt((axis,), request.block(axis, along.lanes))
     return LoopSchedule(
         axis,
         lanes,
-        *dealt,
+        *request.dealt(request.lane_units),
         strategy,
         large_buffers=large_buffers(kernel),
         gather_bits=gather_bits,

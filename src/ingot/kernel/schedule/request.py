@@ -35,6 +35,21 @@ Dealt = tuple[int | Dim, int | Dim, int | Dim, int | Dim]
 
 
 @record
+class Units:
+    """What a kernel's work is cut into.
+
+    Attributes:
+        block: positions of a unit along each axis that is in blocks.
+        count: number of units.
+        points: points of a unit.
+    """
+
+    block: int
+    count: int | Dim
+    points: int
+
+
+@record
 class GridLanes:
     """Lanes along an axis of the grid.
 
@@ -140,8 +155,8 @@ class LoopRequest:
 
     def units(
         self, blocked: tuple[Axis, ...], block: int, grid: tuple[Axis, ...] | None = None
-    ) -> tuple[int | Dim, int]:
-        """Return the number of units, and the points of one, where some axes are in blocks.
+    ) -> Units:
+        """Return the units where some axes are in blocks.
 
         `grid`: the axes that units are made of, if not all of the kernel's.
         """
@@ -149,11 +164,15 @@ class LoopRequest:
         count = dim.product(
             ceil_div(item.extent, block) if item in blocked else item.extent for item in axes
         )
-        return count, math.prod(block_points(item, block) for item in blocked)
+        return Units(block, count, math.prod(block_points(item, block) for item in blocked))
 
-    def dealt(
-        self, blocked: tuple[Axis, ...], block: int, grid: tuple[Axis, ...] | None = None
-    ) -> Dealt:
-        """Return block, units, grain and chunks of a schedule; arguments as of `units`."""
-        units, points = self.units(blocked, block, grid)
-        return block, units, *chunks_of(self.kernel, units, points)
+    @cached_property
+    def lane_units(self) -> Units:
+        """The units of lanes along the axis of the grid, or along the axes of passes."""
+        if self.axis is None:
+            return self.units((), 1)
+        return self.units((self.axis,), self.block(self.axis, self.grid_lanes.lanes))
+
+    def dealt(self, units: Units) -> Dealt:
+        """Return block, units, grain and chunks of a schedule."""
+        return units.block, units.count, *chunks_of(self.kernel, units.count, units.points)
