@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ingot.artifact.stages import StagedCode
-from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import AnyArray, Array, conform_all, donated_indices, unshared
 from ingot.runtime.execution import Result, donated_array, owned_array, status_error
 from ingot.runtime.native import native_runtime
@@ -18,7 +19,7 @@ from ingot.runtime.staged_record import StagedRecord
 from ingot.support.diagnostics import IngotError
 
 
-class StagedProgram(StagedRecord[Program]):
+class StagedProgram(StagedRecord[Program, Array]):
     """A program of stages that takes and gives NumPy arrays."""
 
     __slots__ = ()
@@ -43,17 +44,9 @@ class StagedProgram(StagedRecord[Program]):
     def run_on(self, runtime: int, *args: Any, donate: Collection[int] = ()) -> Result:
         """Run the program with the runtime record at `runtime`."""
         arrays = conform_all(self.info, args)
-        taken = unshared(arrays, donated_indices(len(arrays), donate))
-        frame = self.new_frame([(value.ctypes.data, value.shape) for value in arrays])
-        places: dict[int, Array] = {}
-        for number, parameter in self.code.aliases:
-            value, slot = arrays[parameter], self.code.results[number]
-            if parameter in taken and value.flags.writeable:
-                self.place(frame, slot, value.ctypes.data)
-                places[slot] = value
-        self.run_frame(frame, runtime, arrays)
-        results = [self._result(frame, slot, places.get(slot)) for slot in self.code.results]
-        return results[0] if len(results) == 1 else tuple(results)
+        alone = unshared(arrays, donated_indices(len(arrays), donate))
+        taken = {index for index in alone if arrays[index].flags.writeable}
+        return self.run_arrays(runtime, arrays, taken)
 
     def stage_error(self, program: Program, status: int) -> IngotError:
         """Return the exception for the status of a stage."""
@@ -63,12 +56,17 @@ class StagedProgram(StagedRecord[Program]):
         """Return the exception for what failed between the stages."""
         return status_error(self.info, status, arrays)
 
-    def _result(self, frame: Any, slot: int, place: Array | None) -> Array:
-        address, shape = self.value_in(frame, slot)
-        storage = dtype(self.code.slots[slot].dtype).numpy
-        if place is not None and address == place.ctypes.data:
-            return donated_array(place, shape, storage)
-        return owned_array(address, shape, storage, _free())
+    def address_of(self, value: Array) -> int:
+        """Return the address of an array's memory."""
+        return value.ctypes.data
+
+    def made_in(self, value: Array, dims: tuple[int, ...], storage: np.dtype[Any]) -> Array:
+        """Return the result that was made in the memory of a donated argument."""
+        return donated_array(value, dims, storage)
+
+    def made_at(self, address: int, dims: tuple[int, ...], storage: np.dtype[Any]) -> Array:
+        """Return the result that was made in a block of its own."""
+        return owned_array(address, dims, storage, _free())
 
 
 @cache

@@ -11,10 +11,12 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from ingot.artifact import stages
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
@@ -60,9 +62,11 @@ class StageProgram(Protocol):
 
 
 P = TypeVar("P", bound=StageProgram)
+A = TypeVar("A", bound=AnyArray)
+"""The arrays that a program takes and gives."""
 
 
-class StagedRecord(ABC, Generic[P]):
+class StagedRecord(ABC, Generic[P, A]):
     """A program of stages.
 
     Attributes:
@@ -147,39 +151,60 @@ class StagedRecord(ABC, Generic[P]):
         """Return the instruction that failed, and its status."""
         return self.code.code[failed >> 32], ctypes.c_int32(failed & 0xFFFFFFFF).value
 
-    # ---- frames
+    # ---- calls
 
-    def new_frame(self, arrays: Sequence[tuple[int, tuple[int, ...]]]) -> Any:
-        """Return the words of a frame, with the address and dimensions of each parameter."""
-        frame = array("q", bytes(_frame_words(self.code) * WORD))
-        for slot, (address, dims) in zip(self.code.parameters, arrays, strict=True):
-            at = self._offsets[slot] // WORD
-            frame[at] = address
-            for axis, size in enumerate(dims):
-                frame[at + SLOT_HEADER_WORDS + axis] = size
-        return frame
+    @abstractmethod
+    def address_of(self, value: A) -> int:
+        """Return the address of an array's memory."""
 
-    def place(self, frame: Any, slot: int, address: int) -> None:
-        """Say in a frame where a result is to be made."""
-        frame[self._offsets[slot] // WORD] = address
+    @abstractmethod
+    def made_in(self, value: A, dims: tuple[int, ...], storage: np.dtype[Any]) -> A:
+        """Return the result that was made in the memory of a donated argument."""
 
-    def run_frame(self, frame: Any, runtime: int, arrays: Sequence[AnyArray]) -> None:
-        """Run the program in a frame; `arrays` are named by errors.
+    @abstractmethod
+    def made_at(self, address: int, dims: tuple[int, ...], storage: np.dtype[Any]) -> A:
+        """Return the result that was made in a block of its own."""
+
+    def run_arrays(
+        self, runtime: int, arrays: Sequence[A], taken: Collection[int]
+    ) -> A | tuple[A, ...]:
+        """Run the program; one result is returned as it is, several as a tuple.
+
+        Args:
+            runtime: address of the runtime record.
+            arrays: what fits the parameters.
+            taken: those whose memory results may take.
 
         Raises:
             ExecutionError: a check of the program failed.
             ResourceError: out of memory.
         """
+        frame = array("q", bytes(_frame_words(self.code) * WORD))
+        for slot, value in zip(self.code.parameters, arrays, strict=True):
+            at = self._offsets[slot] // WORD
+            frame[at] = self.address_of(value)
+            for axis, size in enumerate(value.shape):
+                frame[at + SLOT_HEADER_WORDS + axis] = size
+        placed: dict[int, A] = {}
+        for number, parameter in self.code.aliases:
+            if parameter in taken:
+                slot, value = self.code.results[number], arrays[parameter]
+                frame[self._offsets[slot] // WORD] = self.address_of(value)
+                placed[slot] = value
         failed = _run()(self.staged_address, frame.buffer_info()[0], runtime)
         if failed:
             raise_signal_after(self._failed(failed)[1])
             raise self.error_of(failed, arrays)
+        results = tuple(self._result(frame, slot, placed.get(slot)) for slot in self.code.results)
+        return results[0] if len(results) == 1 else results
 
-    def value_in(self, frame: Any, slot: int) -> tuple[int, tuple[int, ...]]:
-        """Return the address and the dimensions of what a slot holds."""
-        at = self._offsets[slot] // WORD
-        dims = at + SLOT_HEADER_WORDS
-        return frame[at], tuple(frame[dims : dims + self.code.slots[slot].rank])
+    def _result(self, frame: Any, slot: int, placed: A | None) -> A:
+        at, info = self._offsets[slot] // WORD, self.code.slots[slot]
+        address, first = frame[at], at + SLOT_HEADER_WORDS
+        dims, storage = tuple(frame[first : first + info.rank]), dtype(info.dtype).numpy
+        if placed is not None and address == self.address_of(placed):
+            return self.made_in(placed, dims, storage)
+        return self.made_at(address, dims, storage)
 
 
 @cache

@@ -11,9 +11,10 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from ingot.artifact.device_code import DEVICE_FAILED
 from ingot.artifact.stages import StagedCode
-from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import AnyArray, donated_indices, require_count
 from ingot.runtime.cuda.arguments import on_device, release, unshared
 from ingot.runtime.cuda.arrays import DeviceArray
@@ -24,7 +25,7 @@ from ingot.runtime.staged_record import StagedRecord
 from ingot.support.diagnostics import IngotError
 
 
-class CudaStagedProgram(StagedRecord[CudaProgram]):
+class CudaStagedProgram(StagedRecord[CudaProgram, DeviceArray]):
     """A program of stages that takes and gives arrays of a GPU.
 
     Attributes:
@@ -55,26 +56,25 @@ class CudaStagedProgram(StagedRecord[CudaProgram]):
         given = donated_indices(len(args), donate)
         arrays = on_device(self.device, args, self.info.params)
         taken = unshared(arrays, given)
-        frame = self.new_frame([(array.address, array.shape) for array in arrays])
-        places: dict[int, DeviceArray] = {}
-        for number, parameter in self.code.aliases:
-            if parameter in taken:
-                slot = self.code.results[number]
-                places[slot] = arrays[parameter]
-                self.place(frame, slot, arrays[parameter].address)
         self.device.enter()
-        self.run_frame(frame, self.device.runtime, arrays)
-        results = [self._result(frame, slot, places.get(slot)) for slot in self.code.results]
+        results = self.run_arrays(self.device.runtime, arrays, taken)
         release(self.device, args, arrays)
-        return results[0] if len(results) == 1 else tuple(results)
+        return results
 
-    def _result(self, frame: Any, slot: int, place: DeviceArray | None) -> DeviceArray:
-        address, shape = self.value_in(frame, slot)
-        storage = dtype(self.code.slots[slot].dtype).numpy
-        if place is not None and address == place.address:
-            return DeviceArray(self.device, address, shape, storage, place.taken())
-        memory = Memory(self.device, address, math.prod(shape) * storage.itemsize)
-        return DeviceArray(self.device, address, shape, storage, memory)
+    def address_of(self, value: DeviceArray) -> int:
+        """Return the address of an array's memory."""
+        return value.address
+
+    def made_in(
+        self, value: DeviceArray, dims: tuple[int, ...], storage: np.dtype[Any]
+    ) -> DeviceArray:
+        """Return the result that was made in the memory of a donated argument."""
+        return DeviceArray(self.device, value.address, dims, storage, value.taken())
+
+    def made_at(self, address: int, dims: tuple[int, ...], storage: np.dtype[Any]) -> DeviceArray:
+        """Return the result that was made in a block of its own."""
+        memory = Memory(self.device, address, math.prod(dims) * storage.itemsize)
+        return DeviceArray(self.device, address, dims, storage, memory)
 
     def stage_error(self, program: CudaProgram, status: int) -> IngotError:
         """Return the exception for the status of a stage."""
