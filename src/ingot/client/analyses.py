@@ -9,6 +9,7 @@ Source: jax/_src/stages.py (Compiled.cost_analysis, memory_analysis), XLA's Comp
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -60,6 +61,41 @@ class MemoryAnalysis:
     alias_size_in_bytes: Size
     temp_size_in_bytes: Size
     peak_memory_in_bytes: Size
+
+
+class Described(ABC):
+    """What follows from the source of a program and from its kernels, whatever it runs on."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def source(self) -> Module:
+        """The module before the passes; nobody changes it."""
+
+    @property
+    @abstractmethod
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Every kernel call, in the order in which they run."""
+
+    @property
+    def in_avals(self) -> tuple[Aval, ...]:
+        """Shape and element type of each flattened argument."""
+        return avals(self.source.parameter_shapes)
+
+    @property
+    def out_avals(self) -> tuple[Aval, ...]:
+        """Shape and element type of each flattened result; computed sizes are symbolic."""
+        return avals((self.source.result_shape,))
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """Return what one execution costs, by XLA's names; each kernel is counted once.
+
+        `flops` (operations), `transcendentals` (which are among them), `bytes accessed` and
+        `bytes accessed output` (bytes) are floats, or expressions (`Dim`) of a program with
+        symbolic sizes.
+        """
+        return cost_analysis(self.kernels)
 
 
 def avals(shapes: Sequence[Shape]) -> tuple[Aval, ...]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -56,7 +56,7 @@ class Compiled(Protocol):
 C = TypeVar("C", bound=Compiled)
 
 
-class InspectedProgram(ABC, Generic[C]):
+class InspectedProgram(analyses.Described, Generic[C]):
     """A compiled module that can be looked into.
 
     Attributes:
@@ -94,25 +94,6 @@ class InspectedProgram(ABC, Generic[C]):
     @abstractmethod
     def __call__(self, *args: Any) -> Any:
         """Run the program on flattened arguments."""
-
-    @property
-    def in_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened argument."""
-        return analyses.avals(self.source.parameter_shapes)
-
-    @property
-    def out_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened result."""
-        return analyses.avals((self.source.result_shape,))
-
-    def cost_analysis(self) -> dict[str, Any]:
-        """Return what one execution costs, by XLA's names; each kernel is counted once.
-
-        `flops` (operations), `transcendentals` (which are among them), `bytes accessed` and
-        `bytes accessed output` (bytes) are floats, or expressions (`Dim`) of a program with
-        symbolic sizes.
-        """
-        return analyses.cost_analysis(self.kernels)
 
     def memory_analysis(self) -> analyses.MemoryAnalysis:
         """Return the bytes of code, arguments, results and temporaries, by XLA's names."""

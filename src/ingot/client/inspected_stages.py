@@ -44,17 +44,16 @@ R = TypeVar("R", bound=RunnableStages)
 E = TypeVar("E", bound=InspectedProgram[Any])
 
 
-class InspectedStages(Generic[R, E]):
+class InspectedStages(analyses.Described, Generic[R, E]):
     """A compiled module that defines sizes.
 
     Attributes:
         program: the runtime's program, for native callers.
         executables: the stages.
-        source: the module before the passes; nobody changes it.
         timer: where compile time went.
     """
 
-    __slots__ = ("__weakref__", "_context", "executables", "program", "source", "timer")
+    __slots__ = ("__weakref__", "_context", "_source", "executables", "program", "timer")
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class InspectedStages(Generic[R, E]):
         self._context = context
         self.program = program
         self.executables = executables
-        self.source = source
+        self._source = source
         self.timer = timer
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
@@ -81,18 +80,9 @@ class InspectedStages(Generic[R, E]):
         return self.program(*args, donate=donate)
 
     @property
-    def in_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened argument."""
-        return analyses.avals(self.source.parameter_shapes)
-
-    @property
-    def out_avals(self) -> tuple[analyses.Aval, ...]:
-        """Shape and element type of each flattened result; computed sizes are symbolic."""
-        return analyses.avals((self.source.result_shape,))
-
-    def cost_analysis(self) -> dict[str, Any]:
-        """Return what one execution of every stage costs: see `Executable.cost_analysis`."""
-        return analyses.cost_analysis(self.kernels)
+    def source(self) -> Module:
+        """The module before the passes; nobody changes it."""
+        return self._source
 
     def memory_analysis(self) -> analyses.MemoryAnalysis:
         """Refuse: what stages hand on is known only when the program runs.
