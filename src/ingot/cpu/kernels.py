@@ -173,6 +173,7 @@ class KernelSet(ProgramKernels):
             kernel = self.compiled[name]
             _known.keep((self.target, name), kernel, kernel.bytes)
         self.pending.clear()
+        self._planned.clear()
         self._jobs.clear()
 
     def of(self, fusion: Instruction) -> CompiledKernel:

@@ -361,12 +361,12 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         # Patches are packed again for each block of columns; pieces of k stay in the cache.
         return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
     step = stride(kernel.rhs.payload.index, kernel.k.name)
-    row_bytes = step * bits // 8 if isinstance(step, int) else None
-    is_crowded = row_bytes is None or row_bytes % CROWDED_STEP == 0
+    row_bytes = step * bits // 8 if step and isinstance(step, int) else CROWDED_STEP
+    is_crowded = row_bytes % CROWDED_STEP == 0
     if not isinstance(m, int) and not is_crowded:
         # Rows may be few; packing for few costs more than many gain by it.
         return isinstance(k, int)
-    if is_crowded and isinstance(k, int) and k * (row_bytes or CROWDED_STEP) > L2_BYTES:
+    if is_crowded and isinstance(k, int) and k * row_bytes > L2_BYTES:
         return False
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
 

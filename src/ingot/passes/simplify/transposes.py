@@ -68,8 +68,8 @@ def _common_order(op: Instruction) -> tuple[int, ...] | None:
 def _moved(op: Instruction, order: tuple[int, ...]) -> Instruction:
     """Return the transpose of the op on what its operands were made of."""
     build = Builder(op.computation, op.metadata)
-    dims = [op.shape.dims[order.index(place)] for place in range(len(order))]
-    shape = op.shape.with_dims(tuple(dims))
+    sizes = [op.shape.dims[order.index(number)] for number in range(len(order))]
+    shape = op.shape.with_dims(tuple(sizes))
 
     def source(operand: Instruction) -> Instruction:
         if operand.opcode == "transpose":
@@ -77,12 +77,12 @@ def _moved(op: Instruction, order: tuple[int, ...]) -> Instruction:
         if not operand.shape.rank:
             return operand
         # A broadcast has its dimension numbers in order: what it repeats is transposed.
-        places = [order[place] for place in operand.as_(DimensionsAttributes).dimensions]
-        turns = tuple(sorted(range(len(places)), key=lambda number: places[number]))
+        dims = [order[dim] for dim in operand.as_(DimensionsAttributes).dimensions]
+        permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
         value = operand.operands[0]
-        if turns != tuple(range(len(turns))):
-            value = build.transpose(value, dimensions=turns)
-        return build.broadcast_to(value, shape.dims, tuple(sorted(places)))
+        if permutation != tuple(range(len(dims))):
+            value = build.transpose(value, dimensions=permutation)
+        return build.broadcast_to(value, shape.dims, tuple(sorted(dims)))
 
     made = op.computation.add(
         op.opcode,

@@ -2,9 +2,9 @@
 """What host programs of a GPU call, as native functions: launches, copies, reads, foreign calls.
 
 `execute` runs a program with an arena of device memory, `cuda_stages` are what programs of stages
-ask of a device. All is enqueued on the stream of the
-runtime record's device. Invariant: a call that the driver refuses is written into the stream's
-record, and its status is `DEVICE_FAILED`, or `OUT_OF_MEMORY`.
+ask of a device. All is enqueued on the stream of the runtime record's device. Invariant: a call
+that the driver refuses is written into the stream's record, and its status is `DEVICE_FAILED`, or
+`OUT_OF_MEMORY`.
 """
 
 from __future__ import annotations
