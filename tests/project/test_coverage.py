@@ -48,4 +48,6 @@ def test_every_hole_has_a_reason() -> None:
     ],
 )
 def test_a_row_says_what_is_measured(opcode: str) -> None:
-    assert tool.row_text(opcode, tool.row_of(opcode)) in PAGE.read_text().splitlines()
+    cells = tool.row_of(opcode)
+    errors = {name: cell.error for name, cell in cells.items() if cell.error}
+    assert tool.row_text(opcode, cells) in PAGE.read_text().splitlines(), errors
