@@ -14,7 +14,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.winograd import Winograd, winograd
-from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.ir import ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.kernel.schedule.lane_counts import Vectors
 
@@ -48,7 +48,7 @@ def _module(
 
 def _plan(module: Module) -> Winograd | None:
     kernel = lower_fusion(module.entry)
-    assert isinstance(kernel, ContractionKernel)
+    assert isinstance(kernel, ConvolutionKernel)
     found = winograd(kernel, Vectors(512, 32))
     return None if isinstance(found, str) else found
 

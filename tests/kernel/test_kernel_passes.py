@@ -20,6 +20,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate as number
 from ingot.hlo.dtype import DType, Kind
 from ingot.host.sites import scheduled_fusions
+from ingot.kernel.convolution.build import find_convolution
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES
@@ -127,7 +128,7 @@ def _built(fused: Computation) -> LoopKernel | None:
     """Return the kernel of a fused computation before the passes; None if it has none."""
     _, kernel = next(kernel_history(fused))
     is_loop = isinstance(kernel, LoopKernel) and not kernel.serial
-    return kernel if is_loop and kernel.convolution is None else None
+    return kernel if is_loop and find_convolution(fused) is None else None
 
 
 def _array(choose: np.random.Generator, element: DType, size: int) -> np.ndarray:

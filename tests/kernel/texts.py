@@ -79,13 +79,13 @@ SAMPLES = {
   }
 }
 """,
-    "convolution": """contraction over [@g < 1, @m < 50, @n < 4, @k < 18] in f32 {
+    "convolution": """convolution b0 * b1, batch=2 sizes={5,5} results={5,5} \
+channels=1 features=4 groups=1 window={size=3x3 pad=1_1x1_-2 rhs_dilate=1x2} of_filter as
+contraction over [@g < 1, @m < 50, @n < 4, @k < 18] in f32 {
   b0 = in f32[50]
   b1 = in f32[72]
   b2 = out f32[200]
   patches [@mb < 2, @m0 < 25] by [@k0 < 18] along k
-  convolution b0 * b1, batch=2 sizes={5,5} results={5,5} \
-channels=1 features=4 groups=1 window={size=3x3 pad=1_1x1_-2 rhs_dilate=1x2} of_filter
   v0 = f32 load b0[@m0+25*@mb]
   lhs = v0
   v1 = f32 load b1[4*@k+@n]

@@ -14,7 +14,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.host.placed import PlacedModule
 from ingot.host.program import HostProgram
-from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
@@ -118,4 +118,5 @@ def _elements(shape: Shape) -> int | Dim:
 
 def _has_rows(kernel: Kernel) -> bool:
     """Whether a kernel goes through rows, which may be without elements."""
-    return not isinstance(kernel, LoopKernel) or any(item.axes for item in kernel.passes)
+    loops = general_kernel(kernel)
+    return not isinstance(loops, LoopKernel) or any(item.axes for item in loops.passes)

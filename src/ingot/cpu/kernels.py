@@ -29,7 +29,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
-from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.decide import Refusal
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization, compile_later, usable_cpus
@@ -87,8 +87,9 @@ class KernelSet(ProgramKernels):
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         name, kernel = self.lowered(fusion)
-        if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
-            self.inlined[name] = kernel
+        loops = general_kernel(kernel)
+        if in_loop and isinstance(loops, LoopKernel) and is_small(loops):
+            self.inlined[name] = loops
             return
         if name in self.compiled or name in self.pending:
             return

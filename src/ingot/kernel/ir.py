@@ -143,7 +143,6 @@ class LoopKernel:
         serial: points must run in order, one after the other (scatter).
         local_buffers: numbered after `buffers`; each grid point has them to itself.
         parameters: names of sizes that its schedule needs besides those in the kernel.
-        convolution: what shared code must know, if the last buffer is a plain convolution.
     """
 
     grid: tuple[Axis, ...]
@@ -152,7 +151,6 @@ class LoopKernel:
     serial: bool = False
     local_buffers: tuple[Buffer, ...] = ()
     parameters: tuple[str, ...] = ()
-    convolution: PlainConvolution | None = None
 
     @cached_property
     def exprs(self) -> tuple[Expr, ...]:
@@ -197,17 +195,17 @@ class Patches:
 class PlainConvolution(ConvolutionSizes):
     """A convolution of operands that lie in memory as they are.
 
-    The image is [batch, *sizes, channels], the taps [*taps, channels / groups, features], the
-    result [batch, *results, features]. In a filter's gradient the taps are [batch, *taps, features]
-    and the result [*results, channels, features].
+    The lhs is [batch, *sizes, channels], the rhs, the filter, [*window, channels / groups,
+    features], the result [batch, *results, features]. In a filter's gradient the rhs is
+    [batch, *window, features] and the result [*results, channels, features].
 
     Attributes:
-        image, taps: buffer numbers of the operands.
+        lhs, rhs: buffer numbers of the operands.
         is_of_filter: whether it is a filter's gradient.
     """
 
-    image: int
-    taps: int
+    lhs: int
+    rhs: int
     is_of_filter: bool = False
 
 
@@ -223,7 +221,6 @@ class ContractionKernel:
         stores: written once per (b, m, n); values use the `accumulator` leaf.
         buffers: arguments.
         patches: if given, the lhs is over its axes instead of m and k.
-        convolution: what shared code must know, if this is a plain convolution.
     """
 
     batch: Axis
@@ -236,7 +233,6 @@ class ContractionKernel:
     stores: tuple[Store, ...]
     buffers: tuple[Buffer, ...]
     patches: Patches | None = None
-    convolution: PlainConvolution | None = None
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
@@ -244,6 +240,30 @@ class ContractionKernel:
         exprs = (self.lhs, self.rhs, *(e for store in self.stores for e in store.exprs))
         axes = [self.batch, self.m, self.n, self.k]
         return kernel_symbols(exprs, axes, [store.index for store in self.stores])
+
+
+@dataclass(frozen=True)
+class ConvolutionKernel:
+    """A convolution that shared code may run, and the kernel that computes the same by itself.
+
+    Attributes:
+        convolution: operands, sizes and window; all sizes are numbers.
+        general: the implicit matrix product, with the epilogue among its stores; or, where each
+            feature is a sum over its own channel alone, loops, whose last buffer is the result.
+    """
+
+    convolution: PlainConvolution
+    general: ContractionKernel | LoopKernel
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Arguments."""
+        return self.general.buffers
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        return self.general.symbols
 
 
 @dataclass(frozen=True)
@@ -344,7 +364,15 @@ class TopKKernel:
         return kernel_symbols((), [], [self.rows, self.length])
 
 
-Kernel = LoopKernel | ContractionKernel | SortKernel | FftKernel | TopKKernel
+OwnKernel = LoopKernel | ContractionKernel | SortKernel | FftKernel | TopKKernel
+"""Kernels that say themselves how each element is computed."""
+
+Kernel = ConvolutionKernel | OwnKernel
+
+
+def general_kernel(kernel: Kernel) -> OwnKernel:
+    """Return what computes a convolution without shared code; other kernels as they are."""
+    return kernel.general if isinstance(kernel, ConvolutionKernel) else kernel
 
 
 def kernel_symbols(

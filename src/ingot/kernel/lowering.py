@@ -17,7 +17,7 @@ from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
 from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.convolution.plain import plain_root
 from ingot.kernel.fft.build import build_fft_kernel
-from ingot.kernel.ir import Kernel
+from ingot.kernel.ir import ConvolutionKernel, Kernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
@@ -25,7 +25,6 @@ from ingot.kernel.loop.scan import build_scan_kernel
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.kernel.sort.sort import build_sort_kernel
 from ingot.kernel.sort.topk import build_topk_kernel
-from ingot.support.records import replace
 
 BUILT = "built"
 """The stage of a kernel that no kernel pass has seen."""
@@ -44,7 +43,7 @@ def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kern
     is_convolution = find_convolution(fused) is not None
     kernel = run_kernel_passes(build_loop_kernel(fused), context, is_convolution=is_convolution)
     plain = plain_root(fused) if is_convolution else None
-    return kernel if plain is None else replace(kernel, convolution=plain)
+    return kernel if plain is None else ConvolutionKernel(plain, kernel)
 
 
 def kernel_history(

@@ -35,6 +35,7 @@ from ingot.kernel.ir import (
     Buffer,
     Combiner,
     ContractionKernel,
+    ConvolutionKernel,
     FftKernel,
     Kernel,
     LoopKernel,
@@ -133,6 +134,7 @@ class _Parser(ValueReader):
             "serial": self._serial,
             "loop": self._loop,
             "contraction": self._contraction,
+            "convolution": self._convolution,
             "sort": self._sort,
             "fft": self._fft,
             "top-k": self._top_k,
@@ -156,13 +158,12 @@ class _Parser(ValueReader):
         buffers = self._buffers()
         local = self._buffers(len(buffers))
         parameters = self.listed(self._size_name) if self.accepts_word("parameters") else ()
-        convolution = self._convolution()
         passes: list[Pass] = []
         while not self.reader.accept("}"):
             running = self.accepts_word("running")
             self.expect_word("pass")
             passes.append(self._pass(running))
-        return LoopKernel(grid, tuple(passes), buffers, serial, local, parameters, convolution)
+        return LoopKernel(grid, tuple(passes), buffers, serial, local, parameters)
 
     def _pass(self, is_running: bool) -> Pass:
         axes = self._over()
@@ -212,7 +213,6 @@ class _Parser(ValueReader):
         self.reader.expect("{", "after the element type")
         buffers = self._buffers()
         patches = self._patches()
-        convolution = self._convolution()
         lhs, rhs = self._named("lhs"), self._named("rhs")
         stores: list[Store] = []
         while not self.reader.accept("}"):
@@ -220,8 +220,17 @@ class _Parser(ValueReader):
                 stores.append(self._store())
         batch, m, n, k = axes
         return ContractionKernel(
-            batch, m, n, k, lhs, rhs, accumulate, tuple(stores), buffers, patches, convolution
+            batch, m, n, k, lhs, rhs, accumulate, tuple(stores), buffers, patches
         )
+
+    def _convolution(self) -> ConvolutionKernel:
+        convolution = self._plain_convolution()
+        self.expect_word("as")
+        at = self.reader.skip()
+        general = self._kernel()
+        if not isinstance(general, ContractionKernel | LoopKernel):
+            self.reader.fail("expected a contraction or a loop as the general form", at=at)
+        return ConvolutionKernel(convolution, general)
 
     def _patches(self) -> Patches | None:
         if not self.accepts_word("patches"):
@@ -328,12 +337,10 @@ class _Parser(ValueReader):
             found.append(Buffer(element, size, is_output))
         return tuple(found)
 
-    def _convolution(self) -> PlainConvolution | None:
-        if not self.accepts_word("convolution"):
-            return None
-        image = self.buffer()
-        self.reader.expect("*", "between image and taps")
-        taps = self.buffer()
+    def _plain_convolution(self) -> PlainConvolution:
+        lhs = self.buffer()
+        self.reader.expect("*", "between the operands of a convolution")
+        rhs = self.buffer()
         self.reader.expect(",", "after the operands of a convolution")
         batch = self._attribute("batch")
         sizes, results = self._attribute_list("sizes"), self._attribute_list("results")
@@ -343,7 +350,7 @@ class _Parser(ValueReader):
         window = read_window(self.reader)
         is_of_filter = self.accepts_word("of_filter")
         return PlainConvolution(
-            batch, sizes, results, channels, features, groups, window, image, taps, is_of_filter
+            batch, sizes, results, channels, features, groups, window, lhs, rhs, is_of_filter
         )
 
     def _key(self, name: str) -> None:

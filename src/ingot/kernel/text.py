@@ -28,12 +28,12 @@ stands for its expression wherever it is used, in later passes too. In the gramm
 list with commas, `x*` some of them one after the other, and what stands between slashes may be
 absent::
 
-    loop         /serial/ loop over [axis,*] {
-                   buffer* local* /parameters/ /convolution/ pass* }
+    loop         /serial/ loop over [axis,*] { buffer* local* /parameters/ pass* }
     pass         /running/ pass over [axis,*] { (value | reduction | store)* }
     contraction  contraction over [axis,*] in type {            the axes: batch, m, n, k
-                   buffer* /patches/ /convolution/ value* lhs = vN value* rhs = vN
-                   (value | store)* }
+                   buffer* /patches/ value* lhs = vN value* rhs = vN (value | store)* }
+    convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
+                   groups=… window={…} /of_filter/ as (loop | contraction)
     sort         sort (bN,*) over [index,*] {          the extents: outer, length, inner
                    buffer* value* before = vN }
     fft          fft KIND of index times [integer,*] in type { buffer* }
@@ -44,8 +44,6 @@ absent::
     local        bN = local type[index]
     parameters   parameters [name,*]
     patches      patches [axis,*] by [axis,*] along m|k
-    convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
-                   groups=… window={…} /of_filter/
     reduction    rN = reduce (vN,*) from (vN,*) by (vN,*)    inputs, initial values, combiner
     store        bN[index] /with (vN,*)/ = vN /if vN/ /by (vN,*)/           mask and combiner
     value        vN = type constant(…)                          a number, or its bits as 0x…
@@ -75,6 +73,7 @@ from ingot.kernel.ir import (
     Axis,
     Buffer,
     ContractionKernel,
+    ConvolutionKernel,
     FftKernel,
     Kernel,
     LoopKernel,
@@ -90,6 +89,9 @@ from ingot.kernel.scalar_text import scalar_text
 def kernel_text(kernel: Kernel) -> str:
     """Return the text of a kernel, several lines."""
     writer = _Writer()
+    if isinstance(kernel, ConvolutionKernel):
+        writer.convolution(kernel.convolution)
+        kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         writer.loop(kernel)
     elif isinstance(kernel, ContractionKernel):
@@ -121,8 +123,6 @@ class _Writer:
             self.lines.append(f"  b{number} = local {buffer.dtype.name}[{buffer.size}]")
         if kernel.parameters:
             self.lines.append(f"  parameters [{', '.join(kernel.parameters)}]")
-        if kernel.convolution is not None:
-            self.lines.append(_convolution(kernel.convolution))
         for item in kernel.passes:
             self._pass(item)
 
@@ -135,12 +135,21 @@ class _Writer:
             along = "k" if patches.along_k else "m"
             m, k = _axes(patches.m), _axes(patches.k)
             self.lines.append(f"  patches [{m}] by [{k}] along {along}")
-        if kernel.convolution is not None:
-            self.lines.append(_convolution(kernel.convolution))
         self.lines.append(f"  lhs = {self._value(kernel.lhs, '  ')}")
         self.lines.append(f"  rhs = {self._value(kernel.rhs, '  ')}")
         for store in kernel.stores:
             self._store(store, "  ")
+
+    def convolution(self, given: PlainConvolution) -> None:
+        parts = (
+            f"convolution b{given.lhs} * b{given.rhs}, batch={given.batch}",
+            f"sizes={_integers(given.sizes)} results={_integers(given.results)}",
+            f"channels={given.channels} features={given.features} groups={given.groups}",
+            f"window={write_window(given.window)}",
+            *["of_filter"] * given.is_of_filter,
+            "as",
+        )
+        self.lines.append(" ".join(parts))
 
     def sort(self, kernel: SortKernel) -> None:
         operands = ", ".join([f"b{number}" for number in kernel.operands])
@@ -243,17 +252,6 @@ def _attributes(op: str, attributes: Any) -> str:
     return "".join(
         f", {row.name}={row.codec.write(value, str)}" for row, value in rows if value != row.default
     )
-
-
-def _convolution(given: PlainConvolution) -> str:
-    parts = (
-        f"  convolution b{given.image} * b{given.taps}, batch={given.batch}",
-        f"sizes={_integers(given.sizes)} results={_integers(given.results)}",
-        f"channels={given.channels} features={given.features} groups={given.groups}",
-        f"window={write_window(given.window)}",
-        *["of_filter"] * given.is_of_filter,
-    )
-    return " ".join(parts)
 
 
 def _integers(numbers: Iterable[int | Dim]) -> str:

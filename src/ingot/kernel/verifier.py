@@ -25,6 +25,7 @@ from ingot.kernel.ir import (
     Buffer,
     Combiner,
     ContractionKernel,
+    ConvolutionKernel,
     FftKernel,
     Kernel,
     LoopKernel,
@@ -88,6 +89,9 @@ class _Scope:
 
 def _broken(kernel: Kernel) -> Broken:
     yield from _broken_buffers(kernel.buffers)
+    if isinstance(kernel, ConvolutionKernel):
+        yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
+        kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         yield from _broken_loop(kernel)
     elif isinstance(kernel, ContractionKernel):
@@ -105,7 +109,6 @@ def _broken_loop(kernel: LoopKernel) -> Broken:
     yield from _broken_buffers(kernel.local_buffers)
     if not all(buffer.is_output for buffer in kernel.local_buffers):
         yield "local_output", "a local buffer that nothing may write"
-    yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
     grid = frozenset(axis.name for axis in kernel.grid)
     scope = _Scope((*kernel.buffers, *kernel.local_buffers), grid, {})
     for item in kernel.passes:
@@ -131,7 +134,6 @@ def _broken_contraction(kernel: ContractionKernel) -> Broken:
     inner = (m, k) if patches is None else (*patches.m, *patches.k)
     yield from _broken_axes(axes, axes)
     yield from _broken_axes(inner, (batch, n, *inner))
-    yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
     lhs = _Scope(kernel.buffers, frozenset(axis.name for axis in (batch, *inner)), {})
     yield from _broken_exprs((kernel.lhs,), lhs)
     rhs = frozenset((batch.name, n.name, k.name))
@@ -179,11 +181,9 @@ def _broken_sizes(sizes: Iterable[int | Dim]) -> Broken:
             yield "size", f"the size {size} is negative or varies"
 
 
-def _broken_convolution(given: PlainConvolution | None, buffers: int) -> Broken:
-    if given is None:
-        return
-    if not (0 <= given.image < buffers and 0 <= given.taps < buffers):
-        yield "convolution_buffers", f"buffers {given.image} and {given.taps} of {buffers}"
+def _broken_convolution(given: PlainConvolution, buffers: int) -> Broken:
+    if not (0 <= given.lhs < buffers and 0 <= given.rhs < buffers):
+        yield "convolution_buffers", f"buffers {given.lhs} and {given.rhs} of {buffers}"
     rank = len(given.window)
     if not rank == len(given.sizes) == len(given.results):
         yield "convolution_rank", f"{given.sizes} to {given.results} by {rank} dimensions"

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.client.compile import default_context
-from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.ir import ContractionKernel, ConvolutionKernel, Kernel, LoopKernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass, passes_for
 from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
 from ingot.kernel.text import kernel_text
 from ingot.kernel.verifier import verify_kernel
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.records import replace
 from ingot.support.text import did_you_mean
 from ingot.tools.changes import Changes
 from ingot.tools.passes import split_list
@@ -70,10 +71,14 @@ def _kernel_pass(name: str) -> KernelPass:
 
 
 def _run(kernel: Kernel, chosen: list[KernelPass], changes: Changes | None, label: str) -> Kernel:
+    if isinstance(kernel, ConvolutionKernel):
+        general = _run(kernel.general, chosen or passes_for(True), changes, label)
+        assert isinstance(general, ContractionKernel | LoopKernel), "passes keep the kind"
+        return replace(kernel, general=general)
     if not isinstance(kernel, LoopKernel):
         return kernel
     context = default_context()
-    for item in chosen or passes_for(kernel.convolution is not None):
+    for item in chosen or passes_for(False):
         if not context.may_run(item.name):
             continue
         made = item.run(kernel)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain products and convolutions in library code: drivers and micro-kernels of every size.
 
-Strategies of contractions, and of convolutions that are loop kernels: each asks `kernel` whether a
-driver takes it, and makes the call of that driver. Where the sums are the result nothing is
-compiled; else an epilogue is (`cpu.strategies.plans`). Invariant: sizes are numbers in env, the
-code depends on element type, lanes and placements alone.
+Strategies of contractions and convolutions: each asks `kernel` whether a driver takes a kernel, and
+makes the call of that driver. Where the sums are the result nothing is compiled; else an epilogue
+is (`cpu.strategies.plans`). Invariant: sizes are numbers in env, the code depends on element type,
+lanes and placements alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.contraction.microkernel import shared_across
@@ -37,9 +37,14 @@ from ingot.kernel.contraction.product_form import Placement, ProductVariant
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct import direct_convolution
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
-from ingot.kernel.convolution.plain import stores_plain_sums
+from ingot.kernel.convolution.plain import result_of_sums
 from ingot.kernel.convolution.winograd import winograd
-from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.ir import (
+    ContractionKernel,
+    ConvolutionKernel,
+    PlainConvolution,
+    general_kernel,
+)
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -78,32 +83,21 @@ def match_direct(request: Request) -> Driven:
 
 def _convolved(
     request: Request,
-    plan_of: Callable[[Any, Vectors], _Plan | str],
+    plan_of: Callable[[ConvolutionKernel, Vectors], _Plan | str],
     call_of: Callable[[PlainConvolution, int | None, _Plan], DriverCall],
 ) -> Driven:
     """Return how a driver runs a convolution that `plan_of` plans for it, or why it does not."""
     kernel = request.kernel
-    assert isinstance(kernel, ContractionKernel | LoopKernel), "other kinds do not convolve"
-    is_product = isinstance(kernel, ContractionKernel) and kernel.patches is None
-    given = None if is_product else kernel.convolution
-    if given is None:
-        return "it is no convolution of operands that lie in memory as they are"
+    assert isinstance(kernel, ConvolutionKernel), "it is asked about convolutions"
     found = plan_of(kernel, request.vectors)
     if isinstance(found, str):
         return found
-    return _driven(request, call_of(given, _result(kernel), found))
-
-
-def _result(kernel: ContractionKernel | LoopKernel) -> int | None:
-    """Return the buffer that holds a convolution's sums, None where an epilogue takes them."""
-    if isinstance(kernel, LoopKernel):
-        return len(kernel.buffers) - 1
-    return kernel.stores[0].buffer if stores_plain_sums(kernel) else None
+    return _driven(request, call_of(kernel.convolution, result_of_sums(kernel), found))
 
 
 def _driven(request: Request, call: DriverCall) -> LibraryKernel | EpilogueCode:
     """Return the plan of a driver's call."""
-    target, kernel = request.target, request.kernel
+    target, kernel = request.target, general_kernel(request.kernel)
     if call.result is None:
         assert isinstance(kernel, ContractionKernel), "loop kernels have no epilogue"
         return EpilogueCode(kernel, target, call)

@@ -35,7 +35,16 @@ from ingot.cpu.library.transforms import match_transform
 from ingot.cpu.strategies.plans import CodePlan, ContractionCode, LoopCode, SortCode
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.contraction.schedule import schedule_contraction
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
+from ingot.kernel.ir import (
+    ContractionKernel,
+    ConvolutionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    SortKernel,
+    TopKKernel,
+    general_kernel,
+)
 from ingot.kernel.schedule.decide import Refusal
 from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.target import TargetSpec
@@ -77,10 +86,10 @@ def _match_merge_sort(request: Request) -> Plan:
 
 
 STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("filter gradient", (ConvolutionKernel,), match_filter_gradient),
+    Strategy("Winograd convolution", (ConvolutionKernel,), match_winograd),
+    Strategy("direct convolution", (ConvolutionKernel,), match_direct),
     Strategy("product", (ContractionKernel,), match_product),
-    Strategy("filter gradient", (ContractionKernel,), match_filter_gradient),
-    Strategy("Winograd convolution", (ContractionKernel,), match_winograd),
-    Strategy("direct convolution", (ContractionKernel, LoopKernel), match_direct),
     Strategy("contraction", (ContractionKernel,), _match_contraction),
     Strategy("library reduction", (LoopKernel,), match_reduction),
     Strategy("library iota", (LoopKernel,), match_iota),
@@ -93,7 +102,8 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("selection", (TopKKernel,), match_selection),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
-kernel of their kind. Winograd comes before direct sums: where it pays it is faster."""
+kernel of their kind. A convolution that no driver takes runs as the kernel that is its general
+form. Winograd comes before direct sums: where it pays it is faster."""
 
 
 @record
@@ -113,17 +123,18 @@ class Planned:
 
 def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
     """Return how a kernel runs on a target."""
-    request = Request(kernel, target)
     refused: list[Refusal] = []
-    for strategy in _asked_about(type(kernel)):
-        found = strategy.match(request)
-        if not isinstance(found, str):
-            name = strategy.name
-            if isinstance(found, LoopCode):
-                name = found.schedule.strategy.name
-                refused += request.loops.refused
-            return Planned(name, found, tuple(refused))
-        refused.append((strategy.name, found))
+    for form in dict.fromkeys((kernel, general_kernel(kernel))):
+        request = Request(form, target)
+        for strategy in _asked_about(type(form)):
+            found = strategy.match(request)
+            if not isinstance(found, str):
+                name = strategy.name
+                if isinstance(found, LoopCode):
+                    name = found.schedule.strategy.name
+                    refused += request.loops.refused
+                return Planned(name, found, tuple(refused))
+            refused.append((strategy.name, found))
     raise InternalError("no strategy takes the kernel", notes=tuple(map(": ".join, refused)))
 
 

@@ -37,7 +37,7 @@ from ingot.gpu.schedule.strategies import (
 from ingot.gpu.schedule.tensor_cores import match_tensor_cores
 from ingot.gpu.schedule.threads import match_threads
 from ingot.gpu.schedule.transposes import match_transposes
-from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
@@ -62,7 +62,8 @@ STRATEGIES: tuple[tuple[str, Match], ...] = (
 
 
 def schedule_kernel(kernel: Kernel, machine: GpuMachine) -> GpuSchedule:
-    """Return how a kernel runs on a machine."""
+    """Return how a kernel runs on a machine: a convolution as its general form."""
+    kernel = general_kernel(kernel)
     found = _found(kernel, machine)
     halves = split_fold(kernel, found) if isinstance(kernel, LoopKernel) else None
     if halves is not None:

@@ -37,7 +37,7 @@ from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
+from ingot.kernel.ir import Axis, ContractionKernel, ConvolutionKernel, Patches, Store
 from ingot.kernel.loop.axis_runs import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.loop.build import buffers_of, frames_of
 from ingot.kernel.rewrite import AxisSubstitution
@@ -71,8 +71,10 @@ def is_product(convolution: Instruction) -> bool:
     return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
 
 
-def build_convolution_kernel(fused: Computation) -> ContractionKernel:
-    """Return the contraction kernel of a fused computation with a convolution.
+def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | ContractionKernel:
+    """Return the kernel of a fused computation with a convolution that is a matrix product.
+
+    A convolution without patches is a matrix product of arrays, and no more than that.
 
     Raises:
         InternalError: the epilogue reads the convolution out of place.
@@ -104,7 +106,7 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
     positions = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
     names = {own[form.output.index("f")].name: feature}
     stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(positions), names)
-    return ContractionKernel(
+    product_of_patches = ContractionKernel(
         Axis(BATCH, form.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
         Axis(N, form.group_features),
@@ -115,8 +117,9 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
         stores,
         buffers_of(fused),
         patches,
-        plain_convolution(lowering, convolution),
     )
+    plain = None if patches is None else plain_convolution(lowering, convolution)
+    return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
 
 
 def _indices(axes: Mapping[str, Axis]) -> Indices:

@@ -43,8 +43,8 @@ from ingot.kernel.convolution.direct_parts import (
     RegisterBlock,
     plan_part,
 )
-from ingot.kernel.convolution.plain import stores_plain_sums
-from ingot.kernel.ir import ContractionKernel, LoopKernel
+from ingot.kernel.convolution.plain import result_of_sums
+from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.support.records import replace
@@ -84,23 +84,23 @@ class Direct:
     is_depthwise: bool
 
 
-def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | str:
+def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | str:
     """Return how the shared driver sums a convolution, or why it cannot or would be slow."""
-    given = kernel.convolution
-    if given is None or given.is_of_filter or kernel.symbols:
+    given, general = kernel.convolution, kernel.general
+    if given.is_of_filter or kernel.symbols:
         return "it is no plain convolution of known sizes"
     if not 1 <= len(given.window) <= DIMENSIONS:
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
-    is_loop = isinstance(kernel, LoopKernel)
-    element = kernel.buffers[-1].dtype if is_loop else kernel.accumulate
-    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
+    is_loop = isinstance(general, LoopKernel)
+    element = general.buffers[-1].dtype if is_loop else general.accumulate
+    held = (general.buffers[given.lhs], general.buffers[given.rhs])
     is_same = all(buffer.dtype is element for buffer in held)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return NO_DRIVER
     sizes = Sizes.of(given)
     lanes = vectors.lanes(cell_bits(element), 1)
     panel = _group_panel(sizes, lanes)
-    if panel is not None and not is_loop and stores_plain_sums(kernel):
+    if panel is not None and not is_loop and result_of_sums(kernel) is not None:
         # Groups side by side, a panel each: they share the copied rows.
         sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
     else:

@@ -24,7 +24,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
-from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES
@@ -84,13 +84,13 @@ class FilterGradient(Numbered):
     has_rest: bool
 
 
-def filter_gradient(kernel: ContractionKernel, vectors: Vectors) -> FilterGradient | str:
+def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradient | str:
     """Return how the shared driver sums a filter's gradient, or why it cannot or would be slow."""
-    given = kernel.convolution
-    if given is None or not given.is_of_filter or kernel.symbols:
+    given, general = kernel.convolution, kernel.general
+    if not given.is_of_filter or kernel.symbols or isinstance(general, LoopKernel):
         return "it is no gradient of a filter of known sizes"
-    element = kernel.accumulate
-    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
+    element = general.accumulate
+    held = (general.buffers[given.lhs], general.buffers[given.rhs])
     is_same = all(buffer.dtype is element for buffer in held)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return NO_DRIVER

@@ -18,7 +18,7 @@ from ingot.kernel.elemental.convolution_index import ConvolutionDims
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
-from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 
 
 def plain_convolution(
@@ -35,8 +35,8 @@ def plain_convolution(
     is_static = given is not None and result is not None and _ints(rhs.shape.dims) is not None
     if not is_canonical or not is_static or form.given.batch_group_count > 1:
         return None
-    image, taps = _buffer(lowering, lhs), _buffer(lowering, rhs)
-    if image is None or taps is None:
+    image, weights = _buffer(lowering, lhs), _buffer(lowering, rhs)
+    if image is None or weights is None:
         return None
     assert given is not None
     assert result is not None
@@ -49,7 +49,7 @@ def plain_convolution(
         form.groups,
         form.given.window,
         image,
-        taps,
+        weights,
         is_of_filter,
     )
 
@@ -82,10 +82,15 @@ def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     return found.payload.buffer if found.payload.index == dense else None
 
 
-def stores_plain_sums(kernel: ContractionKernel) -> bool:
-    """Whether a convolution's sums are its result, in its place in memory."""
-    if kernel.convolution is None or not stores_sums(kernel):
-        return False
-    group = Dim.symbol(kernel.batch.name) * kernel.n.extent if kernel.convolution.groups > 1 else 0
-    row = Dim.symbol(kernel.m.name) * kernel.convolution.features
-    return kernel.stores[0].index == group + row + Dim.symbol(kernel.n.name)
+def result_of_sums(kernel: ConvolutionKernel) -> int | None:
+    """Return the buffer that holds a convolution's sums, None if an epilogue takes them."""
+    given, general = kernel.convolution, kernel.general
+    if isinstance(general, LoopKernel):
+        return len(general.buffers) - 1
+    if not stores_sums(general):
+        return None
+    group = Dim.symbol(general.batch.name) * general.n.extent if given.groups > 1 else 0
+    row = Dim.symbol(general.m.name) * given.features
+    (store,) = general.stores
+    is_in_order = store.index == group + row + Dim.symbol(general.n.name)
+    return store.buffer if is_in_order else None

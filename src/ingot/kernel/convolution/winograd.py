@@ -29,7 +29,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.product import NO_DRIVER, heights_of
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.contraction.schedule import cell_bits
-from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES
@@ -98,20 +98,23 @@ class Winograd(Numbered):
     scratch_bytes: int
 
 
-def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | str:
+def winograd(kernel: ConvolutionKernel, vectors: Vectors) -> Winograd | str:
     """Return how a convolution runs by Winograd's algorithm, or why it cannot or should not."""
-    given = kernel.convolution
-    if given is None or given.is_of_filter or kernel.symbols:
+    given, general = kernel.convolution, kernel.general
+    if given.is_of_filter or kernel.symbols:
         return "it is no plain convolution of known sizes"
-    if kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    if isinstance(general, LoopKernel):
+        return "each feature is a sum over its own channel alone"
+    element = general.accumulate
+    if element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return NO_DRIVER
-    lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
+    lanes = vectors.lanes(cell_bits(element), 1)
     if not _suits(given, VECTORS * lanes):
         return "its taps are not 3x3 and dense, or its features do not fill whole panels"
-    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
-    if any(buffer.dtype is not kernel.accumulate for buffer in held):
+    held = (kernel.buffers[given.lhs], kernel.buffers[given.rhs])
+    if any(buffer.dtype is not element for buffer in held):
         return NO_DRIVER
-    return _plan(given, kernel.accumulate, lanes, heights_of(vectors))
+    return _plan(given, element, lanes, heights_of(vectors))
 
 
 def _suits(given: PlainConvolution, columns: int) -> bool:

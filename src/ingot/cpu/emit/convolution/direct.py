@@ -80,7 +80,7 @@ def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> Dr
             *([Phase(f"{code.name}_taps", plan.packing_chunks)] if plan.packing_chunks else []),
             Phase(f"{code.name}_units", plan.chunks),
         ),
-        (given.image, given.taps),
+        (given.lhs, given.rhs),
         result,
         parts,
         plan.scratch_bytes,

@@ -70,7 +70,7 @@ def filter_gradient_call(
     return DriverCall(
         code,
         (Phase(f"{code.name}_units", plan.chunks),),
-        (given.image, given.taps),
+        (given.lhs, given.rhs),
         result,
         (DriverPart(plan.parameters, micro),),
         plan.scratch_bytes,

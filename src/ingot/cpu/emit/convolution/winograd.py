@@ -74,7 +74,7 @@ def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -
     return DriverCall(
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
-        (given.image, given.taps),
+        (given.lhs, given.rhs),
         result,
         (DriverPart(plan.parameters, micro),),
         plan.scratch_bytes,
