@@ -226,11 +226,10 @@ class _Parser(ValueReader):
     def _convolution(self) -> ConvolutionKernel:
         convolution = self._plain_convolution()
         self.expect_word("as")
-        at = self.reader.skip()
-        general = self._kernel()
-        if not isinstance(general, ContractionKernel | LoopKernel):
-            self.reader.fail("expected a contraction or a loop as the general form", at=at)
-        return ConvolutionKernel(convolution, general)
+        if self.accepts_word("contraction"):
+            return ConvolutionKernel(convolution, self._contraction())
+        self.expect_word("loop")
+        return ConvolutionKernel(convolution, self._loop())
 
     def _patches(self) -> Patches | None:
         if not self.accepts_word("patches"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.client.compile import default_context
-from ingot.kernel.ir import ContractionKernel, ConvolutionKernel, Kernel, LoopKernel
+from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel, general_kernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass, passes_for
 from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
 from ingot.kernel.text import kernel_text
@@ -71,14 +71,19 @@ def _kernel_pass(name: str) -> KernelPass:
 
 
 def _run(kernel: Kernel, chosen: list[KernelPass], changes: Changes | None, label: str) -> Kernel:
-    if isinstance(kernel, ConvolutionKernel):
-        general = _run(kernel.general, chosen or passes_for(True), changes, label)
-        assert isinstance(general, ContractionKernel | LoopKernel), "passes keep the kind"
-        return replace(kernel, general=general)
-    if not isinstance(kernel, LoopKernel):
+    is_convolution = isinstance(kernel, ConvolutionKernel)
+    loops = general_kernel(kernel)
+    if not isinstance(loops, LoopKernel):
         return kernel
+    made = _run_on_loops(loops, chosen or passes_for(is_convolution), changes, label)
+    return replace(kernel, general=made) if is_convolution else made
+
+
+def _run_on_loops(
+    kernel: LoopKernel, chosen: list[KernelPass], changes: Changes | None, label: str
+) -> LoopKernel:
     context = default_context()
-    for item in chosen or passes_for(False):
+    for item in chosen:
         if not context.may_run(item.name):
             continue
         made = item.run(kernel)
