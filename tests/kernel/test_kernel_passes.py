@@ -90,6 +90,27 @@ PROGRAMS = {
   low = f32[] constant(-inf)
   first = s64[] constant(0)
   ROOT r = (f32[6], s64[6]) reduce(x, i, low, first), dimensions={1}, to_apply=argmax""",
+    "scattered": """x = f32[60] parameter(0)
+  i = s32[4,5,1] parameter(1)
+  u = f32[4,5] parameter(2)
+  ROOT r = f32[60] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=2, to_apply=add""",
+    "scattered rows": """x = f32[60,6] parameter(0)
+  i = s32[9,1] parameter(1)
+  u = f32[9,6] parameter(2)
+  n = f32[9,6] negate(u)
+  ROOT r = f32[60,6] scatter(x, i, n), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+    "updated in place": """x = f32[30,4,8] parameter(0)
+  u = f32[1,4,8] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  n = f32[1,4,8] negate(u)
+  ROOT r = f32[30,4,8] dynamic-update-slice(x, n, i, z, z)""",
+    "scanned": """x = f32[3,5,4] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[3,5,4] reduce-window(x, zero), window={size=1x5x1 pad=0_0x4_0x0_0},
+    to_apply=add""",
     "sum of nothing": """x = f32[4,0] parameter(0)
   zero = f32[] constant(3)
   ROOT r = f32[4] reduce(x, zero), dimensions={1}, to_apply=add""",
@@ -127,7 +148,7 @@ def _fusions(text: str) -> list[Computation]:
 def _built(fused: Computation) -> LoopKernel | None:
     """Return the kernel of a fused computation before the passes; None if it has none."""
     _, kernel = next(kernel_history(fused))
-    is_loop = isinstance(kernel, LoopKernel) and not kernel.serial
+    is_loop = isinstance(kernel, LoopKernel)
     return kernel if is_loop and find_convolution(fused) is None else None
 
 

@@ -17,9 +17,8 @@ from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
 from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.convolution.plain import plain_root
 from ingot.kernel.fft.build import build_fft_kernel
-from ingot.kernel.ir import ConvolutionKernel, Kernel
+from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
 from ingot.kernel.loop.update import build_update_kernel
@@ -37,11 +36,11 @@ def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kern
         fused: the computation.
         context: which kernel passes run, and their record; default: all of them.
     """
-    own = _kernel_of_root(fused)
-    if own is not None:
-        return own
+    built = _built(fused)
+    if not isinstance(built, LoopKernel):
+        return built
     is_convolution = find_convolution(fused) is not None
-    kernel = run_kernel_passes(build_loop_kernel(fused), context, is_convolution=is_convolution)
+    kernel = run_kernel_passes(built, context, is_convolution=is_convolution)
     plain = plain_root(fused) if is_convolution else None
     return kernel if plain is None else ConvolutionKernel(plain, kernel)
 
@@ -53,18 +52,15 @@ def kernel_history(
 
     Passes that changed nothing are left out.
     """
-    own = _kernel_of_root(fused)
-    if own is not None:
-        yield BUILT, own
-        return
-    built = build_loop_kernel(fused)
+    built = _built(fused)
     yield BUILT, built
-    is_convolution = find_convolution(fused) is not None
-    yield from kernel_stages(built, context, is_convolution=is_convolution)
+    if isinstance(built, LoopKernel):
+        is_convolution = find_convolution(fused) is not None
+        yield from kernel_stages(built, context, is_convolution=is_convolution)
 
 
-def _kernel_of_root(fused: Computation) -> Kernel | None:
-    """Return the kernel of a computation whose root or product has a kind of its own."""
+def _built(fused: Computation) -> Kernel:
+    """Return the kernel of a computation, of the kind that its root or its product asks for."""
     builders: dict[str, Callable[[Computation], Kernel]] = {
         "dynamic-update-slice": build_update_kernel,
         "scatter": build_update_kernel,
@@ -81,4 +77,4 @@ def _kernel_of_root(fused: Computation) -> Kernel | None:
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
     scan = scan_of(fused.root)
-    return None if scan is None else collapse(build_scan_kernel(fused, scan))
+    return build_loop_kernel(fused) if scan is None else build_scan_kernel(fused, scan)
