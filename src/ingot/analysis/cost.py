@@ -8,16 +8,13 @@ expressions.
 
 from __future__ import annotations
 
-from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
-from ingot.hlo.opset.contraction import DotAttributes
 from ingot.support.records import record
 
 _WINDOWED = ops_with(Trait.SUBSET_EXTRACTION)
-_NO_ARITHMETIC = ops_with(Trait.NO_ARITHMETIC)
 _IN_PLACE = ops_with(FusionClass.IN_PLACE)
 
 
@@ -43,7 +40,7 @@ def fusion_cost(fused: Computation) -> Cost:
     flops: int | Dim = 0
     transcendentals: int | Dim = 0
     for instruction in fused.instructions:
-        own = instruction_flops(instruction)
+        own = instruction.definition.flops(instruction)
         flops = flops + own
         if instruction.has(Trait.EXPENSIVE):
             transcendentals = transcendentals + own
@@ -55,34 +52,6 @@ def fusion_cost(fused: Computation) -> Cost:
     for root in roots:
         written = written + _bytes_written(root)
     return Cost(flops, transcendentals, read, written)
-
-
-def instruction_flops(instruction: Instruction) -> int | Dim:
-    """Return the arithmetic operations of one instruction."""
-    opcode = instruction.opcode
-    if opcode == "dot":
-        lhs = instruction.operands[0].shape
-        given = instruction.as_(DotAttributes)
-        contracted = dim.product(lhs.dims[dimension] for dimension in given.lhs_contracting_dims)
-        return instruction.shape.size * contracted * 2
-    if opcode == "convolution":
-        labels = instruction.attributes.labels.rhs
-        kernel = instruction.operands[1].shape.dims
-        per_element = dim.product(
-            size for label, size in zip(labels, kernel, strict=True) if label != "o"
-        )
-        return instruction.shape.size * per_element * 2
-    if opcode == "reduce-window":
-        windows = instruction.shape.leaves()
-        elements = dim.product(one.size for one in instruction.attributes.window)
-        return next(iter(windows))[1].size * elements
-    if opcode == "reduce":
-        return instruction.operands[0].shape.size
-    if opcode == "scatter":
-        return instruction.operands[-1].shape.size
-    if instruction.has(Trait.ELEMENTWISE) and opcode not in _NO_ARITHMETIC:
-        return instruction.shape.size
-    return 0
 
 
 def _bytes_read(parameter: Instruction) -> int | Dim:

@@ -21,7 +21,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING
@@ -29,8 +29,6 @@ from typing import TYPE_CHECKING
 from ingot.support.records import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ingot.hlo.dim import Dim
     from ingot.hlo.instruction import Instruction
 
@@ -117,6 +115,20 @@ class ProjectedPermutation:
     ) -> tuple[int | Dim, ...]:
         """Return the operand index of the element at result index `index`."""
         return tuple([index[number] for number in self.dims(instruction)])
+
+
+Flops = Callable[["Instruction"], "int | Dim"]
+"""Arithmetic operations of an instruction: an expression of the symbolic sizes."""
+
+
+def no_flops(_: Instruction) -> int | Dim:
+    """Return 0: the op moves elements, or code outside of kernels computes them."""
+    return 0
+
+
+def one_flop_each(instruction: Instruction) -> int | Dim:
+    """Return the number of elements of the result."""
+    return instruction.shape.size
 
 
 Interface = Trait | FusionClass | RegionKind

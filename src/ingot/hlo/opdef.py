@@ -24,11 +24,14 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from ingot.hlo.interfaces import (
+    Flops,
     FusionClass,
     IndexingMap,
     ProjectedPermutation,
     RegionKind,
     Trait,
+    no_flops,
+    one_flop_each,
     register,
 )
 from ingot.hlo.shape import Shape
@@ -154,7 +157,8 @@ class OpDef:
         regions: what it does with the computations that it refers to.
         destinations: number of operands -> how many of the first ones it updates in place; None: it
             writes a result of its own. (MLIR's DestinationStyleOpInterface.)
-            indexing: the source of each element of the result, if its one operand is the source.
+        indexing: the source of each element of the result, if its one operand is the source.
+        flops: arithmetic operations of an instruction, a multiply-add being two.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
         results: labels of the constraints on the result's dimensions and element type.
@@ -175,6 +179,7 @@ class OpDef:
     regions: RegionKind
     destinations: Callable[[int], int] | None
     indexing: IndexingMap | ProjectedPermutation | None
+    flops: Flops
     spec: str
     doc: str
     callees: tuple[tuple[str, bool], ...]
@@ -287,6 +292,7 @@ def define(
     regions: RegionKind = RegionKind.NONE,
     destinations: Callable[[int], int] | None = None,
     indexing: IndexingMap | ProjectedPermutation | None = None,
+    flops: Flops | None = None,
     spec: str = "",
     doc: str = "",
     results: str | tuple[str, str] = "c1",
@@ -295,8 +301,9 @@ def define(
 ) -> OpDef:
     """Add an opcode to the table.
 
-    `results` and `counts` are the parts of labels behind the op's name; one of `results` stands for
-    both dimensions and element type.
+    `flops` is by default one for each element of the result of an elementwise op, unless it has
+    `Trait.NO_ARITHMETIC`, and none for others. `results` and `counts` are the parts of labels
+    behind the op's name; one of `results` stands for both dimensions and element type.
     """
     if name in _TABLE:
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
@@ -312,13 +319,16 @@ def define(
         fusion = FusionClass.INJECTIVE
     if destinations is not None:
         fusion = FusionClass.IN_PLACE
+    if flops is None:
+        computes = Trait.ELEMENTWISE in traits and Trait.NO_ARITHMETIC not in traits
+        flops = one_flop_each if computes else no_flops
     kept, anchor = frozenset(traits), spec or name
     prefix = label_prefix(anchor)
     dims, element = (results, results) if isinstance(results, str) else results
     labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
     entry = OpDef(
         name, family, both, attributes, infer, kept, fusion, regions, destinations, indexing,
-        anchor, doc, callees, may_have_effects, labels, f"{prefix}_{counts}", takes_arrays,
+        flops, anchor, doc, callees, may_have_effects, labels, f"{prefix}_{counts}", takes_arrays,
         _enumerations(attributes),
     )  # fmt: skip
     _TABLE[name] = entry

@@ -7,8 +7,10 @@ Source: StableHLO specification `dot_general`, `convolution` (labels as there); 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ingot.hlo import dim
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64, C128, F32, F64, DType, Kind
 from ingot.hlo.interfaces import FusionClass, Trait
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
@@ -17,6 +19,9 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.diagnostics import VerifyError
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
 
 FAMILY = "contraction"
 # In the order of XLA's numbers in the proto, from 0 and from 1.
@@ -219,11 +224,24 @@ def _infer_convolution(view: OpView) -> Shape:
     return Shape.array(product_type(view), dims)
 
 
+def _dot_flops(dot: Instruction) -> int | Dim:
+    lhs = dot.operands[0].shape
+    contracted = dot.as_(DotAttributes).lhs_contracting_dims
+    return 2 * dot.shape.size * dim.product(lhs.dims[dimension] for dimension in contracted)
+
+
+def _convolution_flops(convolution: Instruction) -> int | Dim:
+    labels = convolution.as_(ConvolutionAttributes).labels.rhs
+    kernel = convolution.operands[1].shape.dims
+    summed = (size for label, size in zip(labels, kernel, strict=True) if label != "o")
+    return 2 * convolution.shape.size * dim.product(summed)
+
+
 define("dot", family=FAMILY, arity=2, infer=_infer_dot, attributes=DotAttributes,
        results="c12", spec="dot_general",
-       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
+       traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION, flops=_dot_flops,
        doc="sums of products over contracting dimensions")  # fmt: skip
 define("convolution", family=FAMILY, arity=2, infer=_infer_convolution,
        results="c25", attributes=ConvolutionAttributes,
        traits={Trait.CONTRACTION}, fusion=FusionClass.CONTRACTION,
-       doc="sums of products over windows")  # fmt: skip
+       flops=_convolution_flops, doc="sums of products over windows")  # fmt: skip

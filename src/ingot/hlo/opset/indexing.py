@@ -10,6 +10,7 @@ Source: StableHLO specification `gather`, `scatter`, `sort` (labels as there); X
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -19,6 +20,9 @@ from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
 
 FAMILY = "indexing"
 
@@ -290,15 +294,28 @@ def _infer_topk(view: OpView) -> Shape:
     return Shape.tuple((values, values.with_dtype(S32)))
 
 
+def _scatter_flops(scatter: Instruction) -> int | Dim:
+    return scatter.operands[-1].shape.size
+
+
+def _sort_flops(sort: Instruction) -> int | Dim:
+    """Return the comparisons of a merge sort; of rows of unknown length one for each element."""
+    operand = sort.operands[0].shape
+    length = operand.dims[sort.as_(SortAttributes).dimensions[0]]
+    levels = (length - 1).bit_length() if isinstance(length, int) and length > 0 else 1
+    return operand.size * levels
+
+
 define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
        results=("c22", "c23"), traits={Trait.SUBSET_EXTRACTION}, fusion=FusionClass.INJECTIVE,
        doc="windows of the operand at computed indices, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
        attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
-       destinations=lambda count: count // 2, regions=RegionKind.ELEMENT,
+       destinations=lambda count: count // 2, regions=RegionKind.ELEMENT, flops=_scatter_flops,
        doc="operand with updates combined in at computed indices, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
        results="c2", counts="c1", fusion=FusionClass.OPAQUE, regions=RegionKind.ELEMENT,
+       flops=_sort_flops,
        doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip
 define("topk", family=FAMILY, arity=1, infer=_infer_topk, attributes=TopKAttributes,
        results="c3", fusion=FusionClass.OPAQUE,

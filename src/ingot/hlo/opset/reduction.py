@@ -6,8 +6,10 @@ Source: StableHLO specification `reduce`, `reduce_window`, `select_and_scatter`,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import PRED
 from ingot.hlo.interfaces import FusionClass, RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
@@ -16,6 +18,9 @@ from ingot.hlo.opset.windows import require_window
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
 
 FAMILY = "reduction"
 
@@ -110,16 +115,26 @@ def _infer_map(view: OpView) -> Shape:
     return view.operands[0].with_dtype(result.dtype)
 
 
+def _reduce_flops(reduction: Instruction) -> int | Dim:
+    return reduction.operands[0].shape.size
+
+
+def _reduce_window_flops(reduction: Instruction) -> int | Dim:
+    window = reduction.as_(ReduceWindowAttributes).window
+    (_, result), *_ = reduction.shape.leaves()
+    return result.size * product(one.size for one in window)
+
+
 define("reduce", family=FAMILY, arity=(2, None), infer=_infer_reduce, attributes=ReduceAttributes,
        results=("c7", "c8"), counts="c3",
-       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT,
+       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT, flops=_reduce_flops,
        doc="folds dimensions with a computation; the order is not defined")  # fmt: skip
 define("map", family=FAMILY, arity=(1, None), infer=_infer_map, attributes=ReduceAttributes,
        results=("c1", "c4"), counts="c2", regions=RegionKind.ELEMENT,
        doc="applies a scalar computation to each element")  # fmt: skip
 define("reduce-window", family=FAMILY, arity=(2, None), infer=_infer_reduce_window,
        attributes=ReduceWindowAttributes, results=("c15", "c16"), counts="c1",
-       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT,
+       fusion=FusionClass.REDUCTION, regions=RegionKind.ELEMENT, flops=_reduce_window_flops,
        doc="folds each window")  # fmt: skip
 define("select-and-scatter", family=FAMILY, arity=3, infer=_infer_select_and_scatter,
        attributes=SelectAndScatterAttributes, results=("c11", "c12"),

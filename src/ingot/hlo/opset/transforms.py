@@ -6,13 +6,19 @@ Source: StableHLO specification `fft` (labels as there); xla/hlo/ir/hlo_instruct
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64, C128, F32, F64
 from ingot.hlo.interfaces import FusionClass, RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.hlo.instruction import Instruction
 
 FAMILY = "transforms"
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -113,8 +119,17 @@ def _with(shape: Shape, dimension: int, size: int | dim.Dim) -> Shape:
     return shape.with_dims((*shape.dims[:dimension], size, *shape.dims[dimension:]))
 
 
+def _fft_flops(transform: Instruction) -> int | Dim:
+    """Return those of radix-2 transforms, 5 n log2 n of n complex numbers, half if real."""
+    given = transform.as_(FftAttributes)
+    shapes = (transform.shape, transform.operands[0].shape)
+    real = [shape for shape in shapes if not shape.dtype.is_complex]
+    levels = sum((length - 1).bit_length() for length in given.fft_length)
+    return real[0].size * levels * 5 // 2 if real else shapes[0].size * levels * 5
+
+
 define("fft", family=FAMILY, arity=1, infer=_infer_fft, attributes=FftAttributes,
-       results=("c5", "c2"), fusion=FusionClass.OPAQUE,
+       results=("c5", "c2"), fusion=FusionClass.OPAQUE, flops=_fft_flops,
        doc="discrete Fourier transform of the last dimensions")  # fmt: skip
 define("scan", family=FAMILY, arity=(1, None), infer=_infer_scan, attributes=ScanAttributes,
        results="c6", regions=RegionKind.SCAN,
