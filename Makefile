@@ -8,6 +8,8 @@ JAX_CASES ?= 1
 JAX_DEVICES ?= 1
 MINUTES ?= 10
 HOURS ?= 1
+FAULTS ?= 100
+SEED ?= 0
 TENSORFLOW ?= 2.20
 JAX ?= 0.10
 # What `make wheel-test` passes on: --python python3.13 --extras cli,jax
@@ -28,7 +30,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -56,6 +58,7 @@ help:
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
+	@echo "make faults FAULTS=n  kill, stop and delay processes of programs that run in several"
 	@echo "make docs    write the generated pages, then the documentation site into build/site"
 	@echo "make conformance-gpu  the 10,000 of one device on the emulated GPU, and through ptxas"
 	@echo "make test-gpu    the same and the kernels' tests, on the GPU of this machine"
@@ -182,6 +185,9 @@ fuzz: $(DEV)
 
 soak: $(DEV)
 	$(BIN)/python -m tests.soak --hours $(HOURS)
+
+faults: $(DEV)
+	$(BIN)/python -m tests.soak.processes --faults $(FAULTS) --seed $(SEED)
 
 docs: $(DEV)
 	$(BIN)/python tools/make_docs.py

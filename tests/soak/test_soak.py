@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.soak.gauges import Reading, growth, read
+from tests.soak.processes import names
 
 
 def test_what_grows_is_named() -> None:
@@ -39,3 +40,17 @@ def test_a_short_soak() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing grew" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_fault_of_a_process() -> None:
+    command = [sys.executable, "-m", "tests.soak.processes", "--faults", "1", "--seed", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_error_names_the_process_that_is_gone() -> None:
+    told = "INGOT0519: process 1: the connection to it is closed"
+    assert names(told, 1)
+    assert names("UNAVAILABLE: failed to connect to all addresses", 0)
+    assert not names("RuntimeError: something went wrong", 1)
