@@ -255,9 +255,6 @@ def test_conditions_fold() -> None:
     c, n = f.params
     assert f.land(True, c) is c
     assert f.land(c, False) is False
-    assert f.lor(False, c) is c
-    assert f.lor(c, True) is True
-    assert f.lnot(True) is False
     assert f.iselect(True, n, 3) is n
     assert f.lines == []
 

@@ -162,18 +162,6 @@ class IndexArithmetic(Memory):
             return a if b else False
         return self.and_(self.as_condition(a), b)
 
-    def lor(self, a: Condition, b: Condition) -> Condition:
-        """Return a or b, both already computed."""
-        if isinstance(a, bool):
-            a, b = b, a
-        if isinstance(b, bool):
-            return True if b else a
-        return self.or_(self.as_condition(a), b)
-
-    def lnot(self, a: Condition) -> Condition:
-        """Return not a."""
-        return not a if isinstance(a, bool) else self.xor(a, const(I1, True))
-
     def iselect(self, condition: Condition, a: Index, b: Index) -> Index:
         """Return a if `condition` holds, else b."""
         if isinstance(condition, bool):

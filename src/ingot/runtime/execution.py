@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.artifact.abi import CANCELLED, DATA_ALIGNMENT, ProgramInfo
+from ingot.artifact.abi import CANCELLED, ProgramInfo
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import (
     AnyArray,
@@ -226,14 +226,6 @@ class _Block:
 
     def __del__(self) -> None:
         self._free(self._address)
-
-
-def aligned_empty(shape: tuple[int, ...], storage: np.dtype[Any]) -> Array:
-    """Return an uninitialized array whose data is aligned as compiled programs like it."""
-    size = math.prod(shape) * storage.itemsize
-    memory = np.empty(size + DATA_ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % DATA_ALIGNMENT
-    return memory[start : start + size].view(storage).reshape(shape)
 
 
 def _data_pointers(arrays: Sequence[Array]) -> Any:

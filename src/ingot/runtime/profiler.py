@@ -11,7 +11,7 @@ Invariant: an event counts once its `end` is written, which is last; what does n
 
 from __future__ import annotations
 
-from ingot.native.functions import exported, llvm_signature, symbol_of
+from ingot.native.functions import exported, symbol_of
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer, Struct, Structs
 from ingot.native.statics import static
@@ -73,4 +73,3 @@ def profile(
 
 
 PROFILE_FUNCTION = symbol_of(profile)
-PROFILE_PARAMETERS = tuple(llvm_signature(profile)[1])

@@ -24,7 +24,6 @@ MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 NEXT = frozenset({"NextIteration", "RefNextIteration"})
-CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT | {"LoopCond"}
 
 
 class Liveness:
