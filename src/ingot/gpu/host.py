@@ -86,7 +86,7 @@ class GpuHostProgram(HostProgram):
         self._graph: Value | None = None
 
     def part(self, function: Computation) -> GpuHostProgram:
-        """Return the emitter of a new function, for a computation that this one calls."""
+        """Return the emitter of a new function, with the inputs and outputs of `function`."""
         return GpuHostProgram(self.builder, self.placed, self.kernels, self.outer, function)
 
     @property

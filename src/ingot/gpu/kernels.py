@@ -73,7 +73,7 @@ class GpuKernelSet(ProgramKernels):
         return self.of(fusion).strategy
 
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
-        """Return the strategies that do not take the kernel of a fusion, and why."""
+        """Return the strategies that refused the kernel of a fusion, and their reasons."""
         return self.of(fusion).refused
 
     def bound(self, moved: int, flops: int, transcendentals: int) -> str:
