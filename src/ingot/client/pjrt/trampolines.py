@@ -31,7 +31,7 @@ from ingot.native.types import i64
 from ingot.runtime.c_python import (
     Cell,
     call_with,
-    drop,
+    decref,
     fetch_error,
     give_gil,
     integer_of,
@@ -83,13 +83,13 @@ def call_python(function: Pointer, arguments: Pointer | None) -> Pointer | None:
     fetch_error(kind, value, traceback)
     argument = integer_of(arguments)
     result = call_with(function, argument)
-    drop(argument)
+    decref(argument)
     address: Pointer | None = None
     if result is None:
         write_unraisable(function)
     else:
         address = pointer_of(result)
-        drop(result)
+        decref(result)
     restore_error(kind[0], value[0], traceback[0])
     give_gil(state)
     return address
