@@ -19,7 +19,7 @@ ONCE = "filled once, when the door is opened"
 RETURNED = "what is put in is taken out when the block ends"
 
 REASONS = {
-    "client/pjrt/handed.py": {"_given": RETURNED},
+    "client/pjrt/module_handoff.py": {"_offered": RETURNED},
     "client/pjrt/handles.py": {"_objects": "a row for each object that a host has not destroyed"},
     "client/pjrt/slots_transfer.py": {"TransferSlots._orders": "a row for each rank"},
     "client/pjrt/trampolines.py": {"_immortal": ONCE},

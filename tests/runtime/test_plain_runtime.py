@@ -177,7 +177,7 @@ def test_polls_see_deadlines_and_cancellations(runtime):
 
 def test_ctrl_c_ends_executions_that_began_before(monkeypatch):
     asked = []
-    monkeypatch.setattr(python_interrupts, "keep_handler", lambda: None)
+    monkeypatch.setattr(python_interrupts, "install_handler", lambda: None)
     CPYTHON.add_pending_call = HostFunction(lambda function, argument: asked.append(function) or 0)
     CPYTHON.ensure_gil = HostFunction(lambda: 1)
     CPYTHON.release_gil = HostFunction(lambda state: None)

@@ -64,7 +64,7 @@ def test_kernels_know_whom_they_feed_and_their_lines(report: ingot.Report) -> No
     first, second = report.programs[0].kernels
     assert first.feeds == (second.number,)
     assert second.feeds == ()
-    lines = {line.place: line.kernels for line in report.programs[0].lines}
+    lines = {line.location: line.kernels for line in report.programs[0].lines}
     assert lines == {"a<b.py:4": (0,), "a<b.py:5": (0,), "a<b.py:6": (1,)}
 
 
@@ -125,7 +125,7 @@ def test_json_holds_every_field(report: ingot.Report) -> None:
     content = json.loads(report.to_json())
     kernels = content["programs"][0]["kernels"]
     assert [k["opcodes"] for k in kernels] == [list(k.opcodes) for k in report.programs[0].kernels]
-    assert content["schema"] == 1
+    assert content["schema"] == 2
 
 
 class Outline(HTMLParser):
@@ -290,7 +290,7 @@ def test_a_jitted_function_of_jax() -> None:
     x = jax.ShapeDtypeStruct((4, 4), np.float32)
     (program,) = ingot.explain(jax.jit(lambda x: jax.numpy.tanh(x @ x)), x).programs
     assert any("dot" in kernel.opcodes for kernel in program.kernels)
-    assert any(Path(__file__).name in line.place for line in program.lines)
+    assert any(Path(__file__).name in line.location for line in program.lines)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,7 +299,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["explain", str(module)]) == 0
     assert "two: " in capsys.readouterr().out
     assert main(["explain", str(module), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["schema"] == 1
+    assert json.loads(capsys.readouterr().out)["schema"] == 2
     assert main(["explain", str(module), "-o", str(page)]) == 0
     assert page.read_text().startswith("<!DOCTYPE html>")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A static archive (`libNAME.a`) of one object, with the index that linkers ask for.
+"""A static archive (`libNAME.a`) of one object, with the index that linkers need.
 
-The last step of `build` for those who link with `-lNAME`. Invariant: equal objects, equal bytes:
-no time and no user stand in it.
+This is the last step of `build`, for linking with `-lNAME`. Invariant: equal objects give equal
+bytes, since the archive names no time and no user.
 
 Source: ar(5), the System V variant that GNU ld and lld read.
 """
@@ -21,7 +21,7 @@ def archive_of(data: bytes, member: str, symbols: Sequence[str]) -> bytes:
     Args:
         data: the object.
         member: its name in the archive, at most 15 characters.
-        symbols: what it defines for others.
+        symbols: the global symbols that it defines.
     """
     names = b"".join(symbol.encode() + b"\0" for symbol in symbols)
     index_bytes = 4 + 4 * len(symbols) + len(names)

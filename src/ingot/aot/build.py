@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a module to the bytes of an artifact: the middle of `ingot aot`.
 
-Compiles for each level of the target, emits the host program as machine code (never as steps, which
-a runtime would have to take apart), adds the glue, and joins all objects and constants to one.
-Invariant: the object needs nothing but functions of the C and math libraries.
+It compiles for each level of the target, emits the host program as machine code (never as steps,
+which need an interpreter), adds the glue, and joins all objects and constants into one. Invariant:
+the object needs only functions of the C and math libraries.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
 
 MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
-"""Code reaches constants by distances of 32 bits."""
+"""Code addresses constants by offsets of 32 bits."""
 
 GLOBAL_OFFSET_TABLE = "_GLOBAL_OFFSET_TABLE_"
 FILE_FUNCTIONS = ("open", "lseek", "close", "mmap", "munmap", "dladdr", "strrchr")
@@ -67,11 +67,11 @@ class AotProgram:
     """A program compiled ahead of time.
 
     Attributes:
-        metadata: its signature, and what it was compiled for.
+        metadata: its signature, and its target.
         object: an ELF object that exports its C functions and nothing else; empty for WebAssembly.
         library: the same as a shared library, or a WebAssembly module.
         header: their declarations in C.
-        weights: what the file of weights holds; empty if they are inside.
+        weights: the content of the file of weights; empty if they are in the library.
     """
 
     metadata: Metadata
@@ -109,20 +109,20 @@ def compile_aot(
     Args:
         module: the program, which is not changed. Its shapes may have symbolic sizes.
         symbol: prefix of the C functions.
-        level: CPU levels, names of `CPU_LEVELS` with commas between them: of several, the program
-            takes the widest that the CPU has. Default: the widest of this machine.
+        level: CPU levels, names of `CPU_LEVELS` with commas between them; the program runs the
+            widest one that the CPU has. Default: the widest of this machine.
         triple: LLVM's triple of the target; default: x86-64 Linux.
         cpu: LLVM's name of a CPU, instead of a level.
         features: LLVM's features, `+avx2,+fma`.
-        weights: where constants lie: "inside", in a file "beside", or from the "caller".
+        weights: where constants are: "inside", in a file "beside" it, or from the "caller".
         weights_file: the file's name, for the program to find it; default: `SYMBOL.weights`.
         threads: "none": the program runs on the caller's thread or pool; "own": also on its own.
-        result_names: what to call the results; default: `result0` and so on.
+        result_names: names of the results; default: `result0` and so on.
 
     Raises:
         VerifyError: the module is not valid HLO.
-        UnsupportedError: `symbol` is no identifier of C, there is no such target, or something in
-            the program cannot be in an artifact: calls of code outside, sizes that it computes.
+        UnsupportedError: `symbol` is not an identifier of C, the target is unknown, or the program
+            has what an artifact cannot have: calls of outside code, computed sizes.
         ResourceError: INGOT0403 its constants are larger than code can reach.
     """
     _require_symbol(symbol)
@@ -137,7 +137,7 @@ def compile_aot(
     try:
         versions = [_Version.of(module, one) for one in target.levels]
         block = joined([version.program.artifact.constants for version in versions])
-        # A program without constants has no weights, wherever they were to be.
+        # A program without constants has no weights, whatever was asked for.
         weights = weights if block.data else "inside"
         file = "" if weights == "inside" else weights_file or f"{symbol}.weights"
         metadata = _metadata(versions[-1], symbol, target, block, result_names)
@@ -167,7 +167,7 @@ class _Version:
 
     @property
     def part(self) -> LevelProgram:
-        """What the glue must know."""
+        """The program as the glue needs it."""
         return LevelProgram(self.target, self.info)
 
     def tables(self) -> dict[str, bytes]:
@@ -263,7 +263,7 @@ def _array(default: str, name: str, row: ParamInfo | OutputInfo) -> ArrayInfo:
 def _joined(
     versions: Sequence[_Version], metadata: Metadata, block: WeightBlock, target: Target
 ) -> AotProgram:
-    """Join code and constants to an object, and that to a library."""
+    """Join code and constants into an object, and link that as a library."""
     parts = [version.part for version in versions]
     glue = compile_object(glue_module(parts, metadata, block, target).text(), target.glue)
     blocks: dict[str, bytes] = {}
@@ -304,7 +304,7 @@ def _library(data: bytes, metadata: Metadata) -> bytes:
 
 
 def _require_reach(blocks: Sequence[Mapping[str, bytes]]) -> None:
-    """Raise if data is larger than code can reach."""
+    """Raise if data is larger than code can address."""
     size = sum(len(data) for each in blocks for data in each.values())
     if size > MOST_CONSTANT_BYTES:
         raise ResourceError(
@@ -316,7 +316,7 @@ def _require_reach(blocks: Sequence[Mapping[str, bytes]]) -> None:
 
 
 def _require_library_functions(objects: Sequence[bytes], blocks: Collection[str]) -> None:
-    """Raise unless the objects define what they call, but for the C and math libraries."""
+    """Raise unless the objects define all that they call besides the C and math libraries."""
     read = [ElfObject(data) for data in objects]
     known = {name for one in read for name in one.defined} | set(blocks)
     known |= {*LIBRARY_SYMBOLS, *FILE_FUNCTIONS, *THREAD_FUNCTIONS, GLOBAL_OFFSET_TABLE}

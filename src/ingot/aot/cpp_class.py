@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of the C++ class of an artifact, with the members of tfcompile's.
 
-Used by `cpp_header`. `pool_text` lets the class run on the thread pool of somebody else, Eigen's
-say: chunks are taken in turn by tasks that the pool runs and by the caller, which waits for the
-chunks and never for tasks that did not begin. So it works on a pool whose threads are all busy.
+`cpp_header` uses it. `pool_text` lets the class run on another thread pool, such as Eigen's: tasks
+of the pool and the caller take chunks in turn, and the caller waits for chunks, never for tasks
+that did not begin. So it works even if all threads of the pool are busy.
 
 Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compiler/aot/codegen.cc.
 """
@@ -27,7 +27,7 @@ _TYPES = {
     "f16": "std::uint16_t",
     "bf16": "std::uint16_t",
 }
-"""C++'s type of an element; of others and of 16-bit floats, an integer of as many bytes."""
+"""C++'s type of an element; for 16-bit floats and others, an integer of the same size."""
 
 _BYTES = {"c64": 8, "c128": 16, "f64": 8, "f32": 4, "f16": 2, "bf16": 2} | {
     f"{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32, 64)
@@ -214,7 +214,7 @@ class {name} {{
 
 
 def _weights(metadata: Metadata) -> str:
-    """Return what loads the weights, for all objects of the class."""
+    """Return the function that loads the weights, for all objects of the class."""
     if metadata.weights == "inside":
         return ""
     symbol = metadata.symbol
@@ -261,7 +261,7 @@ def _names(arrays: Sequence[ArrayInfo]) -> str:
 
 
 def _all_accessors(kind: str, arrays: Sequence[ArrayInfo]) -> str:
-    """Return the members of all arguments or results; names that several have are left out."""
+    """Return the members of all arguments or results; names that occur twice are left out."""
     names = [array.name for array in arrays]
     rows = (_accessors(kind, n, row, names.count(row.name) == 1) for n, row in enumerate(arrays))
     return "\n".join(rows)
@@ -279,16 +279,16 @@ def _accessors(kind: str, number: int, array: ArrayInfo, by_name: bool) -> str:
 def _members(kind: str, number: int, array: ArrayInfo, name: str) -> str:
     item, table = _TYPES.get(array.dtype, "std::uint8_t"), "args_" if kind == "arg" else "results_"
     indices = ", ".join(f"std::size_t dim{n}" for n in range(len(array.dims)))
-    place = "0"
+    offset = "0"
     for n, dim in enumerate(array.dims):
-        place = f"dim{n}" if n == 0 else f"({place}) * {dim} + dim{n}"
+        offset = f"dim{n}" if n == 0 else f"({offset}) * {dim} + dim{n}"
     pointer = f"{table}[{number}]"
     mutable = f"const_cast<void*>({pointer})" if kind == "arg" else pointer
     lines = [
         f"  {item}* {name}_data() {{ return static_cast<{item}*>({mutable}); }}",
         f"  const {item}* {name}_data() const {{ return static_cast<const {item}*>({pointer}); }}",
-        f"  {item}& {name}({indices}) {{ return {name}_data()[{place}]; }}",
-        f"  const {item}& {name}({indices}) const {{ return {name}_data()[{place}]; }}",
+        f"  {item}& {name}({indices}) {{ return {name}_data()[{offset}]; }}",
+        f"  const {item}& {name}({indices}) const {{ return {name}_data()[{offset}]; }}",
         f"  static constexpr std::size_t {name}_count() {{ return {_count(array)}; }}",
         f"  static constexpr std::size_t {name}_size() {{ return {_sizes([array])}; }}",
     ]

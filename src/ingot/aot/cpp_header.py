@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ header of an artifact: the class that tfcompile generates.
 
-Written by `build` for programs whose sizes are all known, as tfcompile's are. A class over the C
-functions, in the header alone; its body stands in `cpp_class`. Invariant: C++11 and its library,
+`build` writes it for programs whose sizes are all known, as tfcompile's are. It is a header-only
+class over the C functions; `cpp_class` has its body. Invariant: it needs C++11 and its library, but
 nothing of TensorFlow.
 
 Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compiler/aot/codegen.cc.
@@ -29,7 +29,7 @@ def cpp_header(metadata: Metadata, cpp_class: str, c_header: str) -> str:
         c_header: the file that declares the C functions.
 
     Raises:
-        UnsupportedError: the name is none, or a size of the program is symbolic.
+        UnsupportedError: the name is invalid, or a size of the program is symbolic.
     """
     if not _CLASS.fullmatch(cpp_class):
         raise UnsupportedError(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question that an artifact asks before it runs: which of its levels has this CPU?
+"""The choice among an artifact's levels: the widest that this CPU has.
 
-Emitted into the glue (`glue`), which itself is baseline code. `cpuid` is asked once for all levels
-and calls; what the system keeps of the registers (`xgetbv`) counts as well. Other architectures
-than x86-64 have one level, the baseline, and nothing is asked.
+The check is emitted into the glue (`glue`), which itself is baseline code. `cpuid` is executed once
+for all levels and calls; the system must also save the registers (`xgetbv`). Other architectures
+than x86-64 have one level, the baseline, and no check.
 
 Source: Intel SDM volume 2, CPUID and XGETBV; the x86-64 psABI, micro-architecture levels.
 """
@@ -34,7 +34,7 @@ _V3 = (
 )
 _V4 = (*_V3, Need(7, "ebx", 1 << 16 | 1 << 17 | 1 << 28 | 1 << 30 | 1 << 31))  # F DQ CD BW VL
 NEEDS: dict[str, tuple[Need, ...]] = {"plain": (), "avx2": _V3, "avx512": _V4}
-"""What the levels of x86-64 need; others need nothing."""
+"""The needs of x86-64's levels; other levels have none."""
 
 FEATURES: Mapping[str, Need] = {
     "avx512bf16": Need(7, "eax", 1 << 5, 1),
@@ -48,7 +48,7 @@ _UNKNOWN, _NONE = 0, -1
 
 @record
 class CheckedLevel:
-    """A level of an artifact, with the features (names of `FEATURES`) that it needs beside."""
+    """A level of an artifact, with further features (names of `FEATURES`) that it needs."""
 
     name: str
     features: tuple[str, ...] = ()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C functions of an artifact: what stands between a C caller and the execution ABI.
+"""The C functions of an artifact, between a C caller and the execution ABI.
 
-Second to last step of `build`. For a program `S`: `S_prepare` and `S_execute` (any sizes), `S`
-(known sizes), `S_error_msg`, `S_level`, `S_metadata`. They are baseline code: they choose among the
-levels of the program what this CPU runs, and say so if it runs none. The runtime record lies on the
-caller's stack: no state is shared but that choice and the address of weights, any number of threads
-may call.
+This is the second to last step of `build`. For a program `S`: `S_prepare` and `S_execute` (any
+sizes), `S` (known sizes), `S_error_msg`, `S_level`, `S_metadata`. They are baseline code: they
+choose the level of the program that this CPU runs, and return an error if it runs none. The runtime
+record is on the caller's stack. Only that choice and the address of weights are shared, so any
+number of threads may call.
 
-Invariant: of the C library nothing is called but `aligned_alloc` and `free`, and what `weights`
-needs to map a file.
+Invariant: the only functions of the C library that are called are `aligned_alloc` and `free`, and
+those that `weights` needs to map a file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ingot.runtime.sync import discard
 from ingot.support.records import record
 
 LIBRARY_METADATA = "ingot_aot_metadata"
-"""Under this name a shared library has its metadata, whatever its programs are called."""
+"""The symbol of a shared library's metadata, whatever the names of its programs are."""
 
 STACK_ARENA_BYTES = 4096
 """Temporary memory of at most so much is on the stack: a fifth of the time of a small program."""
@@ -65,7 +65,7 @@ class LevelProgram:
 
     @property
     def prefix(self) -> str:
-        """What its symbols begin with, so that those of several levels do not clash."""
+        """The prefix of its symbols, so that those of several levels do not clash."""
         return f"{self.target.name}."
 
 
@@ -83,7 +83,7 @@ def public_functions(metadata: Metadata) -> tuple[str, ...]:
 
 
 def status_messages(infos: Sequence[ProgramInfo], metadata: Metadata) -> dict[int, str]:
-    """Return the message of each status; where levels have different limits, all of theirs."""
+    """Return the message of each status; if the limits of levels differ, those of all levels."""
     found: dict[int, dict[str, None]] = {}
     for info in infos:
         rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
@@ -99,9 +99,9 @@ def glue_module(
 
     Args:
         programs: the versions of the program, widest level first.
-        metadata: what the artifact says of itself.
+        metadata: the artifact's metadata.
         block: the constants.
-        target: what the artifact is for.
+        target: the target of the artifact.
     """
     module = ModuleBuilder("ingot_aot", target.architecture)
     glue = _Glue(module, programs, metadata, block)
@@ -163,7 +163,7 @@ class _Glue:
     def _at_level(
         self, f: FunctionBuilder, call: Callable[[LevelProgram, Value], Value], constants: Value
     ) -> Value:
-        """Return what `call` gives for the level of this CPU, with the constants of that level."""
+        """Return the result of `call` for this CPU's level, with the constants of that level."""
         rows = list(zip(self._programs, self._block.offsets, strict=True))
         chosen = f.call(self._level, [])
 
@@ -285,7 +285,7 @@ class _Glue:
         return made
 
     def emit_static_call(self, execute: FunctionBuilder) -> None:
-        """`i32 S(args, results)`: no size is left to find out."""
+        """`i32 S(args, results)`, for programs whose sizes are all known."""
         f = self._module.function(self._symbol, I32, [("args", PTR), ("results", PTR)])
         args, results = f.params
         sizes = f.alloca(I64, self._info.num_sizes, 8)
@@ -302,7 +302,7 @@ class _Glue:
         infos = [program.info for program in self._programs]
         known = {0: "", **status_messages(infos, self._metadata)}
         for number, (code, text) in enumerate(known.items()):
-            place = module.global_bytes(f"message.{number}", text.encode() + b"\0", align=1)
+            message = module.global_bytes(f"message.{number}", text.encode() + b"\0", align=1)
             hit = f.icmp("eq", status, f.const(I32, code))
-            f.if_(hit, lambda place=place: f.ret(place))
+            f.if_(hit, lambda message=message: f.ret(message))
         f.ret(module.global_bytes("message.unknown", b"unknown status\0", align=1))

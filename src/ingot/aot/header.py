@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C header of an artifact: what it computes, and the functions that compute it.
 
-Written by `build` beside the object. Invariant: it needs nothing but <stdint.h>, in C99 and C++.
+`build` writes it next to the object. Invariant: it needs only <stdint.h>, in C99 and C++.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
     """Return the text of the header.
 
     Args:
-        messages: what each status means.
+        messages: the meaning of each status.
         metadata: the program.
     """
     symbol, upper = metadata.symbol, metadata.symbol.upper()
@@ -94,7 +94,7 @@ def _slots(metadata: Metadata) -> str:
 
 
 def _weights(metadata: Metadata) -> str:
-    """Return what loads the weights, if they are not inside."""
+    """Return the declarations for loading weights, if they are outside of the library."""
     if metadata.weights == "inside":
         return ""
     symbol, upper = metadata.symbol, metadata.symbol.upper()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JavaScript module beside a WebAssembly module: arrays in, arrays out.
+"""The JavaScript module for a WebAssembly module: arrays in, arrays out.
 
-Written by `ingot aot` for wasm32; an ES module for browsers, Node and Deno, with no dependency. It
-does what a C caller of the header does: tables of addresses, sizes, statuses. Invariant: nothing
-that a call allocated is left when it returns.
+`ingot aot` writes it for wasm32: an ES module for browsers, Node and Deno, without dependencies. It
+does what a C caller of the header does: tables of addresses, sizes, statuses. Invariant: a call
+frees all memory that it allocates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ARRAYS = {
     **{"s64": "BigInt64Array", "u64": "BigUint64Array"},
     **{"f16": "Uint16Array", "bf16": "Uint16Array"},
 }
-"""JavaScript's array of an element type; complex numbers are pairs, others bits."""
+"""JavaScript's array type of an element type; complex numbers are pairs, other types bits."""
 
 _TEXT = """
 export class Program {
@@ -49,42 +49,42 @@ export class Program {
       const sizes = this.#table(new Array(NUM_SIZES).fill(0), held);
       this.#require(this.#call("prepare", dims, sizes));
       const found = Array.from(new BigInt64Array(this.#buffer, sizes, NUM_SIZES), Number);
-      const inputs = this.#table(given.map((one) => this.#place(one.data, held)), held);
+      const inputs = this.#table(given.map((one) => this.#copyIn(one.data, held)), held);
       const counts = RESULTS.map((_, n) => found[OUTPUT_BYTES + n]);
-      const places = counts.map((count) => this.#allocate(count, held));
-      const outputs = this.#table(places, held);
+      const addresses = counts.map((count) => this.#allocate(count, held));
+      const outputs = this.#table(addresses, held);
       this.#require(this.#call("execute", inputs, outputs, sizes));
       let at = OUTPUT_DIMS;
       return RESULTS.map((row, n) => {
         const shape = found.slice(at, (at += row.dims.length));
-        const bytes = this.#buffer.slice(places[n], places[n] + counts[n]);
+        const bytes = this.#buffer.slice(addresses[n], addresses[n] + counts[n]);
         return { data: new row.array(bytes), dims: shape };
       });
     } finally {
-      for (const place of held) this.#call("free", place);
+      for (const address of held) this.#call("free", address);
     }
   }
 
   get #buffer() { return this.#exports.memory.buffer; }
   #call(name, ...args) { return this.#exports[`${SYMBOL}_${name}`](...args); }
   #allocate(bytes, held) {
-    const place = this.#call("allocate", bytes) >>>0;
-    if (place === 0) throw new Error("out of memory");
-    held.push(place);
-    return place;
+    const address = this.#call("allocate", bytes) >>>0;
+    if (address === 0) throw new Error("out of memory");
+    held.push(address);
+    return address;
   }
-  #place(data, held) {
-    const place = this.#allocate(data.byteLength, held);
+  #copyIn(data, held) {
+    const address = this.#allocate(data.byteLength, held);
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    new Uint8Array(this.#buffer).set(bytes, place);
-    return place;
+    new Uint8Array(this.#buffer).set(bytes, address);
+    return address;
   }
   // Every slot of a table has 8 bytes.
-  #table(numbers, held) { return this.#place(BigInt64Array.from(numbers, BigInt), held); }
+  #table(numbers, held) { return this.#copyIn(BigInt64Array.from(numbers, BigInt), held); }
   #setWeights(weights) {
     const bytes = ArrayBuffer.isView(weights) ? weights : new Uint8Array(weights);
-    const place = this.#place(bytes, []);
-    this.#require(this.#call("set_weights", place, BigInt(bytes.byteLength)));
+    const address = this.#copyIn(bytes, []);
+    this.#require(this.#call("set_weights", address, BigInt(bytes.byteLength)));
   }
   #require(status) {
     if (status === 0) return;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section headers for a shared library, so that linkers too can read it and not loaders alone.
+"""Section headers for a shared library, so that linkers can read it, not only loaders.
 
-`llvm.shared_library` writes what the system's loader needs, the segments; `cc main.c -lNAME` looks
-for sections. They are appended to the file here, from what its dynamic segment says.
+`llvm.shared_library` writes the segments, which the system's loader needs; `cc main.c -lNAME` needs
+sections. They are derived from the dynamic segment and appended to the file here.
 
 Source: the ELF-64 object file format; the System V ABI, dynamic linking.
 """
@@ -18,7 +18,7 @@ _NAMES = (".text", ".dynstr", ".dynsym", ".hash", ".dynamic", ".shstrtab")
 
 
 def with_sections(library: bytes) -> bytes:
-    """Return a library of `link_shared` with section headers; the segments stay as they are.
+    """Return a library of `link_shared` with section headers; the segments are unchanged.
 
     Section 1 is the first segment, which is what symbols of the library say they lie in.
     """

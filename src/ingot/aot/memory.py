@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an artifact gets temporary memory: the C library, or an allocator of its own.
+"""The allocator of an artifact: the C library's, or one of its own.
 
-Called by `glue`. WebAssembly has no C library: its module grows its memory, and keeps what is given
-back in a list for whoever wants as much or less. `S_allocate` and `S_free` give that memory to the
-caller too, for arguments and results.
+`glue` uses it. WebAssembly has no C library: its module grows its memory, and keeps freed blocks in
+a list for requests that fit. `S_allocate` and `S_free` are that allocator for the caller, too, for
+arguments and results.
 
 Invariant: blocks are aligned to 64 bytes; memory grows and never shrinks.
 """

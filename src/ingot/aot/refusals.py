@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be in an artifact: refused before anything is compiled, with the op and its line.
+"""Programs that cannot be artifacts: refused before anything is compiled, with the op and its line.
 
-Used by `build`. An artifact is on its own: there is no process of Ingot's that code outside could
-be called in, and no runtime that could compile the rest of a program once a size is known.
+`build` uses it. An artifact runs without Ingot: outside code cannot be called, and no compiler
+could compile the rest of a program once a computed size is known.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def refuse_calls(module: Module) -> None:
 
 
 def _what(target: str) -> str:
-    """Return what a target is, in words."""
+    """Return a description of a target."""
     if "callback" in target:
         return "a call of Python, which is not there when the artifact runs"
     if target.startswith("lapack_"):

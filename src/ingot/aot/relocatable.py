@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One relocatable object from several: what `ld -r` does, with no linker installed.
+"""One relocatable object from several: what `ld -r` does, without a linker.
 
-Between LLVM's objects (`llvm.elf` reads them) and the files that `build` writes. Sections stay as
-they are, side by side; symbols are joined by name; blocks of data (weights) get sections of their
-own. Invariant: with `exports`, no other symbol can clash with those of another object.
+It combines LLVM's objects (which `llvm.elf` reads) for the files that `build` writes. Sections are
+copied unchanged; symbols are joined by name; blocks of data (weights) get sections of their own.
+Invariant: with `exports`, no other symbol can clash with those of another object.
 
 Source: the ELF-64 object file format.
 """
@@ -33,8 +33,8 @@ def merge_objects(
     Args:
         objects: position independent objects for one machine.
         blocks: read-only data by symbol, each aligned to 64 bytes.
-        exports: the symbols that others see; None: all that the objects let others see.
-        prefix: put before the name of all that is defined, so that two programs can be joined.
+        exports: the symbols that are global; None: all that the objects make global.
+        prefix: of the names of all defined symbols, so that two programs can be joined.
 
     Raises:
         InternalError: INGOT0931 two of them define the same symbol.
@@ -59,7 +59,7 @@ class _Strings:
         self.data = bytearray(1)
 
     def add(self, text: str) -> int:
-        """Return where a string lies."""
+        """Return the offset of a string."""
         at = len(self.data)
         self.data += text.encode() + b"\0"
         return at
@@ -73,7 +73,7 @@ class _Merger:
         self._content = bytearray(_HEADER_BYTES)
         self._headers = [bytes(64)]
         self._section_names, self._symbol_names = _Strings(), _Strings()
-        self._places: dict[tuple[int, int], int] = {}
+        self._section_numbers: dict[tuple[int, int], int] = {}
         self._home: dict[str, tuple[int, int]] = {}
         self._locals: list[bytes] = [bytes(24)]
         self._globals: list[bytes] = []
@@ -92,7 +92,7 @@ class _Merger:
         alignment: int = 1,
         entry: int = 0,
     ) -> int:
-        """Append a section, of data or of so many zeros; return its number."""
+        """Append a section of the given bytes, or of that many zeros; return its number."""
         self._content += bytes(-len(self._content) % max(1, alignment))
         at, size = len(self._content), data if isinstance(data, int) else len(data)
         if not isinstance(data, int):
@@ -107,7 +107,7 @@ class _Merger:
         for index in source.loaded:
             old = source.sections[index]
             data = old.size if old.kind == NOBITS else source.bytes_of(old)
-            self._places[number, index] = self._add_section(
+            self._section_numbers[number, index] = self._add_section(
                 names[index],
                 old.kind,
                 old.flags & ~_GROUP,
@@ -140,19 +140,19 @@ class _Merger:
         return binding, len(rows) - 1
 
     def add_symbols(self, number: int, source: ElfObject) -> None:
-        """Add what an object defines in its sections."""
+        """Add the symbols that an object defines in its sections."""
         for symbol in source.symbols:
-            place = self._places.get((number, symbol.section))
-            if place is None:
+            section = self._section_numbers.get((number, symbol.section))
+            if section is None:
                 continue
-            kind, rest = symbol.info & 15, (place, symbol.value, symbol.size)
+            kind, rest = symbol.info & 15, (section, symbol.value, symbol.size)
             if symbol.is_global:
                 self._define(symbol.name, kind, *rest)
             else:
                 self._numbers[number, symbol] = self._add_symbol(symbol.name, kind, *rest, False)
 
     def add_relocations(self, number: int, source: ElfObject) -> None:
-        """Add an object's relocations, once all symbols are known: locals come first."""
+        """Add an object's relocations, after the symbols of all objects: local ones come first."""
         rows: dict[int, list[bytes]] = {}
         for section, offset, kind, symbol, addend in source.relocations():
             binding, at = self._found(number, symbol)
@@ -160,7 +160,7 @@ class _Merger:
             row = struct.pack("<QQq", offset, index << 32 | kind, addend)
             rows.setdefault(section, []).append(row)
         for section, packed in rows.items():
-            self._relocations[self._places[number, section]] = b"".join(packed)
+            self._relocations[self._section_numbers[number, section]] = b"".join(packed)
 
     def _found(self, number: int, symbol: Symbol) -> tuple[int, int]:
         known = self._numbers.get((number, symbol)) or self._home.get(symbol.name)
@@ -193,7 +193,7 @@ class _Merger:
                 entry=24,
             )
         self._add_section(".note.GNU-stack", PROGBITS, 0, b"")
-        # The table holds its own name: that is added first, and the section takes it again.
+        # The table holds its own name, so that is added before the section is made.
         own = bytes(self._section_names.data) + b".shstrtab\0"
         last = self._add_section(".shstrtab", _STRTAB, 0, own)
         self._content += bytes(-len(self._content) % 8)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an artifact is compiled for: `--level`, `--target-triple`, `--target-cpu`, `-features`.
+"""The target of an artifact: `--level`, `--target-triple`, `--target-cpu`, `-features`.
 
-The first step of `build`: options become a `Target`, with one `LevelTarget` for each version of the
-code. Invariant: whatever reaches LLVM from here is a triple and a CPU that go together, since LLVM
-ends the process on others; names that only LLVM knows (CPUs of AArch64) are tried in a child
-process (`ingot.llvm.isolated`).
+This is the first step of `build`: options become a `Target`, with one `LevelTarget` for each
+version of the code. Invariant: LLVM only gets triples and CPUs that fit each other, since it aborts
+the process on others; names that only LLVM knows (CPUs of AArch64) are tried in a child process
+(`ingot.llvm.isolated`).
 
 Example:
     >>> target_of("plain,avx2").level_names
@@ -25,7 +25,7 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
 
 TRIPLES = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "wasm32-unknown-unknown")
-"""A triple of each architecture that artifacts exist for."""
+"""A triple of each architecture that artifacts support."""
 
 WASM_FEATURES = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext"
 """WebAssembly with vectors: Chrome 91, Firefox 89, Safari 16.4, Node 16 or later."""
@@ -36,24 +36,24 @@ _CPUS = {
     **dict.fromkeys(("skylake-avx512", "cascadelake", "icelake-server"), "avx512"),
     **dict.fromkeys(("sapphirerapids", "znver4", "znver5"), "avx512"),
 }
-"""Level of a CPU that `--target-cpu` may name."""
+"""The level of each CPU that `--target-cpu` may name."""
 
 _LEVEL_FEATURES = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq"},
     "avx2": {"avx2", "fma"},
 }
-"""Features that ask for a level, widest first."""
+"""Features that require a level, widest first."""
 
 _OLDER = {
     *("sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "popcnt", "cx16", "f16c"),
     *("bmi", "bmi2", "lzcnt", "movbe", "avx512cd", "xsave"),
 }
-"""Features that are allowed and ask for nothing."""
+"""Features that are allowed and require no level."""
 
 
 @record
 class LevelTarget:
-    """One version of the code: its level, what LLVM makes code for, what the CPU is asked for."""
+    """One version of the code: its level, LLVM's target, and the check of the CPU."""
 
     check: CheckedLevel
     spec: TargetSpec
@@ -66,7 +66,7 @@ class LevelTarget:
 
 @record
 class Target:
-    """What an artifact is for: its versions, widest first."""
+    """The target of an artifact: its versions, widest first."""
 
     levels: tuple[LevelTarget, ...]
 
@@ -82,7 +82,7 @@ class Target:
 
     @property
     def glue(self) -> TargetSpec:
-        """What the C functions are compiled for: they run on every CPU of the architecture."""
+        """The target of the C functions, which run on every CPU of the architecture."""
         spec = self.baseline.spec
         return _spec("plain") if self.architecture == "x86" else spec
 
@@ -102,7 +102,7 @@ def target_of(levels: str = "", triple: str = "", cpu: str = "", features: str =
         features: LLVM's features, each with a +: `+avx2,+fma`.
 
     Raises:
-        UnsupportedError: there is no such target, or the options contradict each other.
+        UnsupportedError: the target is unknown, or the options contradict each other.
     """
     names = _feature_names(features)
     architecture, _, system = (triple or TRIPLES[0]).partition("-")
@@ -114,7 +114,7 @@ def target_of(levels: str = "", triple: str = "", cpu: str = "", features: str =
             hint="levels are for x86-64; leave --level out, or give --target-features",
         )
     if architecture in ("aarch64", "arm64") and _is_linux(system):
-        # The system's name decides what LLVM may call; one spelling, equal objects.
+        # The system's name decides which functions LLVM may call; one spelling gives equal objects.
         spec = TargetSpec(TRIPLES[1], cpu or "generic", _written(names))
         return Target((LevelTarget(CheckedLevel("armv8-a"), spec),))
     if triple.startswith("wasm32-unknown-unknown"):
@@ -199,7 +199,7 @@ def _chosen_levels(levels: str, cpu: str, names: tuple[str, ...]) -> tuple[str, 
 
 
 def _spec(level: str, features: tuple[str, ...] = ()) -> TargetSpec:
-    # Not `TargetSpec.at_level`, which adds what this machine happens to have.
+    # Not `TargetSpec.at_level`, which adds features of this machine.
     row = CPU_LEVELS[level]
     text = ",".join(filter(None, (row.features, _written(features))))
     return TargetSpec(TargetSpec.at_level(level).triple, row.cpu, text)

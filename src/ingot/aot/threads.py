@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads of an artifact: its own pool, if it is asked for (`--threads=own`).
+"""Threads of an artifact: its own pool, with `--threads=own`.
 
-Emits the pool of the runtime (`ingot.runtime.pool`) into the glue, and `S_set_threads`. Invariant:
-no thread is started before an execution has work for it, and none before `S_set_threads` asked for
-more than one; workers are detached and live as long as the process.
+It emits the pool of the runtime (`ingot.runtime.pool`) and `S_set_threads` into the glue.
+Invariant: no thread is started before an execution has work for it, and none before `S_set_threads`
+has set more than one; workers are detached and live as long as the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OwnPool:
 
 
 def emit_own_pool(module: ModuleBuilder, metadata: Metadata) -> OwnPool:
-    """Add the pool and `i32 S_set_threads(i32 count)`, which gives the count that is in force."""
+    """Add the pool and `i32 S_set_threads(i32 count)`, which returns the count in use."""
     translation = Translation(module)
     translation.add(parallel)
     words = [0] * (POOL.size // 8)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a WebAssembly module needs beside the functions of `glue`.
+"""The functions that a WebAssembly module needs besides those of `glue`.
 
-Arithmetic of 128 bits, which LLVM calls by the names of its runtime library (the reduction of large
-angles multiplies so), moves of memory, and memory for the caller: `S_allocate` and `S_free`.
+They are arithmetic of 128 bits, which LLVM calls by the names of its runtime library (for the
+reduction of large angles), moves of memory, and the caller's allocator: `S_allocate` and `S_free`.
 
 Source: LLVM's compiler-rt, `multi3.c`, `ashlti3.c`, `lshrti3.c`.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One WebAssembly module from several objects: what `wasm-ld` does, with no linker installed.
+"""One WebAssembly module from several objects: what `wasm-ld` does, without a linker.
 
-The last step of `build` for wasm32. Functions follow each other, data lies from `FIRST_ADDRESS` on,
-then the stack, then memory that the module's allocator grows. Invariant: the module imports nothing
-but the functions of `IMPORTS` that it calls, and exports its memory and the names that are asked
-for.
+This is the last step of `build` for wasm32. Functions follow each other; data begins at
+`FIRST_ADDRESS`, then come the stack and memory that the module's allocator grows. Invariant: the
+module imports only the functions of `IMPORTS` that it calls, and exports its memory and the
+requested names.
 
 Source: the WebAssembly core specification; the tool conventions' Linking.md.
 """
@@ -43,7 +43,7 @@ from ingot.support.records import record
 FIRST_ADDRESS, STACK_BYTES, ALIGNMENT, PAGE_BYTES = 1024, 1 << 20, 64, 1 << 16
 MOST_BYTES = 1 << 32
 IMPORTS = ("fmod", "fmodf")
-"""Functions that WebAssembly has no instruction for, and JavaScript has: `%`."""
+"""Functions for which WebAssembly has no instruction, but JavaScript has an operator: `%`."""
 
 _FUNCTION_INDEX, _TABLE_SLEB, _TABLE_I32 = 0, 1, 2
 _MEMORY_LEB, _MEMORY_SLEB, _MEMORY_I32 = 3, 4, 5
@@ -54,7 +54,7 @@ _I32, _FUNCREF = 0x7F, 0x70
 
 @record
 class Part:
-    """An object to link, and what its names begin with, so that programs do not clash."""
+    """An object to link, and the prefix of its names, so that programs do not clash."""
 
     data: bytes
     prefix: str = ""
@@ -67,8 +67,8 @@ def link_wasm(
 
     Args:
         parts: the objects.
-        blocks: read-only data by symbol (with the prefix of who reads it), aligned to 64 bytes.
-        exports: functions that others may call, and the name that each is exported by.
+        blocks: read-only data by symbol (with the prefix of its reader), aligned to 64 bytes.
+        exports: functions to export, each with its exported name.
 
     Raises:
         UnsupportedError: a function is called that neither the objects nor `IMPORTS` have.
@@ -96,7 +96,7 @@ class _Linker:
         self._end = self._lay_out()
 
     def _missing(self) -> dict[str, int]:
-        """Return what must be imported: names, and the type of each."""
+        """Return the names of functions that must be imported, with the type of each."""
         known = {
             prefix + symbol.name
             for prefix, source in self._parts
@@ -111,7 +111,7 @@ class _Linker:
         refused = [name for name in found if name not in IMPORTS]
         if refused:
             raise UnsupportedError(
-                f"the program calls {', '.join(refused)}, which WebAssembly has not",
+                f"the program calls {', '.join(refused)}, which WebAssembly lacks",
                 hint="compute this part outside of the compiled program",
             )
         return found
@@ -129,12 +129,12 @@ class _Linker:
             for symbol in source.symbols:
                 is_shared = symbol.kind == FUNCTION_SYMBOL and not symbol.is_local
                 if is_shared and symbol.is_defined:
-                    place = self._first_defined[-1] + symbol.index
-                    _define(self._functions, prefix + symbol.name, place)
+                    function = self._first_defined[-1] + symbol.index
+                    _define(self._functions, prefix + symbol.name, function)
             number += len(source.functions)
 
     def _lay_out(self) -> int:
-        """Give all data its address; return where it ends."""
+        """Assign addresses to all data; return its end."""
         at = FIRST_ADDRESS
         for prefix, source in self._parts:
             addresses: list[int] = []
@@ -145,8 +145,8 @@ class _Linker:
             self._segments.append(addresses)
             for symbol in source.defined:
                 if symbol.kind == DATA_SYMBOL and not symbol.is_local:
-                    place = addresses[symbol.index] + symbol.offset
-                    _define(self._data, prefix + symbol.name, place)
+                    address = addresses[symbol.index] + symbol.offset
+                    _define(self._data, prefix + symbol.name, address)
         for name, data in self._blocks.items():
             at += -at % ALIGNMENT
             _define(self._data, name, at)
@@ -203,7 +203,7 @@ class _Linker:
             return self._called(part, symbol)
         if kind in (_TABLE_SLEB, _TABLE_I32):
             number = self._function(part, symbol)
-            # A null pointer is no function: the table begins at 1.
+            # A null pointer is not a function, so the table begins at 1.
             return self._table.setdefault(number, 1 + len(self._table))
         if kind in (_MEMORY_LEB, _MEMORY_SLEB, _MEMORY_I32):
             return self._address(part, symbol) + relocation.addend
@@ -281,7 +281,7 @@ def _define(table: dict[str, int], name: str, value: int) -> None:
 
 
 def _bodies(code: bytes, source: WasmObject) -> bytes:
-    """Return the functions of a code section, without their number."""
+    """Return the functions of a code section, without their count."""
     if not source.functions:
         return b""
     reader = Reader(code)

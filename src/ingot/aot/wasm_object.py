@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relocatable WebAssembly object, as LLVM emits it: types, code, data, symbols, relocations.
 
-Read by `wasm_link`. Invariant: what is read is what LLVM writes for code without exceptions and
-threads; anything else is an `InternalError`.
+`wasm_link` reads it. Invariant: only what LLVM writes for code without exceptions and threads is
+read; anything else is an `InternalError`.
 
 Source: the WebAssembly core specification (binary format); the tool conventions' Linking.md.
 """
@@ -54,7 +54,7 @@ class WasmRelocation:
 
 @dataclass(frozen=True, slots=True)
 class WasmSegment:
-    """A data segment: where its bytes lie in the data section, and its alignment."""
+    """A data segment: the offset and size of its bytes in the data section, and its alignment."""
 
     start: int
     size: int
@@ -90,7 +90,7 @@ class WasmObject:
 
     @property
     def defined(self) -> list[WasmSymbol]:
-        """The functions and data that others may name."""
+        """The defined symbols that other objects may name."""
         kinds = (FUNCTION_SYMBOL, DATA_SYMBOL)
         return [one for one in self.symbols if one.is_defined and one.kind in kinds]
 
@@ -138,7 +138,7 @@ class Reader:
         """Read a name."""
         return self.take(self.unsigned()).decode()
 
-    def many(self, read: Callable[[], T]) -> list[T]:
+    def vector(self, read: Callable[[], T]) -> list[T]:
         """Read a list."""
         return [read() for _ in range(self.unsigned())]
 
@@ -147,7 +147,8 @@ def read_object(data: bytes) -> WasmObject:
     """Return an object.
 
     Raises:
-        InternalError: it is none, or has something that LLVM does not write for Ingot's code.
+        InternalError: it is not an object, or has something that LLVM does not write for Ingot's
+            code.
     """
     if data[:8] != MAGIC:
         raise InternalError("an object file is not WebAssembly")
@@ -171,16 +172,16 @@ def read_object(data: bytes) -> WasmObject:
 def _read_section(found: WasmObject, kind: int, content: bytes) -> None:
     reader = Reader(content)
     if kind == TYPE:
-        found.types = reader.many(lambda: _function_type(reader))
+        found.types = reader.vector(lambda: _function_type(reader))
     elif kind == IMPORT:
-        reader.many(lambda: _read_import(found, reader))
+        reader.vector(lambda: _read_import(found, reader))
     elif kind == FUNCTION:
-        found.functions = reader.many(reader.unsigned)
+        found.functions = reader.vector(reader.unsigned)
     elif kind == CODE:
         found.code = content
     elif kind == DATA:
         found.data = content
-        found.segments = reader.many(lambda: _segment(reader))
+        found.segments = reader.vector(lambda: _segment(reader))
 
 
 def _function_type(reader: Reader) -> bytes:
@@ -231,13 +232,13 @@ def _read_custom(
             kind = reader.byte()
             part = Reader(reader.take(reader.unsigned()))
             if kind == _SYMBOL_TABLE:
-                found.symbols = part.many(lambda part=part: _symbol(found, part))
+                found.symbols = part.vector(lambda part=part: _symbol(found, part))
             elif kind == _SEGMENT_INFO:
-                alignments += part.many(lambda part=part: _log_alignment(part))
+                alignments += part.vector(lambda part=part: _log_alignment(part))
     elif name.startswith("reloc."):
         section = numbers[reader.unsigned()]
         if section in (CODE, DATA):
-            found.relocations[section] = reader.many(lambda: _relocation(reader))
+            found.relocations[section] = reader.vector(lambda: _relocation(reader))
 
 
 def _log_alignment(reader: Reader) -> int:
@@ -267,7 +268,7 @@ def _symbol(found: WasmObject, reader: Reader) -> WasmSymbol:
 
 
 def _import_name(found: WasmObject, kind: int, index: int) -> str:
-    """Return the name of what is imported: its symbol has none of its own."""
+    """Return the name of an imported function or global, whose symbol has no name of its own."""
     if kind == FUNCTION_SYMBOL:
         return found.imported[index][0]
     return found.globals[index] if kind == GLOBAL_SYMBOL else ""

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights outside of the code: a block that the program maps from a file, or is given.
+"""Weights outside of the code: a block that the program maps, or that the caller passes.
 
-The file is the block of constants itself, no more: its size and checksum stand in the code. Every
-level of an artifact finds its own constants at an offset of the one block; equal ones are shared.
+The file is just the block of constants: its size and checksum are in the code. Every level of an
+artifact has its constants at an offset in the one block; equal ones are shared.
 `emit_weights` adds `S_set_weights` and, for files, `S_load_weights`.
 
 Invariant: no execution sees weights that were not checked; once set, they are never changed.
 
-The checksum is a sum over the words of 64 bits of a mixture of each word and its index: order and
-value of every word count, and it runs as fast as memory is read. It finds mistakes, not attacks.
+The checksum is a sum over the 64-bit words of a mix of each word and its index, so it depends on
+the order and value of every word, and runs as fast as memory is read. It finds mistakes, not
+attacks.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class WeightBlock:
 
 
 def joined(constants: Sequence[bytes]) -> WeightBlock:
-    """Return the block for the constants of each level; equal ones lie in it once."""
+    """Return the block for the constants of each level, with equal ones once."""
     known: dict[bytes, int] = {}
     block = bytearray()
     for data in constants:
@@ -79,7 +80,7 @@ def checksum(block: bytes) -> int:
 
 
 class WeightFunctions:
-    """Emits what checks and holds the weights of one program.
+    """Emits the functions that check and hold the weights of one program.
 
     Attributes:
         public: the names of the C functions.
@@ -131,7 +132,7 @@ class WeightFunctions:
         return f.reference
 
     def _emit_load(self, set_weights: FunctionRef) -> None:
-        """Map the file at `path`, or of null, the one beside this library."""
+        """Map the file at `path`, or for null the one next to this library."""
         module, size = self._module, len(self._block)
         f = module.function(f"{self._metadata.symbol}_load_weights", I32, [("path", PTR)])
         (path,) = f.params

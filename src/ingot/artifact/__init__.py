@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs as data: what the compiler hands to the runtime and what is written to disk.
+"""Compiled programs as data, which the compiler passes to the runtime and writes to disk.
 
-The one thing that compiler and runtime share. Invariant: nothing here runs or compiles anything.
+Compiler and runtime share nothing else. Invariant: nothing here runs or compiles anything.
 """

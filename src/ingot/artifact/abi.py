@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The execution ABI as plain data: what compiler and runtime tell each other about one program.
+"""The execution ABI as plain data: the interface of compiler and runtime for one program.
 
 The compiler writes a `ProgramInfo` next to the machine code; the runtime, ahead-of-time
 compilation and the front ends read it. Invariant: with the addresses of `<symbol>_sizes` and
@@ -9,8 +9,8 @@ The two functions of a program `S`:
 
 * `i32 S_sizes(ptr in_dims, ptr sizes, ptr constants)`: `in_dims` is `i64*[num_params]`, one dims
   array per flattened entry parameter (may be null for rank 0). Fills `sizes`, an `i64[num_sizes]`,
-  laid out as `SizesLayout` says. `constants` is the constant block. Returns 0, or 1 + index into
-  `constraints` of the violated one, behind which are `limits`.
+  laid out as `SizesLayout` says. `constants` is the constant block. Returns 0, or 1 + the
+  index of the violated one in `constraints` followed by `limits`.
 * `i32 S_run(ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`: `inputs` and
   `outputs` are `ptr[n]` to dense row-major data, `temp` a 64-byte aligned arena of `sizes[0]`
   bytes (null if 0), `constants` the 64-byte aligned constant block. Returns 0, or 1 + index into
@@ -53,7 +53,7 @@ RUNTIME_FIELDS = ("pool", "parallel", "profile", "attention", "poll", "cancelled
 """Fields of the runtime record that programs read, 8 bytes each, in this order."""
 
 CANCELLED = -(1 << 31)
-"""What `S_run` returns when the execution was ended: by a signal, a thread or a deadline."""
+"""The status of `S_run` if the execution was cancelled: by a signal, a thread or a deadline."""
 
 SLOT_BYTES = 8
 """Bytes of a slot: of an address or a number in a table that native code reads."""
@@ -77,7 +77,7 @@ class ParamInfo:
     Attributes:
         dtype: XLA's text name of the element type, `"f32"`.
         dims: the dimensions, None where symbolic.
-        name: what error messages call it; empty if it has no name.
+        name: its name in error messages; empty if it has none.
     """
 
     dtype: str
@@ -93,7 +93,7 @@ class OutputInfo:
         dtype: XLA's text name of the element type.
         dims: the dimensions, None where symbolic.
         alias_param: index of the parameter whose memory this output may reuse, or None.
-        name: what error messages call it; empty if it has no name.
+        name: its name in error messages; empty if it has none.
     """
 
     dtype: str
@@ -104,7 +104,7 @@ class OutputInfo:
 
 @record
 class SizesLayout:
-    """Where things lie in the `sizes` array (indices of i64 elements, not bytes).
+    """The layout of the `sizes` array (indices of i64 elements, not bytes).
 
     Order: arena bytes, symbol values, byte size of each output, all output dims concatenated.
     """
@@ -139,7 +139,7 @@ class ProgramInfo:
         symbol: prefix of the exported functions, `<symbol>_sizes` and `<symbol>_run`.
         params: flattened entry parameters, in order.
         outputs: flattened results, in order.
-        num_symbols: how many symbolic sizes `sizes` holds.
+        num_symbols: the number of symbolic sizes in `sizes`.
         num_sizes: elements of `sizes`; derived when left 0, checked against the layout otherwise.
         constraints: message per shape constraint that `S_sizes` checks.
         limits: message per size that `S_sizes` may find too large.
@@ -168,12 +168,12 @@ class ProgramInfo:
             raise ValueError(f"num_sizes is {self.num_sizes}, but the outputs need {expected}")
 
     def run_status(self, code: int) -> str:
-        """Return absl's name for what `S_run` returned; empty for an invalid argument."""
+        """Return absl's name for a status of `S_run`; empty for an invalid argument."""
         return self.run_statuses[code - 1] if code <= len(self.run_statuses) else ""
 
     @property
     def sizes_layout(self) -> SizesLayout:
-        """Where things lie in this program's `sizes` array."""
+        """The layout of this program's `sizes` array."""
         return SizesLayout(self.num_symbols, tuple(len(output.dims) for output in self.outputs))
 
     @property
@@ -206,7 +206,7 @@ def program_info_to_json(info: ProgramInfo) -> dict[str, object]:
 
 
 def program_info_from_json(data: dict[str, object]) -> ProgramInfo:
-    """Return what `program_info_to_json` was given."""
+    """Return the info that `program_info_to_json` wrote."""
     params = cast("list[tuple[str, list[int | None], str]]", data["params"])
     outputs = cast("list[tuple[str, list[int | None], int | None, str]]", data["outputs"])
     return ProgramInfo(

@@ -2,7 +2,8 @@
 """Artifacts: a compiled program as data, ready to be linked here or written to disk.
 
 Compiler and runtime share nothing else. Invariant: the objects together define every symbol that
-the host program calls, but for those of foreign calls, which whoever links looks up by name.
+the host program calls, except those of foreign calls, which the linker of the program looks up by
+name.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The kernels of a program for a GPU, as data.
 
 The host program finds the handles of the loaded kernels in a table, the symbol `KERNEL_TABLE`, in
-the order in which they stand here; who loads the code fills it.
+the order of `DeviceCode.kernels`; the loader of the code fills it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ LAUNCH, COPY, READ, CALL = (f"ingot_cuda_{name}" for name in ("launch", "copy", 
 GRAPH_BEGIN, GRAPH_KERNEL, GRAPH_COPY, GRAPH_MAKE, GRAPH_LAUNCH, GRAPH_END = (
     f"ingot_cuda_graph_{name}" for name in ("begin", "kernel", "copy", "make", "launch", "end")
 )
-"""Those for rounds of loops that are one graph; `ingot.runtime.cuda.graph_code` has them."""
+"""Those for iterations of loops as one graph; `ingot.runtime.cuda.graph_code` has them."""
 
 IMPORTS = (
     *(LAUNCH, COPY, READ, CALL),
     *(GRAPH_BEGIN, GRAPH_KERNEL, GRAPH_COPY, GRAPH_MAKE, GRAPH_LAUNCH, GRAPH_END),
 )
-"""All that a host program may import of the runtime."""
+"""All functions of the runtime that a host program may import."""
 
 GRAPH_WORDS = 3
 """8-byte words of the record of a graph, on the host program's stack; 0 in the first: no graph."""
 
 DEVICE_FAILED = -(1 << 31) + 2
-"""What `S_run` returns when the device refused something; the device's record says what."""
+"""The status of `S_run` if the device refused a call; the device's record has the error."""
 
 
 def transfers_symbol(program: str) -> str:
-    """Return the symbol of the function that says what is copied for a call from the host.
+    """Return the symbol of the function that computes the sizes of copies for a call from the host.
 
     `i32 S_transfers(ptr sizes, ptr bytes)`: puts the bytes of each input, then those of the arena.
     """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an artifact says of itself: format, version, instruction set, signature.
+"""The metadata of an artifact: format, version, instruction set, signature.
 
-Written into a library by `ingot.aot` as JSON, read by `ingot.runtime.load` before anything else is
-called. Invariant: imports nothing of the compiler; a reader refuses formats that it does not know.
+`ingot.aot` writes it into a library as JSON, and `ingot.runtime.load` reads it before it calls
+anything else. Invariant: it imports nothing of the compiler; a reader refuses formats that it does
+not know.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NO_WEIGHTS, WEIGHTS_UNREADABLE, WEIGHTS_SIZE, WEIGHTS_CHECKSUM, WEIGHTS_ALIGNMEN
 """Statuses of programs whose weights are not inside."""
 
 WEIGHTS = ("inside", "beside", "caller")
-"""Where weights lie: in the library, in a file that it maps, in memory that the caller gives."""
+"""Where weights are: in the library, in a file that it maps, in memory of the caller."""
 
 THREADS = ("none", "own")
 """Whether a program has a thread pool of its own."""
@@ -52,18 +53,18 @@ class ArrayInfo:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Everything about a library that a caller must know.
+    """Everything that a caller must know about a library.
 
     Attributes:
         symbol: prefix of its C functions.
         version: the version of Ingot that made it.
-        triple, cpu, features: what LLVM made code for.
+        triple, cpu, features: LLVM's target.
         levels: the CPU levels, by Ingot's names, widest first; cpu and features are the last one's.
         params, outputs: the signature.
         num_sizes: elements of the array that `SYMBOL_prepare` fills.
-        output_bytes, output_dims: where in that array the first result's bytes and dimensions lie.
+        output_bytes, output_dims: indices in that array of the first result's bytes and dimensions.
         constant_bytes: bytes of weights and constants.
-        weights: where they lie, one of `WEIGHTS`.
+        weights: where they are, one of `WEIGHTS`.
         weights_file: name of the file that holds them; empty if they are inside.
         threads: "none": the caller's thread or pool; "own": it has a pool as well.
     """
@@ -134,7 +135,7 @@ def messages(limits: Mapping[str, tuple[str, ...]], weights: str = "inside") -> 
 
     Args:
         limits: `refused` (constraints) and `failed` (run errors).
-        weights: where weights lie.
+        weights: where weights are, one of `WEIGHTS`.
     """
     found = {OUT_OF_MEMORY: "out of memory", WRONG_CPU: "this CPU lacks instructions of the code"}
     found |= {} if weights == "inside" else _WEIGHT_MESSAGES

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged programs as data: programs run one after the other, whose sizes are known at each start.
 
-A program that computes sizes (`hlo.size_definitions`) is cut where they are defined. What is left
-are *stages*, ordinary programs, and a few instructions between them, which the runtime takes one by
-one (`runtime.staged`). Values that stages hand on lie in the slots of a frame: the address of the
-data, the address of the block to free (0: the data is somebody else's), and the dimensions.
+A program that computes sizes (`hlo.size_definitions`) is cut where they are defined. The results
+are *stages*, ordinary programs, and a few instructions between them, which the runtime interprets
+(`runtime.staged_code`). Values that are passed between stages are in the slots of a frame: the
+address of the data, the address of the block to free (0: the data is not owned), and the
+dimensions.
 
-Invariant: each block is in one slot, and free when the program ends, whatever happened, except for
-those of the results. The caller may place a result: its slot holds the address of memory of the
-caller's then, in which a `Run` makes it.
+Invariant: each block is in one slot, and is freed when the program ends, even by an error, except
+for those of the results. The caller may provide the memory of a result: then its slot holds the
+address of that memory, and a `Run` stores the result there.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class Run:
     Attributes:
         stage: its number.
         inputs: slots of its parameters.
-        sizes: slots of its parameters behind them, of which only the dimensions are read.
+        sizes: slots of the parameters after them, of which only the dimensions are read.
         outputs: slots that get its results.
-        taken: (number in `outputs`, number in `inputs`) where a result takes over a block, which
-            nothing reads later.
-        placed: numbers in `outputs` of results that the caller may have placed.
+        taken: (number in `outputs`, number in `inputs`) for each result that takes over a block
+            that nothing reads later.
+        placed: numbers in `outputs` of results whose memory the caller may provide.
     """
 
     stage: int
@@ -51,7 +52,7 @@ class Run:
 
 @record
 class Define:
-    """Make slot `target` an array without data that has as many elements as slot `source` says.
+    """Make slot `target` an array without data, with as many elements as slot `source` says.
 
     Attributes:
         error: number of the message for a negative number.
@@ -78,7 +79,7 @@ class Copy:
 
 @record
 class Move:
-    """Make slot `target` what slot `source` is, which is empty then."""
+    """Move the value of slot `source` to slot `target`."""
 
     source: int
     target: int
@@ -99,7 +100,7 @@ class Free:
 
 @record
 class Jump:
-    """Go on at an instruction."""
+    """Continue at an instruction."""
 
     target: int
 
@@ -109,7 +110,7 @@ class Jump:
 
 @record
 class Unless:
-    """Go on at an instruction if slot `flag`, a pred[], is false."""
+    """Continue at an instruction if slot `flag`, a pred[], is false."""
 
     flag: int
     target: int
@@ -120,7 +121,7 @@ class Unless:
 
 @record
 class Differs:
-    """Go on at an instruction if slot `index`, an s32[], is not `value`."""
+    """Continue at an instruction if slot `index`, an s32[], is not `value`."""
 
     index: int
     value: int
@@ -135,7 +136,7 @@ Code: TypeAlias = Run | Define | Copy | Move | Free | Jump | Unless | Differs
 
 @record
 class SlotInfo:
-    """A slot: the element type (XLA's name) and the rank of what it holds."""
+    """A slot: the element type (XLA's name) and the rank of its array."""
 
     dtype: str
     rank: int
@@ -143,16 +144,16 @@ class SlotInfo:
 
 @record
 class StagedCode:
-    """What runs between the stages.
+    """The code that runs between the stages.
 
     Attributes:
-        slots: what each slot holds.
+        slots: the type of each slot.
         parameters: slots of the program's parameters, which the caller fills.
-        results: slots of its results; each holds a block of its own, unless the caller placed it.
+        results: slots of its results; each owns its block, unless the caller provided the memory.
         code: the instructions.
-        errors: what to say when one fails.
-        aliases: (number in `results`, number in `parameters`) where the parameter's memory may be
-            the place of the result. It is written by the last stage, when nothing else can fail.
+        errors: messages for instructions that fail.
+        aliases: (number in `results`, number in `parameters`) for each result that may take the
+            parameter's memory. The last stage writes it, when nothing else can fail.
     """
 
     slots: tuple[SlotInfo, ...]
@@ -165,8 +166,8 @@ class StagedCode:
     def __str__(self) -> str:
         rows = [f"{number:4}  {item}" for number, item in enumerate(self.code)]
         rows.insert(0, f"parameters {_slots(self.parameters)}")
-        places = [f"%{self.results[r]} over %{self.parameters[p]}" for r, p in self.aliases]
-        return "\n".join([*rows, ", ".join([f"results {_slots(self.results)}", *places])])
+        alias_texts = [f"%{self.results[r]} over %{self.parameters[p]}" for r, p in self.aliases]
+        return "\n".join([*rows, ", ".join([f"results {_slots(self.results)}", *alias_texts])])
 
 
 def _slots(numbers: Iterable[int]) -> str:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host programs as data: a straight line of kernel calls whose sizes are all known.
 
-Most programs are that: no loop, no branch, no foreign call, no symbolic size. Their host program
-need not be compiled; the runtime takes the steps one by one (`ingot.runtime.steps`), as XLA:CPU
+Most programs are of this kind: no loop, no branch, no foreign call, no symbolic size. Their host
+program need not be compiled; the runtime interprets the steps (`ingot.runtime.steps`), as XLA:CPU
 does with its thunks. Everything else has a host program of machine code (`ingot.host`).
 
-The steps are words of 8 bytes, which lie before the constants in the constant block:
+The steps are words of 8 bytes before the constants in the constant block:
 
     bytes up to the constants, inputs, outputs, the most slots of a step, sizes, each size,
     for each step: slots, site, (base, offset) of each slot, phases, (function, chunks) of each,
@@ -52,7 +52,7 @@ Word = int | str
 
 @record
 class Slot:
-    """What a slot of env holds: an offset from a base, or a function's address."""
+    """A slot of env: an offset from a base, or a function's address."""
 
     base: int
     offset: Word
@@ -63,7 +63,7 @@ class Step:
     """A kernel call.
 
     Attributes:
-        slots: what env holds.
+        slots: the words of env.
         phases: the function and the chunks of each parallel loop.
         site: its number for a profiler.
     """
@@ -81,7 +81,7 @@ class Steps:
 
     @classmethod
     def of(cls, inputs: int, outputs: int, sizes: Sequence[int], steps: Sequence[Step]) -> Steps:
-        """Return the words of some steps; `sizes` is what `S_sizes` gives."""
+        """Return the words of some steps; `sizes` are those that `S_sizes` stores."""
         words: list[Word] = [*sizes]
         for step in steps:
             words += (len(step.slots), step.site)
@@ -120,7 +120,7 @@ class Steps:
             next(words)
         while count := _number(words):
             next(words)
-            slots = [_place(_number(words), next(words), inputs) for _ in range(count)]
+            slots = [_slot_text(_number(words), next(words), inputs) for _ in range(count)]
             calls = [f"{next(words)} over {next(words)} chunks" for _ in range(_number(words))]
             yield f"{', '.join(calls)}: {', '.join(slots)}"
 
@@ -131,7 +131,7 @@ def _number(words: Iterator[Word]) -> int:
     return word
 
 
-def _place(base: int, offset: Word, inputs: int) -> str:
+def _slot_text(base: int, offset: Word, inputs: int) -> str:
     if base == NUMBER:
         return str(offset)
     first_output = FIRST_INPUT + inputs

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled program takes and costs, by JAX's names.
+"""The memory and the costs of a compiled program, by JAX's names.
 
-`Executable` and the PJRT client answer with these. Sizes and costs of a program with symbolic sizes
+`Executable` and the PJRT client return these. Sizes and costs of a program with symbolic sizes
 are expressions (`Dim`), which `ingot.hlo.dim.evaluate` computes for given sizes.
 
 Source: jax/_src/stages.py (Compiled.cost_analysis, memory_analysis), XLA's CompiledMemoryStats.
@@ -44,7 +44,7 @@ class Aval:
 
 @record
 class MemoryAnalysis:
-    """Bytes that one execution takes; the fields have the names of XLA's CompiledMemoryStats.
+    """The memory of one execution, in bytes; field names are those of XLA's CompiledMemoryStats.
 
     Attributes:
         generated_code_size_in_bytes: machine code.
@@ -64,14 +64,14 @@ class MemoryAnalysis:
 
 
 class Described(ABC):
-    """What follows from the source of a program and from its kernels, whatever it runs on."""
+    """What follows from the source of a program and from its kernels, on any target."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def source(self) -> Module:
-        """The module before the passes; nobody changes it."""
+        """The module before the passes; it must not be changed."""
 
     @property
     @abstractmethod
@@ -89,7 +89,7 @@ class Described(ABC):
         return avals((self.source.result_shape,))
 
     def cost_analysis(self) -> dict[str, Any]:
-        """Return what one execution costs, by XLA's names; each kernel is counted once.
+        """Return the costs of one execution, by XLA's names; each kernel is counted once.
 
         `flops` (operations), `transcendentals` (which are among them), `bytes accessed` and
         `bytes accessed output` (bytes) are floats, or expressions (`Dim`) of a program with

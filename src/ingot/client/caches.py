@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler's caches in this process, as far as users may want them empty."""
+"""The compiler's caches in this process: emptying and filling them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ingot.llvm.target import TargetSpec
 
 
 def clear_caches() -> None:
-    """Forget every program and kernel that this process has compiled, to measure compile time.
+    """Drop every program and kernel that this process has cached, to measure compile time.
 
     Executables keep working. Objects on disk stay; `INGOT_CACHE=0` turns them off. The library
     stays too: it belongs to no program.
@@ -22,9 +22,9 @@ def clear_caches() -> None:
 
 
 def load_library() -> None:
-    """Load now what common products, reductions, sorts and transforms share (`ingot.cpu.library`).
+    """Load the code that products, reductions, sorts and transforms share (`ingot.cpu.library`).
 
-    Else the first of a kind waits for its part. It comes from the disk; the first process on a
-    machine compiles it (about 2.5 s on one CPU).
+    Otherwise the first program that needs a part loads it. It comes from the disk; the first
+    process on a machine compiles it (about 2.5 s on one CPU).
     """
     library.load_library(TargetSpec.host())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as a trace in Chrome's format, which Perfetto shows without a network too.
+"""A profile as a trace in Chrome's format, which Perfetto shows, also offline.
 
-Each device is a process, each thread that ran kernels a thread. What a loop runs lies beneath it.
-An event has XLA's names for where it comes from (`hlo_module`, `hlo_op`), the HLO instruction, what
-the framework calls it, and the user's lines.
+Each device is a process, each thread that ran kernels a thread. The events of a loop are nested in
+its own. An event has XLA's names for its origin (`hlo_module`, `hlo_op`), the HLO instruction, the
+framework's name, and the user's lines.
 
 Source: "Trace Event Format" of the Chromium project (complete events, `ph` "X"; times in us).
 """
@@ -60,7 +60,7 @@ def _thread(event: Event) -> tuple[tuple[int, int], int]:
 
 
 def _arguments(site: Site, event: Event) -> dict[str, Any]:
-    """Return what is known of an event, without what is empty."""
+    """Return the known properties of an event."""
     nanoseconds = max(1, event.end - event.start)
     known = {
         "hlo_module": site.module,

@@ -76,33 +76,33 @@ def compile(
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
 ) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable:
-    """Compile a program for this machine's CPU or a GPU. A module that is given is not changed.
+    """Compile a program for this machine's CPU or a GPU. A given module is not changed.
 
-    A program that was compiled before, is alive and has no state is returned again.
+    If an equal program was compiled before, is alive and has no state, it is returned again.
 
     Args:
         program: a module; HLO or StableHLO as text; StableHLO bytecode or a proto as bytes; or a
             path. Its shapes may have symbolic sizes.
-        threads: how many threads run it, the caller included; default: those of the process
+        threads: the threads that run it, the caller included; default: those of the process
             (`INGOT_NUM_THREADS`).
-        fp: the floating-point licence; default: what `ingot.config` and `INGOT_FP` say.
-        dump_to: a folder for the program at each stage, `-` for standard output; default: what
-            `ingot.config`, `INGOT_DUMP_TO` and `XLA_FLAGS` say.
+        fp: the floating-point licence; default: from `ingot.config` or `INGOT_FP`.
+        dump_to: a folder for the program at each stage, `-` for standard output; default: from
+            `ingot.config`, `INGOT_DUMP_TO` or `XLA_FLAGS`.
         context: options of the passes, and their records; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
         device: "cpu", "gpu", or a GPU by its number: "gpu:1"; with a GPU, no `threads` and no
             `target`.
-        switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
-        is_final: whether nobody changes the module any more: the executable keeps it, no copy.
+        switches: dumps, and passes to leave out; default: from `XLA_FLAGS`.
+        is_final: whether the module is not changed any more, so that no copy is made.
 
     Raises:
         ArgumentError: INGOT0513, an argument is of the wrong type.
         FlagError: INGOT0600, `fp` is not a mode.
         ParseError: the text or data is no program.
         VerifyError: the module is not valid HLO.
-        UnsupportedError: an op or element type that the CPU backend cannot run, or a target that
-            it makes no code for.
-        InternalError: something failed inside; a note says where the module is kept.
+        UnsupportedError: an op or element type that the backend cannot run, or a target that it
+            has no code for.
+        InternalError: a bug of the compiler; a note names a file with the module.
     """
     if threads is not None:
         require_threads(threads)
@@ -122,7 +122,7 @@ def _settings(
     context: PassContext | None,
     switches: xla_flags.XlaFlags | None,
 ) -> Settings:
-    """Return the settings that a call of `compile` gives beside those in force."""
+    """Return the settings that a call of `compile` adds to those in force."""
     settings = Settings()
     if fp is not None:
         settings["fp"] = fp
@@ -290,7 +290,7 @@ def _dump_texts(
 
 
 def _after_pass(dump: Dump) -> Callable[[PassStage, Module], None] | None:
-    """Return what is called with the module after each pass; None if nobody wants to see it."""
+    """Return a callback for the module after each pass; None if no dump of it was asked for."""
     if not enabled(Level.PROGRAM):
         return dump.stage if dump.active else None
 

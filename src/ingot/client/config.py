@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot.config`: the settings of docs/switches.md in code.
 
-A setting is one row of `support.flags`, and this is two more ways to set it beside the environment:
-`update` for the process, and a `with` block for one thread or task. The block wins over the
-process, the process over the environment.
+A setting is one row of `support.flags`. Besides the environment, it can be set by `update` for the
+process, and by a `with` block for one thread or task. The block takes precedence over the process,
+and the process over the environment.
 
 Example:
     >>> with config(fp="exact"):
@@ -25,14 +25,14 @@ from ingot.support import flags
 from ingot.support.diagnostics import FlagError
 
 _OF_THE_PROCESS = ("allocator_cache_bytes", "num_threads")
-"""What the runtime holds for all threads."""
+"""Settings that the runtime holds for all threads."""
 
 
 class Config:
     """The settings in force are its attributes; `ingot.config` is the only instance."""
 
     def __call__(self, **settings: Unpack[Settings]) -> AbstractContextManager[None]:
-        """Return a context manager: the settings hold inside of it, in this thread or task only.
+        """Return a context manager in which the settings hold, in this thread or task only.
 
         Args:
             settings: names and values of docs/switches.md.
@@ -61,7 +61,7 @@ class Config:
         _apply(values)
 
     def reset(self) -> None:
-        """Forget what `update` set: the environment holds again."""
+        """Undo `update`: the environment holds again."""
         _apply(flags.reset_process_values())
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Config:
 
 
 def _apply(names: Collection[str]) -> None:
-    """Tell the runtime of the settings that it keeps for the whole process."""
+    """Pass the settings that hold for the whole process to the runtime."""
     if "num_threads" in names:
         native_runtime().set_num_threads(default_num_threads())
     if "allocator_cache_bytes" in names:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container of byte strings that notices damage: what serialized executables are written in.
+"""A container of byte strings that detects damage: the format of serialized executables.
 
 Layout: a magic, the SHA-256 of all that follows, then the parts, each after its length (u64,
-little-endian). The checksum tells damage, not intent: see docs/security.md.
+little-endian). The checksum detects damage, not intent: see docs/security.md.
 
 Example:
     >>> unpack(b"MAGIC1", pack(b"MAGIC1", (b"a", b"bc")), 2)
@@ -28,7 +28,7 @@ def unpack(magic: bytes, data: bytes, count: int) -> list[bytes]:
     """Return the `count` parts of a container.
 
     Raises:
-        ValueError: it is no such container, or not whole; the text goes on after "it ".
+        ValueError: it is no such container, or incomplete; the text is the continuation of "it ".
     """
     if not data.startswith(magic):
         is_ours = data.startswith(magic[:-1])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dumps: the stages of one compilation as files, named as XLA names them.
 
-`XLA_FLAGS=--xla_dump_to=FOLDER` (or `INGOT_DUMP_TO`) asks for them; a folder of `-` is standard
+`XLA_FLAGS=--xla_dump_to=FOLDER` (or `INGOT_DUMP_TO`) turns them on; a folder of `-` is standard
 output. One `Dump` belongs to one compilation; without the flag it does nothing.
 
 Files, each as `module_0001.NAME.SUFFIX`:
@@ -47,7 +47,7 @@ class Dump:
     __slots__ = ("_flags", "_prefix", "active")
 
     def __init__(self, name: str, flags: XlaFlags) -> None:
-        """Number the module if it is dumped at all."""
+        """Number the module if it is dumped."""
         self._flags = flags
         self.active = flags.dumps_module(name)
         self._prefix = ""
@@ -73,12 +73,12 @@ class Dump:
         self._write(name, make().encode("utf-8", "surrogateescape"))
 
     def module(self, suffix: str, module: Module) -> None:
-        """Write a module in every format that is asked for."""
+        """Write a module in every format that the flags ask for."""
         self.text(f"{suffix}.txt", lambda: print_module(module))
         self.formats(suffix, module)
 
     def formats(self, suffix: str, module: Module) -> None:
-        """Write a module in the formats beside the text; nobody reads a proto on the terminal."""
+        """Write a module in the formats besides text; protos do not go to the terminal."""
         flags = self._flags
         if flags.dump_hlo_as_dot:
             self.text(f"{suffix}.dot", lambda: print_dot(module))
@@ -93,7 +93,7 @@ class Dump:
 
     @property
     def takes_snapshots(self) -> bool:
-        """Whether executions are dumped; nobody reads a proto on the terminal."""
+        """Whether executions are dumped; protos do not go to the terminal."""
         flags = self._flags
         return self.active and flags.dump_hlo_snapshots and flags.dump_folder != STANDARD_OUTPUT
 
@@ -118,7 +118,7 @@ class Dump:
             ) from error
 
     def stage(self, stage: Stage, module: Module) -> None:
-        """Write the module between two passes, if one of them is asked for."""
+        """Write the module between two passes, if one of them is to be dumped."""
         wanted = (name for name in (stage.after, stage.before) if name)
         if any(self._flags.dumps_pass(name, stage.pipeline) for name in wanted):
             self.module(str(stage), module)

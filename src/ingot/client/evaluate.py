@@ -10,12 +10,12 @@ from ingot.client.options import ProgramLike, module_of
 
 
 def evaluate(program: ProgramLike, *args: Any, step_limit: int | None = None) -> Any:
-    """Return what a program gives for arguments, without compiling it: slow, and the reference.
+    """Return a program's results by the reference interpreter, without compiling it; this is slow.
 
     Args:
         program: a module, text, data or path, as `ingot.compile` takes it.
-        args: one per parameter of the entry, a tuple for a tuple.
-        step_limit: how many iterations all loops together may take; default: any number.
+        args: one for each parameter of the entry; tuples for tuples.
+        step_limit: the most iterations of all loops together; default: no limit.
 
     Raises:
         ParseError: the text or data is no program.

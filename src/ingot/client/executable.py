@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables: compiled programs that can be called and looked into."""
+"""Executables: compiled programs that can be called and inspected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Executable(InspectedProgram[CpuProgram]):
         self._target = target
         self._threads: int | None = None
         self._sizes = DynamicSizes.of(before)
-        # Code for another machine is only looked at: to run it would end the process.
+        # Code for another machine can only be inspected: running it would crash the process.
         self._program = None if target.lacking else _linked(compiled)
         self.call: Callable[..., Any] = self._refuse
         if self._program is not None:
@@ -83,12 +83,12 @@ class Executable(InspectedProgram[CpuProgram]):
         return self._program
 
     def _refuse(self, *args: Any) -> NoReturn:
-        """Take the place of `call` where this machine cannot run the code."""
+        """Stand in for `call` if this machine cannot run the code."""
         what = f"{self.module.name}, which was compiled for {self._target.cpu}"
         raise self._target.lacking_error(what)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
-        """Run the program on flattened arguments; see `Program.__call__` for what may be passed.
+        """Run the program on flattened arguments; `Program.__call__` lists the kinds of argument.
 
         Returns the leaves of the module's result: one as it is, several as a tuple.
         `executable.call` is the same without `donate`, as a built-in function of machine code.
@@ -103,7 +103,7 @@ class Executable(InspectedProgram[CpuProgram]):
             if self._threads is not None:
                 return run_with(self._threads, self.program, *args, donate=donate)
             return self.program(*args, donate=donate)
-        # What is of dynamic size is copied to its bound, and nothing of it donated.
+        # Arguments of dynamic size are copied to their bounds, so none is donated.
         donated_indices(len(args), donate)
         return self.call(*args)
 
@@ -111,7 +111,7 @@ class Executable(InspectedProgram[CpuProgram]):
         """Run the program until it is done or `cancellation` ends it.
 
         Raises:
-            ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
+            ExecutionError: an argument does not fit; INGOT0511, the execution was cancelled.
             ResourceError: out of memory.
         """
         self._require_shared_pool("with a Cancellation")
@@ -124,7 +124,7 @@ class Executable(InspectedProgram[CpuProgram]):
     def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """Run on as many virtual devices as the module's header says; one argument list for each.
 
-        Returns what each device gives, by its number `replica * num_partitions + partition`.
+        Returns the results of each device, by its number `replica * num_partitions + partition`.
         """
         require_type(arguments, Sequence, "the arguments")
         self._require_shared_pool("on several devices")
@@ -166,7 +166,7 @@ class Executable(InspectedProgram[CpuProgram]):
             )
 
     def serialize(self) -> bytes:
-        """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
+        """Return the program and its compile options as bytes for `ingot.load_executable`."""
         context = self._context
         return write_saved(self.source, context.fp, context.disabled, self._threads)
 
@@ -176,7 +176,7 @@ class Executable(InspectedProgram[CpuProgram]):
 
     @property
     def has_loop(self) -> bool:
-        """Whether the program may repeat something an unknown number of times."""
+        """Whether the program may repeat work an unknown number of times."""
         return has_loop(self._compiled.module)
 
     @property
@@ -217,7 +217,7 @@ def _sized_call(program: Callable[..., Any], sizes: DynamicSizes, *args: Any) ->
 def _linked(compiled: CpuProgram) -> Program:
     """Return the program; its code lives as long as it does."""
     artifact, kernels = compiled.artifact, compiled.kernels
-    # A loop or a foreign call may run long on little data: other threads must not wait for it.
+    # A loop or a foreign call may run long on little data, without blocking other threads.
     patient = bool(artifact.calls) or has_loop(compiled.module)
     release_gil_bytes = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
     if isinstance(artifact.host, Steps):
@@ -237,6 +237,6 @@ def _linked(compiled: CpuProgram) -> Program:
 
 
 def has_loop(module: Module) -> bool:
-    """Whether the program may repeat something often: it has loops or calls."""
+    """Whether the program may repeat work: it has loops or calls."""
     repeats = ("while", "call")
     return any(i.opcode in repeats for order in module.schedule.values() for i in order)

@@ -31,8 +31,8 @@ PLATFORMS = ("gpu", "cuda")
 class GpuExecutable(InspectedProgram[GpuProgram]):
     """A compiled module on a GPU.
 
-    Calling it takes NumPy arrays, arrays of the GPU, and what other libraries have there (DLPack);
-    it gives arrays of the GPU (`ingot.DeviceArray`), which may still be computed when it returns.
+    Calling it takes NumPy arrays, arrays of the GPU, and other libraries' arrays there (DLPack). It
+    returns arrays of the GPU (`ingot.DeviceArray`), which may not be computed yet.
 
     Attributes:
         program: the runtime's program.
@@ -65,10 +65,10 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         return found
 
     def _site_text(self, site: int) -> str:
-        """Return what a message calls a site of the host program."""
+        """Return the text that messages have for a site of the host program."""
         instruction = sites(self.module)[site]
-        place = instruction.metadata.location
-        return f"%{instruction.name}" + (f" ({place})" if place is not None else "")
+        location = instruction.metadata.location
+        return f"%{instruction.name}" + (f" ({location})" if location is not None else "")
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Enqueue the program on flattened arguments; see `CudaProgram.__call__`.
@@ -126,10 +126,10 @@ def _unsupported(module: Module, what: str) -> UnsupportedError:
 
 
 def machine_of_device(gpu: Device) -> GpuMachine:
-    """Return what code for a GPU is compiled for.
+    """Return the machine that code for a GPU is compiled for.
 
     Raises:
-        UnsupportedError: INGOT0323, it is older than all machines that there is code for.
+        UnsupportedError: INGOT0323, it is older than all supported machines.
     """
     return machine_for(gpu.capability, gpu.name)
 
@@ -154,8 +154,8 @@ def to_gpu(value: Any, number: int = 0) -> DeviceArray:
     """Return a copy of an array of the host in the memory of a GPU.
 
     Args:
-        value: what NumPy makes an array of.
-        number: of the GPU.
+        value: anything that NumPy converts to an array.
+        number: the number of the GPU.
 
     Raises:
         UnsupportedError: INGOT0324, there is no driver.
@@ -165,5 +165,5 @@ def to_gpu(value: Any, number: int = 0) -> DeviceArray:
 
 
 def reset_gpu(number: int = 0) -> None:
-    """Start a GPU anew after an error that broke its context; its arrays and programs are lost."""
+    """Reset a GPU after an error that broke its context; its arrays and programs are lost."""
     device(number).reset()

@@ -15,7 +15,7 @@ from ingot.runtime.staged import StagedProgram
 
 
 class HostedExecutable:
-    """A program of a GPU that takes and gives arrays of the host, as one of the CPU does.
+    """A program of a GPU that takes and returns arrays of the host, like one of the CPU.
 
     Attributes:
         program: the runtime's program, for native callers of programs of the CPU.
@@ -52,7 +52,7 @@ class HostedExecutable:
 
     @property
     def source(self) -> Module:
-        """The module before the passes; nobody changes it."""
+        """The module before the passes; it must not be changed."""
         return self.on_device.source
 
     @property

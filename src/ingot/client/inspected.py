@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen of every compiled program, whatever it runs on.
+"""What can be inspected of every compiled program, on any target.
 
-`Executable` (`client.executable`) and `GpuExecutable` (`client.gpu_executable`) are of this class.
+`Executable` (`client.executable`) and `GpuExecutable` (`client.gpu_executable`) derive from the
+class.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ingot.support.timing import PhaseTimer
 
 
 class Compiled(Protocol):
-    """A compiled program of any target, with what the stages on the way made."""
+    """A compiled program of any target, with the results of its compilation's stages."""
 
     @property
     def artifact(self) -> Artifact:
@@ -57,10 +58,10 @@ C = TypeVar("C", bound=Compiled)
 
 
 class InspectedProgram(analyses.Described, Generic[C]):
-    """A compiled module that can be looked into.
+    """A compiled module that can be inspected.
 
     Attributes:
-        timer: where compile time went.
+        timer: the seconds of each phase of the compilation.
     """
 
     __slots__ = ("_before", "_compiled", "_context", "_kernels", "timer")
@@ -79,7 +80,7 @@ class InspectedProgram(analyses.Described, Generic[C]):
         """Run the program on arguments, `runs` times, and return when each kernel ran.
 
         Raises:
-            ResourceError: INGOT0412, somebody else is profiling.
+            ResourceError: INGOT0412, another profile is being recorded.
         """
         require_type(runs, int, "runs")
         profiler = Profiler()
@@ -106,7 +107,7 @@ class InspectedProgram(analyses.Described, Generic[C]):
 
     @property
     def source(self) -> Module:
-        """The module before the passes; nobody changes it."""
+        """The module before the passes; it must not be changed."""
         return self._before
 
     @property
@@ -124,7 +125,7 @@ class InspectedProgram(analyses.Described, Generic[C]):
 
     @property
     def notes(self) -> PassContext:
-        """What the passes wrote down: decisions, rewrites, times. Not to be changed."""
+        """The passes' records: decisions, rewrites, times. Not to be changed."""
         return self._context
 
     @property
@@ -139,7 +140,7 @@ class InspectedProgram(analyses.Described, Generic[C]):
 
     @property
     def rewrites(self) -> tuple[str, ...]:
-        """Every simplification that fired: rule, file:line of the rule, what it replaced."""
+        """Every simplification that fired: rule, location of the rule, what it replaced by what."""
         return tuple(str(firing) for firing in self._context.log)
 
     def as_text(self, stage: AnyStage = "hlo", *, operand_shapes: bool = False) -> str:
@@ -169,10 +170,10 @@ class InspectedProgram(analyses.Described, Generic[C]):
 
     @abstractmethod
     def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
-        """Return what makes the text of each stage."""
+        """Return a function for the text of each stage."""
 
     def _shared_stages(self, operand_shapes: bool) -> dict[AnyStage, Callable[[], str]]:
-        """Return what makes the texts that every target has."""
+        """Return a function for each text that every target has."""
         compiled = self._compiled
         hlo = partial(print_module, with_operand_shapes=operand_shapes)
         return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen of every program that runs in stages, whatever it runs on.
+"""What can be inspected of every program that runs in stages, on any target.
 
-`StagedExecutable` (`client.staged`) and `GpuStagedExecutable` (`client.gpu_staged`) are of this
+`StagedExecutable` (`client.staged`) and `GpuStagedExecutable` (`client.gpu_staged`) derive from the
 class.
 """
 
@@ -32,7 +32,7 @@ class RunnableStages(Protocol):
 
     @property
     def code(self) -> StagedCode:
-        """What runs between the stages."""
+        """The code that runs between the stages."""
         ...
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
@@ -50,7 +50,7 @@ class InspectedStages(analyses.Described, Generic[R, E]):
     Attributes:
         program: the runtime's program, for native callers.
         executables: the stages.
-        timer: where compile time went.
+        timer: the seconds of each phase of the compilation.
     """
 
     __slots__ = ("__weakref__", "_context", "_source", "executables", "program", "timer")
@@ -81,11 +81,11 @@ class InspectedStages(analyses.Described, Generic[R, E]):
 
     @property
     def source(self) -> Module:
-        """The module before the passes; nobody changes it."""
+        """The module before the passes; it must not be changed."""
         return self._source
 
     def memory_analysis(self) -> analyses.MemoryAnalysis:
-        """Refuse: what stages hand on is known only when the program runs.
+        """Refuse: the sizes of values between stages are known only when the program runs.
 
         Raises:
             UnsupportedError: INGOT0361
@@ -111,9 +111,11 @@ class InspectedStages(analyses.Described, Generic[R, E]):
     def as_text(
         self, stage: AnyStage | Literal["stages"] = "hlo", *, operand_shapes: bool = False
     ) -> str:
-        """Return the program at a stage of compilation: `InspectedProgram.as_text`, one by one.
+        """Return the programs at a stage of compilation, one after the other.
 
-        "hlo_before" is the whole module, "stages" what runs between the programs.
+        `stage` is one of `stages()`; see `InspectedProgram.as_text`.
+
+        "hlo_before" is the whole module, "stages" the code that runs between the programs.
         """
         require_type(stage, str, "the stage")
         if stage == "hlo_before":
@@ -133,7 +135,7 @@ class InspectedStages(analyses.Described, Generic[R, E]):
 
 
 def stages_refused(module: Module, where: str, hint: str) -> UnsupportedError:
-    """Return the error for a program that computes sizes where that is not possible."""
+    """Return the error for a program that computes sizes, which cannot run `where`."""
     return UnsupportedError(
         f"{module.name} computes sizes of its arrays, and cannot run {where}",
         code="INGOT0361",

@@ -22,17 +22,17 @@ from ingot.support.arguments import bytes_of
 
 
 def load_executable(data: bytes) -> Executable | StagedExecutable:
-    """Return an executable from the bytes that `serialize` gave.
+    """Return an executable from the bytes that `serialize` returned.
 
-    The program is compiled for this machine, with the options that it was compiled with there;
-    machine code that is in the object cache is not made again.
+    The program is compiled for this machine, with its original options; machine code that is in the
+    object cache is not compiled again.
 
     Args:
         data: what `Executable.serialize()` returned, in this version of Ingot.
 
     Raises:
         ArgumentError: INGOT0513, it is not bytes.
-        ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+        ParseError: INGOT0128, the bytes are incomplete, or of another version of Ingot.
     """
     saved = read_saved(bytes_of(data, "the serialized executable"))
     switches = replace(xla_flags.current(), disable_hlo_passes=saved.disabled)

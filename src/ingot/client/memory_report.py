@@ -65,10 +65,10 @@ def _size_text(size: int | Dim) -> str:
 
 
 def _values_text(one: Contents) -> str:
-    """Return what lives in a buffer, and where the user made it."""
+    """Return the values that live in a buffer, and the user's lines that made them."""
     items = dict.fromkeys(value.instruction for value in one.values)
-    places = dict.fromkeys(
+    locations = dict.fromkeys(
         str(item.metadata.location) for item in items if item.metadata.location is not None
     )
     names = ", ".join(f"%{item.name}" for item in items)
-    return f"{names} at {', '.join(places)}" if places else names
+    return f"{names} at {', '.join(locations)}" if locations else names

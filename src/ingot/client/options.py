@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of what users choose: programs, floating-point modes, stages, settings.
+"""The types of users' choices: programs, floating-point modes, stages, settings.
 
 The entry points of the client (`compile`, `Executable.as_text`, `config`) and the `ingot` command
 take these. Invariant: `Settings` has one field for each flag of `support.flags`, with its type.
@@ -37,7 +37,7 @@ Stage: TypeAlias = Literal[
     "assembly",
     "buffers",
 ]
-"""A program on its way to machine code: what `Executable.as_text` and `ingot opt --stage` take."""
+"""The stages of a program on its way to machine code, for `Executable.as_text` and `ingot opt`."""
 
 GpuStage: TypeAlias = Literal[
     "hlo_before",
@@ -48,7 +48,7 @@ GpuStage: TypeAlias = Literal[
     "ptx",
     "buffers",
 ]
-"""The same on a GPU: what `GpuExecutable.as_text` takes."""
+"""The stages on a GPU, for `GpuExecutable.as_text`."""
 
 AnyStage: TypeAlias = Stage | GpuStage
 
@@ -57,7 +57,7 @@ GPU_STAGES: tuple[GpuStage, ...] = get_args(GpuStage)
 
 
 class Settings(TypedDict, total=False):
-    """What `ingot.config` takes: the settings of docs/switches.md."""
+    """The arguments of `ingot.config`: the settings of docs/switches.md."""
 
     debug: int
     num_threads: int

@@ -2,9 +2,9 @@
 """Profiles: which kernel ran when, by the names of the program.
 
 `Profiler` joins the runtime's recording with the executables of this process; `ingot.profile`,
-`Executable.profile` and `jax.profiler.trace` (through PJRT) are made of it. `profile_table` prints
-a profile, `chrome_trace` makes a trace of it. Invariant: an executable that is collected
-while a recording goes on is kept until its events have their names.
+`Executable.profile` and `jax.profiler.trace` (through PJRT) use it. `profile_table` prints a
+profile, `chrome_trace` turns it into a trace. Invariant: an executable that is collected during a
+recording is kept alive until its events have their names.
 
 Example:
     >>> import ingot
@@ -85,11 +85,11 @@ class Site:
         module: name of the program.
         name: of the HLO instruction: a fusion, a custom call, a loop.
         kind: "kernel", "call" or "loop".
-        opcodes: what is inside; of a call its target.
-        op_name: what the front end calls it.
-        source: the user's file:line, or nothing.
+        opcodes: the opcodes of a kernel; the target of a call.
+        op_name: the front end's name.
+        source: the user's source location (file:line), or "".
         flops, transcendentals, bytes: work of one call, 0 if it is not known.
-        lines: the user's file:line of everything inside, without repeats.
+        lines: the source locations of everything that it computes, each once.
         hlo: the instruction as HLO text.
     """
 
@@ -118,11 +118,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What ran between start and stop.
+    """The runs between start and stop.
 
     Attributes:
         recording: the events as they were recorded.
-        runs: the events whose program is known, with what they ran.
+        runs: the events whose program is known, each with its site.
     """
 
     recording: Recording
@@ -140,9 +140,9 @@ class Profile:
         return sorted(rows, key=lambda row: -row.total)
 
     def seconds_by_line(self) -> dict[str, float]:
-        """Return how long kernels ran that hold ops of a line of the user's, the longest first.
+        """Return the seconds of the kernels with ops of each of the user's lines, longest first.
 
-        A kernel of several lines counts for each of them: together they may be more than the whole.
+        A kernel of several lines counts for each of them, so the sum may exceed the total.
         """
         found: defaultdict[str, float] = defaultdict(float)
         for row in self.rows():
@@ -151,7 +151,7 @@ class Profile:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def to_chrome_trace(self) -> str:
-        """Return the profile as a trace that Perfetto (ui.perfetto.dev) and Chrome show: JSON."""
+        """Return the profile as a JSON trace, for Perfetto (ui.perfetto.dev) and Chrome."""
         from ingot.client.chrome_trace import chrome_trace
 
         return chrome_trace(self)
@@ -176,10 +176,10 @@ class Profile:
 
 
 class Profiler:
-    """One recording: `start`, run programs, `stop`; or what is between is inside of a `with`.
+    """One recording: `start`, run programs, `stop`; or a `with` block in which they run.
 
     Attributes:
-        profile: what ran, after `stop`.
+        profile: the profile, after `stop`.
     """
 
     profile: Profile
@@ -206,7 +206,7 @@ class Profiler:
         """Begin.
 
         Raises:
-            ResourceError: INGOT0412, somebody else is profiling.
+            ResourceError: INGOT0412, another profile is being recorded.
         """
         recorder().start()
         with _lock:
@@ -214,7 +214,7 @@ class Profiler:
             _recording.append(self._kept)
 
     def stop(self) -> Profile:
-        """End; return what ran."""
+        """End; return the profile."""
         recording = recorder().stop()
         with _lock:
             _recording.remove(self._kept)
@@ -232,12 +232,12 @@ class Profiler:
 
 
 def profile() -> Profiler:
-    """Return a recording of all that runs inside of a `with`, whichever front end compiled it.
+    """Return a recording of all programs that run in a `with` block, of any front end.
 
     Its attribute `profile` holds a `Profile` afterwards: `print` it, or `save` it as a trace.
 
     Raises:
-        ResourceError: INGOT0412, somebody else is profiling; where the `with` begins.
+        ResourceError: INGOT0412, raised by `with`: another profile is being recorded.
     """
     return Profiler()
 

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ingot.client.profile import Profile, Row
 
 _OPCODES = 6
-"""So many different opcodes of a kernel are named."""
+"""Different opcodes of a kernel that are named, at most."""
 
 
 def table(profile: Profile, model: MachineModel | None = None, limit: int | None = None) -> str:
     """Return the rows of a profile as text.
 
     Args:
-        profile: what ran.
-        model: what the machine can do, for columns of what limits a kernel, and the share of it.
-        limit: how many kernels, and how many lines, are shown at most.
+        profile: the profile.
+        model: the machine, for the columns of the limit of a kernel and the share of it.
+        limit: the most kernels, and the most lines, that are shown.
     """
     rows = profile.rows()
     # A loop's time is that of what runs in it.
@@ -33,12 +33,12 @@ def table(profile: Profile, model: MachineModel | None = None, limit: int | None
     lines += [_row(row, total, model) for row in rows[:limit]]
     if limit is not None and len(rows) > limit:
         lines.append(f"… and {len(rows) - limit} more")
-    places = list(profile.seconds_by_line().items())
-    if places:
+    by_line = list(profile.seconds_by_line().items())
+    if by_line:
         lines += ["", "the user's lines, by the time of the kernels that hold ops of theirs:"]
     lines += [
-        f"{100 * seconds / total:5.1f}% {format_seconds(seconds):>9}  {place}"
-        for place, seconds in places[:limit]
+        f"{100 * seconds / total:5.1f}% {format_seconds(seconds):>9}  {line}"
+        for line, seconds in by_line[:limit]
     ]
     if profile.recording.dropped:
         lines.append(f"{profile.recording.dropped} runs are missing: the recording was full")
@@ -64,7 +64,7 @@ def _row(row: Row, total: float, model: MachineModel | None) -> str:
 
 
 def _inside(opcodes: tuple[str, ...]) -> str:
-    """Return what a kernel computes: each opcode once, with how often."""
+    """Return what a kernel computes: each opcode once, with its count."""
     counts = Counter(opcodes).most_common()
     words = [f"{name} x{count}" if count > 1 else name for name, count in counts[:_OPCODES]]
     if len(counts) > _OPCODES:
@@ -73,5 +73,5 @@ def _inside(opcodes: tuple[str, ...]) -> str:
 
 
 def _rate(amount: int, seconds: float) -> str:
-    """Return 1e9 per second, as text; nothing where the amount is not known."""
+    """Return a rate in 1e9 per second, as text; "" if the amount is not known."""
     return f"{amount / seconds / 1e9:.3g}" if amount and seconds else ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program on several virtual devices of this machine: one thread for each.
+"""Runs a program on several virtual devices of this machine, with a thread for each.
 
-Every device executes the same machine code with a runtime record of its own, which says its replica
-and partition and where it meets the others. A device that fails makes the others stop waiting; the
-first failure is raised.
+Every device executes the same machine code with a runtime record of its own, which has its replica,
+its partition and the rendezvous. A device that fails makes the others stop waiting; the first
+failure is raised.
 
 Example:
     >>> import ingot
@@ -49,7 +49,7 @@ _idle: dict[int, list[_Devices]] = {}
 
 
 def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: Grid) -> list[Any]:
-    """Return what the program gives on each device, by number (replica, then partition).
+    """Return the program's results on each device, by number (replica, then partition).
 
     Args:
         program: a linked program.
@@ -57,7 +57,8 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
         grid: replicas and partitions that the program was compiled for.
 
     Raises:
-        ExecutionError: INGOT0510, not as many argument lists as devices; or what a device raised.
+        ExecutionError: INGOT0510, the number of argument lists is not that of devices; or a
+            device's error.
     """
     if len(arguments) != grid.devices:
         raise ExecutionError(
@@ -88,7 +89,7 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
 
 @contextmanager
 def _threads(count: int) -> Generator[_Devices]:
-    """Lend `count` threads that nobody else uses meanwhile: devices wait for each other."""
+    """Lend `count` threads exclusively, since devices wait for each other."""
     with _lock:
         idle = _idle.setdefault(count, [])
         devices = idle.pop() if idle else _Devices.new(count)
@@ -100,12 +101,12 @@ def _threads(count: int) -> Generator[_Devices]:
 
 
 def _forget_threads() -> None:
-    """Make new threads in a child process, which has none of its parent's."""
+    """Drop the parent's threads in a child process, where they do not exist."""
     _idle.clear()
 
 
 def device_record(rendezvous: Rendezvous, replica: int, partition: int) -> Any:
-    """Return a runtime record for one device of an execution; keep it while the device runs."""
+    """Return a runtime record for a device of an execution; it must live while the device runs."""
     record = RUNTIME.structure.from_buffer_copy(
         RUNTIME.structure.from_address(native_runtime().record)
     )

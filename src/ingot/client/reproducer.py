@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails inside a compilation becomes an `InternalError` that says where the module was kept.
+"""Failures inside a compilation become an `InternalError` that names a file with the module.
 
-The last line of defence of `ingot.compile`: an exception that is none of Ingot's own is a bug of
-Ingot's, and so is an `InternalError`. Both name a file with the module as HLO text, versions and
-switches in its first lines, which `ingot opt` and `ingot run` read. Errors in the program pass.
+This is the last line of defence of `ingot.compile`: an exception of another class than Ingot's is a
+bug of Ingot's, and so is an `InternalError`. Both name a file with the module as HLO text, which
+begins with versions and switches, and which `ingot opt` and `ingot run` read. Errors in the user's
+program pass unchanged.
 
 Example:
     >>> from ingot.formats.hlo_text import parse_hlo
@@ -29,23 +30,24 @@ from ingot.support.records import replace
 _LIMITS = frozenset(
     {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 )
-"""What the system says where the machine is at fault, not the compiler."""
+"""Errors of the system for which the machine is at fault, not the compiler."""
 
 _SWITCHES = ("INGOT_", "XLA_FLAGS", "TF_XLA_FLAGS")
 
 
 @contextmanager
 def reproducible(module: Module) -> Generator[None]:
-    """Keep `module`, which nobody changes meanwhile, in a file if something fails inside.
+    """Write `module`, which must not be changed in the block, to a file if the block fails.
 
     Raises:
-        InternalError: with a note of the file; INGOT0901 for what is no error of Ingot's.
+        InternalError: with a note of the file; INGOT0901 for exceptions of other classes than
+            Ingot's.
         ResourceError: INGOT0401, the machine has no more memory, files or room on its disk.
     """
     try:
         yield
     except InternalError as error:
-        notes = (*error.diagnostic.notes, _kept(module))
+        notes = (*error.diagnostic.notes, _saved(module))
         raise InternalError(replace(error.diagnostic, notes=notes)) from error
     except IngotError:
         raise
@@ -59,13 +61,13 @@ def reproducible(module: Module) -> Generator[None]:
         raise InternalError(
             f"compiling {module.name} failed with {type(error).__name__}: {error}",
             code="INGOT0901",
-            notes=(_kept(module),),
+            notes=(_saved(module),),
             hint="this is a bug of Ingot's: please report it with that file",
         ) from error
 
 
-def _kept(module: Module) -> str:
-    """Write the module into a file of its own; return where it is, in words."""
+def _saved(module: Module) -> str:
+    """Write the module into a file of its own; return a sentence that names it."""
     try:
         given = [f"// {name}={value!r}" for name, value in sorted(os.environ.items())
                  if name.startswith(_SWITCHES)]  # fmt: skip
@@ -73,6 +75,6 @@ def _kept(module: Module) -> str:
         text = "\n".join([versions, *given, print_module(module)])
         with tempfile.NamedTemporaryFile(prefix="ingot-", suffix=".hlo", delete=False) as file:
             file.write(text.encode("utf-8", "surrogateescape"))
-    except Exception as error:  # What went wrong first is worth more than this.
+    except Exception as error:  # The first error is more important than this one.
         return f"the module could not be kept: {error}"
     return f"the module is kept in {file.name}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do at most, measured once per process: its model with measured rates.
+"""The limits of this machine, measured once per process: its model with measured rates.
 
-The roofs are those of Ingot's own code on all its threads: an elementwise op on an array that no
-cache holds, a product of matrices of f32, and a call of next to nothing.
+The roofs are those of Ingot's own code on all its threads: an elementwise op on an array larger
+than the caches, a product of f32 matrices, and a call that computes almost nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Executable.serialize`: a compiled program as bytes, which `ingot.load_executable` loads.
 
-The bytes hold the program before the passes and how it was compiled; loading compiles it again, and
-the machine code comes from the object cache where that has it. No machine code is inside, so the
-CPU need not be the same, and loading runs nothing.
+The bytes hold the program before the passes and its compile options; loading compiles it again, or
+takes the machine code from the object cache. The bytes have no machine code, so the CPU need not be
+the same, and loading runs nothing.
 
 Invariant: bytes of another version of Ingot are refused.
 """
@@ -28,13 +28,13 @@ _MAGIC = b"INGOTEXEC1"
 
 @record
 class Saved:
-    """What the bytes hold.
+    """The content of the bytes.
 
     Attributes:
         module: the program before the passes.
         fp: the floating-point licence that it was compiled with.
         disabled: names of the passes that were left out.
-        threads: what was given to `ingot.compile`.
+        threads: the argument of `ingot.compile`.
     """
 
     module: Module
@@ -44,7 +44,7 @@ class Saved:
 
 
 def write_saved(module: Module, fp: Fp, disabled: Iterable[str], threads: int | None) -> bytes:
-    """Return a program and how it was compiled as bytes."""
+    """Return a program and its compile options as bytes."""
     options = {"fp": fp.name, "disabled": sorted(disabled), "threads": threads}
     text = print_module(module).encode("utf-8", "surrogateescape")
     return pack(
@@ -53,10 +53,10 @@ def write_saved(module: Module, fp: Fp, disabled: Iterable[str], threads: int | 
 
 
 def read_saved(data: bytes) -> Saved:
-    """Return what `write_saved` was given.
+    """Return the arguments of `write_saved`.
 
     Raises:
-        ParseError: INGOT0128, the bytes are not whole, or of another version of Ingot.
+        ParseError: INGOT0128, the bytes are incomplete, or of another version of Ingot.
     """
     try:
         version, options, text = unpack(_MAGIC, data, 3)

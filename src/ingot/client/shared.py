@@ -3,8 +3,8 @@
 
 `client.compile` asks it, so that it serves `ingot.compile`, TensorFlow and JAX alike; kernels and
 their objects have caches of their own below (`cpu.kernels`, `llvm.cache`). A program is its graph
-with names, metadata and constants' bits, the target and all switches. Invariant: what two callers
-share has no state and calls nobody: no random generator, callback, collective or feed. Programs
+with names, metadata and constants' bits, the target and all switches. Invariant: shared programs
+have no state and call nothing outside: no random generator, callback, collective or feed. Programs
 with large constants are not shared.
 
 Example:
@@ -33,7 +33,7 @@ from ingot.support.xla_flags import XlaFlags
 _MOST_CONSTANT_BYTES = 4 << 10
 _KEPT = 32
 _KEPT_INSTRUCTIONS = 500
-"""So many small programs stay without anybody holding them: functions are often made anew."""
+"""Small programs that are kept alive without users: functions are often made anew."""
 
 
 class Key:
@@ -46,7 +46,7 @@ class Key:
     __slots__ = ("_hash", "_module", "_rows", "_settings")
 
     def __init__(self, module: Module, settings: tuple[object, ...]) -> None:
-        """Tell programs apart that are to be compiled with `settings`."""
+        """Make the key of a program that is compiled with `settings`."""
         self._module = module
         self._settings = settings
         self._rows: list[Any] | None = None
@@ -54,8 +54,8 @@ class Key:
         shapes = (*module.parameter_shapes, module.result_shape)
         self._hash = hash((module.name, names, shapes, settings))
 
-    def keep(self, module: Module) -> None:
-        """Stand for an equal module that nobody changes any more."""
+    def refer_to(self, module: Module) -> None:
+        """Refer to an equal module that is not changed any more."""
         self._module = module
 
     @property
@@ -80,7 +80,7 @@ _latest: OrderedDict[Key, Executable] = OrderedDict()
 
 
 def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key | None:
-    """Return the key of a program and how it is compiled; None if it is not to be shared."""
+    """Return the key of a program and its compile options; None if it must not be shared."""
     if switches.dump_folder or flags.DEBUG.value():
         return None
     constants = (
@@ -108,7 +108,7 @@ def _rows(module: Module) -> list[Any]:
 def _computation(
     computation: Computation, order: list[Instruction], callees: dict[Computation, int]
 ) -> list[Any]:
-    """Return a computation as rows: what it is called, then its instructions."""
+    """Return a computation as rows: its name, then its instructions."""
     numbers = {instruction: number for number, instruction in enumerate(order)}
     rows: list[Any] = [(computation.name, numbers[computation.root])]
     for instruction in order:
@@ -146,20 +146,20 @@ def find(key: Key) -> Executable | None:
     with _lock:
         found = _alive.get(key)
         if found is not None:
-            _keep(key, found)
+            _retain(key, found)
         return found
 
 
 def share(key: Key, executable: Executable) -> None:
-    """Let others find an executable, if it has no state and calls nobody."""
+    """Share an executable, if it has no state and calls nothing outside."""
     if not executable.artifact.calls:
-        key.keep(executable.source)
+        key.refer_to(executable.source)
         with _lock:
             _alive[key] = executable
-            _keep(key, executable)
+            _retain(key, executable)
 
 
-def _keep(key: Key, executable: Executable) -> None:
+def _retain(key: Key, executable: Executable) -> None:
     if executable.module.instruction_count <= _KEPT_INSTRUCTIONS:
         _latest[key] = executable
         _latest.move_to_end(key)
@@ -168,7 +168,7 @@ def _keep(key: Key, executable: Executable) -> None:
 
 
 def forget() -> None:
-    """Share nothing that was compiled before."""
+    """Stop sharing programs that were compiled before."""
     with _lock:
         _alive.clear()
         _latest.clear()

@@ -30,7 +30,7 @@ from ingot.support.trampoline import Recursion, run
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 PLATFORM = "cpu"
-"""XLA's name of where it ran."""
+"""XLA's name of the platform."""
 
 _log = logging.getLogger("ingot")
 

@@ -27,7 +27,7 @@ class StagedExecutable(InspectedStages[StagedProgram, Executable]):
         """Run the program until it is done or `cancellation` ends it.
 
         Raises:
-            ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
+            ExecutionError: an argument does not fit; INGOT0511, the execution was cancelled.
             ResourceError: out of memory.
         """
         return self.program.run_on(cancellation.runtime, *args, donate=donate)
@@ -55,12 +55,12 @@ class StagedExecutable(InspectedStages[StagedProgram, Executable]):
         raise stages_refused(self.source, where, hint)
 
     def serialize(self) -> bytes:
-        """Return the program and how it was compiled as bytes for `ingot.load_executable`."""
+        """Return the program and its compile options as bytes for `ingot.load_executable`."""
         return write_saved(self.source, self._context.fp, self._context.disabled, None)
 
     @property
     def has_loop(self) -> bool:
-        """Whether the program may repeat something an unknown number of times."""
+        """Whether the program may repeat work an unknown number of times."""
         return True
 
 

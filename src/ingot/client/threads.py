@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread pool for the executables that were compiled with `threads=`.
 
-The runtime has one pool for all programs. A program that is to use another number of threads runs
-with a runtime record of its own that leads to another pool. Pools of one size are shared, and live
-as long as the process: their workers stand in them.
+The runtime has one pool for all programs. A program with another number of threads runs with a
+runtime record of its own that points to another pool. Pools of one size are shared, and live as
+long as the process, since their workers never end.
 
 Invariant: the number of threads never changes a result.
 """
@@ -46,7 +46,7 @@ def require_threads(threads: int) -> None:
 def run_with(threads: int, program: Program, *args: Any, donate: Collection[int] = ()) -> Any:
     """Run a program on `threads` threads, the caller included."""
     shared = RUNTIME.structure.from_address(native_runtime().record)
-    # A copy for each execution: who profiles or interrupts programs writes into the shared one.
+    # A copy for each execution, since profiling and interrupts write into the shared one.
     record: Any = RUNTIME.structure.from_buffer_copy(shared)
     _pool(threads).give(record, threads)
     return program.run_on(ctypes.addressof(record), *args, donate=donate)

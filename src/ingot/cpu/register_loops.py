@@ -107,7 +107,7 @@ class _LoopFunction(ControlFlow):
         """Emit the end of the loop; who called it polls too."""
         self.f.ret()
 
-    def place(self, found: Slice) -> Value:
+    def slice_address(self, found: Slice) -> Value:
         """Return the address of a slice: on the stack if it is held there."""
         return self._held.get(found) or self._outside(found)
 

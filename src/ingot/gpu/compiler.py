@@ -110,7 +110,7 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> Compile
 def open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
     """Return an empty module for a machine."""
     module = ModuleBuilder.for_target(name, machine.target)
-    # Nothing is masked in lanes here, so registers have no width to keep to.
+    # No lanes are masked here, so register widths do not matter.
     module.vector_bits = 0
     return module
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host programs of a GPU: the runtime launches kernels, copies and reads values for them.
 
-All addresses are of device memory, but for those of tables on the stack. What the host must know (a
-predicate, a branch's number, the operands of a foreign call) is read when the stream is done with
-it; all else is enqueued and not waited for. Loops of a known number of rounds, in which the host
-has no part, are launched as graphs of many rounds.
+All addresses are of device memory, except those of tables on the stack. Values that the host needs
+(a predicate, a branch's number, the operands of a foreign call) are read when the stream has
+computed them; everything else is enqueued and not waited for. Loops of a known trip count, in which
+the host has no part, are launched as graphs of many iterations.
 
-Invariant: a launch of no blocks does not happen; the first call that the device refuses ends the
-execution.
+Invariant: nothing is launched for a grid of no blocks; the first call that the device refuses ends
+the execution.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.trip_counts import known_trip_count
 
 GRAPH_NODES = 64
-"""Launches and copies of a graph, about. By NVIDIA's numbers (none were measured here) to launch a
-graph takes the host as long as a few kernels, and each more node a fraction of that."""
+"""Launches and copies of a graph, about. By NVIDIA's numbers (none were measured here) launching a
+graph takes the host as long as launching a few kernels, and each further node a fraction of
+that."""
 
 LEAST_LAUNCHES = 128
 """A loop of fewer launches is enqueued before a graph of it is made and instantiated."""
@@ -85,7 +86,7 @@ class GpuHostProgram(HostProgram):
         self._graph: Value | None = None
 
     def part(self, function: Computation) -> GpuHostProgram:
-        """Return an empty function beside this, inside of a computation's function."""
+        """Return the emitter of a new function, with the inputs and outputs of `function`."""
         return GpuHostProgram(self.builder, self.placed, self.kernels, self.outer, function)
 
     @property
@@ -122,7 +123,7 @@ class GpuHostProgram(HostProgram):
         return self.f.as_value(self.emitter.index(size))
 
     def _launches(self, instruction: Instruction, launch: Launch, count: int) -> None:
-        """Emit a launch, or one for each of its widths; `count` parameters are there."""
+        """Emit a launch, or one for each of its widths, which comes after `count` parameters."""
         if launch.widths is None:
             self._launch(instruction, launch)
             return
@@ -175,7 +176,7 @@ class GpuHostProgram(HostProgram):
     # ---- loops
 
     def rounds(self, instruction: Instruction) -> None:
-        """Emit the rounds of a `while`; a known number of them needs no condition."""
+        """Emit the iterations of a `while`; a known number of them needs no condition."""
         count, body = known_trip_count(instruction), instruction.attributes.body
         if count is None:
             super().rounds(instruction)
@@ -195,7 +196,7 @@ class GpuHostProgram(HostProgram):
         )
 
     def _some_rounds(self, body: Computation, count: int) -> None:
-        """Emit `count` rounds, whose kernels are launched one by one."""
+        """Emit `count` iterations, whose kernels are launched one by one."""
 
         def step(_: Value, values: list[Value]) -> list[Value]:
             self.poller.check(self.leave)
@@ -205,7 +206,7 @@ class GpuHostProgram(HostProgram):
         self.f.loop(0, count, 1, [], step)
 
     def _rounds_of_graph(self, body: Computation, graph: Value, count: int, together: int) -> None:
-        """Emit `count` rounds: a graph of some of them is launched again and again."""
+        """Emit `count` iterations: a graph of `together` of them is launched repeatedly."""
         together = min(together, count)
 
         def fill(_: Value, values: list[Value]) -> list[Value]:
@@ -231,7 +232,7 @@ class GpuHostProgram(HostProgram):
             self._some_rounds(body, count % together)
 
     def _graph_nodes(self, body: Computation) -> int:
-        """Return how many launches and copies a round is; 0 if the host has a part in it."""
+        """Return the launches and copies of an iteration; 0 if the host takes part in it."""
         if self.placed.plan.regions.get(body):
             return 0
         nodes = 0
@@ -251,7 +252,7 @@ class GpuHostProgram(HostProgram):
         self._enqueue(COPY, GRAPH_COPY, [target, source, self.f.as_value(size)])
 
     def read(self, type: lt.Type, address: Value) -> Value:
-        """Return a number of a value, when the stream is done with it."""
+        """Return the number of type `type` at `address`, once the stream has computed it."""
         f = self.f
         self._ask(READ, [self._word, address, f.const(lt.I64, type.bytes)])
         return f.load(type, self._word)
@@ -265,16 +266,17 @@ class GpuHostProgram(HostProgram):
         sizes = [shape.bytes if shape.is_array else 0 for shape in call.operands]
         sizes += [shape.bytes if shape.is_array else 0 for shape in call.results]
         held = {result for result, _ in call.aliases}
-        kept = [int(number in held) for number in range(len(call.results))]
+        is_copied_in = [int(number in held) for number in range(len(call.results))]
         table = self.table(
             [
                 f.const(lt.I64, len(call.operands)),
                 f.const(lt.I64, len(call.results)),
                 *(f.as_value(self.emitter.index(size)) for size in sizes),
-                *(f.const(lt.I64, flag) for flag in kept),
+                *(f.const(lt.I64, flag) for flag in is_copied_in),
             ]
         )
-        # What the device refuses ends the execution by itself; what the call returns is the word.
+        # If the device refuses, `_ask` ends the execution; the word is what the call itself
+        # returns.
         self._ask(CALL, [function, frame, table, self._word])
         return f.load(lt.I32, self._word)
 
@@ -287,7 +289,7 @@ def _parameters(fusion: Instruction) -> int:
 def emit_transfers(builder: ModuleBuilder, placed: PlacedModule) -> None:
     """Emit `S_transfers`: given `sizes`, the bytes of each input, then those of the arena.
 
-    Who runs the program on arrays of the host asks for them (`runtime.cuda.hosted`).
+    `runtime.cuda.hosted`, which runs the program on arrays of the host, calls it.
     """
     params = [("sizes", lt.PTR), ("bytes", lt.PTR)]
     f = builder.function(transfers_symbol(placed.info.symbol), lt.I32, params)

@@ -48,7 +48,7 @@ class GpuKernelSet(ProgramKernels):
         return self._sources
 
     def add(self, fusion: Instruction) -> None:
-        """Lower and emit the kernel of a fusion, if no equal one is there.
+        """Lower and emit the kernel of a fusion, unless an equal one was added before.
 
         Raises:
             UnsupportedError: as `compiler.compile_kernel`; the message names the user's op.
@@ -73,16 +73,16 @@ class GpuKernelSet(ProgramKernels):
         return self.of(fusion).strategy
 
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
-        """Return the strategies that do not take the kernel of a fusion, and why."""
+        """Return the strategies that refused the kernel of a fusion, and their reasons."""
         return self.of(fusion).refused
 
     def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: unknown, no model of this machine was measured."""
+        """Return "": what limits a kernel is unknown, since no model of a GPU was measured."""
         return ""
 
     @property
     def scratch_bytes(self) -> int | Dim:
-        """The scratch that the greediest kernel needs."""
+        """The scratch, in bytes, of the kernel that needs most."""
         sizes = [scratch_layout(kernel.scratch)[1] for kernel in self.kernels.values()]
         return dim.maximum(dim.greatest(sizes), 0) if sizes else 0
 

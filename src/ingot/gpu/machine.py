@@ -70,7 +70,8 @@ MACHINES = {
         *((DEFAULT, 80), ("sm_100", 86), ("sm_120", 87)),
     )
 }
-"""Each with the oldest PTX version that knows it: drivers take any that is not newer than they."""
+"""Each with the oldest PTX version that knows it: a driver accepts any version that is not newer
+than itself."""
 
 
 def machine_of(name: str = DEFAULT) -> GpuMachine:

@@ -34,7 +34,7 @@ from ingot.support.timing import PhaseTimer
 
 @record
 class GpuProgram:
-    """An artifact with what the stages on the way made.
+    """An artifact, and what the stages of its compilation made.
 
     Attributes:
         artifact: the compiled program.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control flow in machine code: scheduled computations as calls, copies, loops and branches.
 
-What host programs (`host.program`) and, on the CPU, loops that are one function
-(`cpu.register_loops`) share. They differ in where values live, and in how they are read, copied and
-computed.
+Host programs (`host.program`) and, on the CPU, loops that are one function (`cpu.register_loops`)
+share this. They differ in where values live, and in how they are read, copied and computed.
 
 Invariant: every address comes from the buffer assignment; nothing here allocates but stack slots.
 """
@@ -26,7 +25,7 @@ from ingot.passes.buffers.buffer_table import Slice
 from ingot.support.diagnostics import UnsupportedError
 
 MAX_NEST = 24
-"""Loops and branches inside of each other in one function at most: LLVM recurses over its loops."""
+"""Nested loops and branches in one function, at most: LLVM recurses over loops."""
 
 VIEWS = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW, Trait.BARRIER)
 """Ops that do nothing at run time."""
@@ -60,10 +59,10 @@ class ControlFlow(ABC):
 
     def address(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Value:
         """Return the address of a value's buffer."""
-        return self.place(self.assignment.slice_of(instruction, path))
+        return self.slice_address(self.assignment.slice_of(instruction, path))
 
     @abstractmethod
-    def place(self, found: Slice) -> Value:
+    def slice_address(self, found: Slice) -> Value:
         """Return the address of a slice."""
 
     # ---- instructions
@@ -92,7 +91,7 @@ class ControlFlow(ABC):
             self.call(instruction)
 
     def _control(self, instruction: Instruction) -> None:
-        """Emit a `while` or `conditional`, here or, deep inside of others, elsewhere."""
+        """Emit a `while` or `conditional`; deeply nested ones become functions of their own."""
         if self._nest >= MAX_NEST:
             self.outline(instruction)
             return
@@ -145,11 +144,11 @@ class ControlFlow(ABC):
     # ---- memory
 
     def copy(self, target: Value, source: Value, size: IndexValue) -> None:
-        """Emit the copy of some bytes of values."""
+        """Emit the copy of `size` bytes."""
         self.f.memcpy(target, source, size)
 
     def read(self, type: lt.Type, address: Value) -> Value:
-        """Return a number of a value."""
+        """Return the number of type `type` at `address`."""
         return self.f.load(type, address)
 
     # ---- loops and branches
@@ -172,7 +171,7 @@ class ControlFlow(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Emit the end of the function for an execution that is to end."""
+        """Emit the return from the function when the execution is cancelled."""
 
     def predicate(self, instruction: Instruction) -> Value:
         """Return whether a pred[] holds."""
@@ -196,8 +195,7 @@ class ControlFlow(ABC):
     def _branch(self, number: Value, branches: Sequence[Computation], first: int = 0) -> None:
         """Emit one of `branches`, numbered from `first`; an index out of range takes the last.
 
-        Halves are told apart until one branch is left. As an unsigned number, a negative index is
-        beyond the last.
+        This is a binary search. Compared as unsigned, a negative index is beyond the last.
         """
         f = self.f
         if len(branches) == 1:

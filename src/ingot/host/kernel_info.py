@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each kernel of a compiled program is, for reports (`executable.kernels`).
 
-Made when somebody asks, from the fusions of the final module and the set of its kernels.
+Rows are made on demand, from the fusions of the final module and the set of its kernels.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class KernelInfo:
         name: symbol, `k_` and a fingerprint; equal kernels have one name.
         fusion: name of the fusion instruction that calls it.
         kind: XLA's fusion kind.
-        instructions: names of the HLO instructions inside.
+        instructions: names of the fused HLO instructions.
         opcodes: their opcodes.
-        lines: the user's file:line of each instruction that has one, without repeats.
+        lines: the user's source locations (file:line), each once.
         bytes_read, bytes_written: memory traffic per call in bytes.
         flops: arithmetic operations per call.
-        transcendentals: how many of these are exponentials, divisions and the like.
+        transcendentals: those of them that are exponentials, divisions and the like.
         bound: what limits it by the model of the machine (`llvm.machine_model`): "memory",
             "compute" or "latency"; empty where that depends on symbolic sizes.
         strategy: how it runs: "square tiles", "Winograd convolution", ...
-        refused: (strategy, reason) of each that comes before it and does not take the kernel.
+        refused: the strategies tried before, each with the reason why it did not take the kernel.
     """
 
     name: str
@@ -56,16 +56,16 @@ class KernelInfo:
 def kernel_info(fusion: Instruction, kernels: ProgramKernels) -> KernelInfo:
     """Return the row of one kernel call."""
     fused = fusion.attributes.calls
-    inside = [i for i in fused.post_order() if i.opcode not in _UNREPORTED]
-    places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
+    reported = [i for i in fused.post_order() if i.opcode not in _UNREPORTED]
+    locations = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in reported])
     cost = memoize_by_structure(fusion_cost, fused)
     return KernelInfo(
         kernels.names[fusion],
         fusion.name,
         fusion.attributes.kind,
-        tuple([i.name for i in inside]),
-        tuple([i.opcode for i in inside]),
-        tuple([str(SourceLocation(*place)) for place in places if place[0]]),
+        tuple([i.name for i in reported]),
+        tuple([i.opcode for i in reported]),
+        tuple([str(SourceLocation(*where)) for where in locations if where[0]]),
         cost.bytes_read,
         cost.bytes_written,
         cost.flops,

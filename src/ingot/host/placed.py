@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module after buffer assignment: what host programs are made of.
+"""A module after buffer assignment, from which host programs are emitted.
 
-Values have places; what calls the kernels is written out by the host program or, on the CPU, by
-`cpu.steps` and `cpu.register_loops`.
+It says where each value lives. The code that calls the kernels is emitted by `host.program` or, on
+the CPU, by `cpu.steps` and `cpu.register_loops`.
 
 Invariant: the schedule does not change any more.
 """
@@ -18,13 +18,13 @@ from ingot.support.records import record
 
 @record
 class PlacedModule:
-    """A module whose values have places.
+    """A module whose values have buffers.
 
     Attributes:
         module: the scheduled module.
         assignment: where values live.
         plan: size names in ABI order, and what regions demand of sizes.
-        info: the ABI description.
+        info: the program as the execution ABI describes it.
     """
 
     module: Module

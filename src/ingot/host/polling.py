@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polls in compiled host programs: whether this execution is to end.
+"""Polls in compiled host programs: whether this execution was cancelled.
 
-A host program asks in its loops and after long kernels; it costs a load and a branch until somebody
-advances the runtime's counter. See `ingot.runtime.interrupts` for who does,
-and for the polls of native functions (`Polls`).
+A host program polls in its loops and after long kernels. A poll costs a load and a branch unless
+the runtime's counter has advanced; `ingot.runtime.interrupts` says who advances it, and has the
+polls of native functions (`Polls`).
 
-Invariant: what was asked for before an execution began is seen too: the counter is read first.
+Invariant: a cancellation from before the execution began is seen too, since the counter is read
+first.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ class Poller:
         return self._f.load(PTR, self._f.gep(self._runtime, runtime_offset(name)), 8)
 
     def first(self, leave: Callable[[], None]) -> None:
-        """Emit `leave` for an execution that was cancelled before it began."""
+        """Emit the test whether the execution was cancelled before it began; then `leave`."""
         f = self._f
         cancelled = f.atomic_load(I64, f.gep(self._runtime, runtime_offset("cancelled")))
         f.if_(f.icmp("ne", cancelled, f.const(I64, 0)), leave, likely=False)
 
     def check(self, leave: Callable[[], None]) -> None:
-        """Emit `leave`, which ends in `ret`, for an execution that is to end."""
+        """Emit a poll; `leave` emits what ends a cancelled execution, and ends in `ret`."""
         f = self._f
         now = f.atomic_load(I64, self._counter, "monotonic")
 

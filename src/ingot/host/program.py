@@ -3,10 +3,10 @@
 
 `S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` runs kernels
 in schedule order, loops for `while`, branches for `conditional`, and copies. A computation that a
-`call` runs is a function of its own, to which its callers say where its parameters and results are.
-One execution is one call; no Python and no lock in between. The execution ABI is described in
-`ingot.artifact.abi`. While somebody profiles, each of its sites (`ingot.host.sites`) says when it
-began and ended. A target says how a kernel is run.
+`call` runs is a function of its own; its callers pass the addresses of its parameters and results.
+One execution is one call, without Python or locks in between. `ingot.artifact.abi` describes the
+execution ABI. While a profiler is on, each site (`ingot.host.sites`) tells it when it began and
+ended. Subclasses, one for each target, say how a kernel is called.
 
 Invariant: every address comes from the buffer assignment; the host program allocates nothing.
 """
@@ -42,23 +42,23 @@ from ingot.support.records import record, replace
 from ingot.support.trampoline import Recursion, run
 
 HOST_PROGRAM = Optimization(level=0)
-"""The host program only computes addresses and calls: fast code generation, 0.3 ms and not 2.5.
+"""Fast code generation, 0.3 ms instead of 2.5: the host program only computes addresses and calls.
 
-Small kernels in its loops stand between calls of others, or the loops would be functions of their
-own (`cpu.register_loops`): 20,000 rounds of a small product take as long, compilation three
-quarters.
+Loops of small kernels alone are functions of their own (`cpu.register_loops`). In the other loops
+the level does not matter: 20,000 iterations of a small product take as long as at a higher level,
+and compilation three quarters of the time.
 """
 
 MAX_STACK = 1 << 22
-"""Bytes of the stack that functions inside of each other may take, by a generous estimate."""
+"""Bytes of the stack that nested calls may take, by a generous estimate."""
 
 _LINE_BYTES = 8
-"""What an instruction takes at most on average: a slot for its value. One byte is typical."""
+"""Stack bytes of a line of LLVM IR, at most on average: a slot for its value. One is typical."""
 
 
 @record
 class _Numbers:
-    """What the functions of one host program number alike.
+    """The numbers that all functions of one host program share.
 
     Attributes:
         sites: what a profiler times.
@@ -82,12 +82,12 @@ def _numbers(placed: PlacedModule) -> _Numbers:
         {instruction: number for number, instruction in enumerate(sites(module))},
         {call: number for number, call in enumerate(calls)},
         {item: code for code, item in enumerate(failing, 1)},
-        {place: code for code, place in enumerate(margins, len(failing) + 1)},
+        {margin: code for code, margin in enumerate(margins, len(failing) + 1)},
     )
 
 
 class HostProgram(ControlFlow):
-    """Emits `S_run` of one module, and functions for what calls run, and for deep control flow.
+    """Emits `S_run` of one module, and functions for called computations and deep control flow.
 
     Attributes:
         outer: the program that has `S_run`.
@@ -107,7 +107,7 @@ class HostProgram(ControlFlow):
         Args:
             builder: module that gets the function.
             placed: the module, with where its values live.
-            outer: the program that has `S_run`; None for that.
+            outer: the program that has `S_run`; None if this one has it.
             function: the computation whose inputs and outputs are known here; None for the entry.
         """
         params = [
@@ -141,7 +141,7 @@ class HostProgram(ControlFlow):
 
     @abstractmethod
     def part(self, function: Computation) -> HostProgram:
-        """Return an empty function beside this, inside of a computation's function."""
+        """Return the emitter of a new function, with the inputs and outputs of `function`."""
 
     @property
     def slots(self) -> int:
@@ -188,7 +188,7 @@ class HostProgram(ControlFlow):
             )
 
     def _stack_bytes(self, known: dict[HostProgram, int]) -> Recursion[int]:
-        """Return about how much of the stack this function and what it calls take at most."""
+        """Return about how many bytes of the stack this function and its callees take at most."""
         for part in self._callees:
             if part not in known:
                 known[part] = yield part._stack_bytes(known)
@@ -236,7 +236,7 @@ class HostProgram(ControlFlow):
 
     # ---- addresses
 
-    def place(self, found: Slice) -> Value:
+    def slice_address(self, found: Slice) -> Value:
         """Return the address of a slice."""
         allocation = found.allocation
         if isinstance(allocation, Parameter):
@@ -250,7 +250,7 @@ class HostProgram(ControlFlow):
     # ---- instructions
 
     def computation(self, computation: Computation) -> None:
-        """Emit the instructions of a computation in schedule order, if sizes let them run."""
+        """Emit the instructions of a computation in schedule order, after checks of their sizes."""
         f = self.f
         for number, margin in enumerate(self.placed.plan.regions.get(computation, ())):
             code = f.const(lt.I32, self._numbers.unmet[computation, number])
@@ -270,7 +270,7 @@ class HostProgram(ControlFlow):
             super().call(instruction)
 
     def leave(self) -> None:
-        """Emit the end of an execution that is to end."""
+        """Emit the return of a cancelled execution."""
         self.f.ret(self.f.const(lt.I32, CANCELLED))
 
     def loop(self, instruction: Instruction) -> None:
@@ -280,7 +280,7 @@ class HostProgram(ControlFlow):
         self.poller.check(self.leave)
 
     def rounds(self, instruction: Instruction) -> None:
-        """Emit the rounds of a `while`."""
+        """Emit the iterations of a `while`."""
         super().loop(instruction)
 
     def _assert(self, instruction: Instruction) -> None:
@@ -291,7 +291,7 @@ class HostProgram(ControlFlow):
 
     @contextmanager
     def timed(self, instruction: Instruction) -> Generator[None]:
-        """Tell a profiler when what is emitted meanwhile begins and ends."""
+        """Tell a profiler when the code that is emitted in the `with` block begins and ends."""
         f = self.f
         start = f.alloca(lt.I64)
         zero = f.const(lt.I64, 0)
@@ -308,7 +308,7 @@ class HostProgram(ControlFlow):
         return self._numbers.sites[instruction]
 
     def _tell(self, instruction: Instruction, start: Value, to: Value) -> None:
-        """Call the profiler; put the time that it says into `to`."""
+        """Call the profiler; store the time that it returns at `to`."""
         f = self.f
         site = f.const(lt.I64, self.site(instruction))
         program = Value(lt.PTR, self.outer.f.reference.text)
@@ -370,7 +370,7 @@ class HostProgram(ControlFlow):
 def emit_functions(program: HostProgram) -> ProgramInfo:
     """Emit `S_run` and `S_sizes` into the program's module; return the ABI description.
 
-    It is that of the placed module, with the limits that `S_sizes` checks.
+    It is `program.placed.info` with the limits that `S_sizes` checks.
     """
     placed, builder = program.placed, program.builder
     module, plan, info = placed.module, placed.plan, placed.info
@@ -386,7 +386,7 @@ def constant_block(assignment: BufferAssignment) -> bytes:
     size = assignment.constant.size
     assert isinstance(size, int), "constants have static sizes"
     block = bytearray(size)
-    for placed in assignment.constants:
-        data = placed.literal.value.tobytes()
-        block[placed.offset : placed.offset + len(data)] = data
+    for constant in assignment.constants:
+        data = constant.literal.value.tobytes()
+        block[constant.offset : constant.offset + len(data)] = data
     return bytes(block)

@@ -46,7 +46,7 @@ class ProgramKernels(ABC):
 
     @abstractmethod
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
-        """Return the strategies that do not take the kernel of a fusion, and why."""
+        """Return the strategies that refused the kernel of a fusion, and their reasons."""
 
     @abstractmethod
     def bound(self, moved: int, flops: int, transcendentals: int) -> str:

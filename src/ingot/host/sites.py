@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a profiler times: the sites of a host program, numbered.
 
-The host program (`host.program`, or the runtime for one of steps) tells the profiler the number of
-a site, and `client.profile` says what it is called. Invariant: kernel calls come first, in the
-order of the schedule.
+The host program (`host.program`, or the runtime if it interprets steps) tells the profiler the
+number of a site; `client.profile` knows its name. Invariant: kernel calls come first, in the order
+of the schedule.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that are too large: no size that native code computes leaves 64 bits.
+"""Limits on sizes: no size that native code computes overflows 64 bits.
 
-`S_sizes` looks at the named sizes first. Below a power of two that is found when the program is
-compiled, every size of the program is small enough: one comparison per call. Above it a function of
-its own computes all of them exactly, and says which is too large.
+`S_sizes` looks at the named sizes first. The compiler finds a power of two such that every size of
+the program is small enough if the named sizes are below it: one comparison per call. Above it, a
+separate function computes all sizes exactly and reports the one that is too large.
 
-Invariant: when `S_sizes` returns 0, whatever the host program and `S_sizes` compute of sizes, and
-the bytes of every shape, fused ones too, is at most `MOST` in magnitude, and so is each step on the
-way there. What kernels compute from shapes (indices, rounded up to tiles) stays below 2**63.
+Invariant: when `S_sizes` returns 0, every size that the host program and `S_sizes` compute, and the
+bytes of every shape, fused ones too, are at most `MOST` in magnitude, and so is each intermediate
+result. What kernels compute from shapes (indices, rounded up to tiles) stays below 2**63.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SizeLimit:
 
     Attributes:
         size: the size.
-        message: what to say of a call where it is.
+        message: the error of a call in which it is.
     """
 
     size: Dim
@@ -44,9 +44,12 @@ class SizeLimit:
 
 
 def size_limits(module: Module, others: Iterable[Dim], largest: str) -> tuple[SizeLimit, ...]:
-    """Return the sizes that a call checks: bytes of shapes, then `others`, which code computes.
+    """Return the sizes that a call checks: bytes of shapes, then `others`.
 
-    `largest` is what messages name where a size is not that of one shape: the largest buffer.
+    Args:
+        module: the scheduled module.
+        others: sizes that native code computes besides.
+        largest: the text of the largest buffer, for messages about sizes of no one shape.
 
     Raises:
         ResourceError: INGOT0402, one is too large whatever the named sizes are.
@@ -87,7 +90,7 @@ def _too_large(instruction: Instruction, size: Dim) -> str:
 
 
 def safe_bits(limits: Sequence[SizeLimit]) -> int:
-    """Return a number of bits: named sizes that have no more of them keep every limit.
+    """Return the most bits that all named sizes may have without breaking a limit.
 
     Example:
         >>> n = Dim.symbol("n")
@@ -109,7 +112,18 @@ def emit_limits(
     limits: Sequence[SizeLimit],
     names: Mapping[str, IndexValue],
 ) -> None:
-    """Emit into `f`, which is `S_sizes`, the return of what `emit_exact` says of large sizes."""
+    """Emit the check of limits into `f`, which is `S_sizes`.
+
+    It returns the status of the first limit that is broken; sizes that are known to be small enough
+    skip the exact computation.
+
+    Args:
+        builder: the module of `f`.
+        f: the function.
+        info: the program, for symbols and the numbers of statuses.
+        limits: sizes that must not be too large.
+        names: the values of the named sizes.
+    """
     if not limits:
         return
     bits = safe_bits(limits)
@@ -120,19 +134,19 @@ def emit_limits(
     is_large = f.icmp("ne", f.lshr(together, f.const(lt.I64, bits)), f.const(lt.I64, 0))
     arguments = [(f"size_{number}", lt.I64) for number in range(len(symbols))]
 
-    def look() -> None:
+    def check_exactly() -> None:
         exact = builder.function(f"{info.symbol}_limits", lt.I32, arguments, linkage="internal")
         _emit_exact(exact, limits, dict(zip(names, exact.params, strict=True)), info)
         code = f.call(exact.reference, symbols)
         f.if_(f.icmp("ne", code, f.const(lt.I32, 0)), lambda: f.ret(code))
 
-    f.if_(is_large, look, likely=False)
+    f.if_(is_large, check_exactly, likely=False)
 
 
 def _emit_exact(
     f: FunctionBuilder, limits: Sequence[SizeLimit], names: Mapping[str, Value], info: ProgramInfo
 ) -> None:
-    """Emit the status of the first limit that is not kept, or 0."""
+    """Emit the return of the status of the first limit that is broken, or of 0."""
     emitter = CheckedSizes(f, names)
     most = f.const(lt.I64, MOST)
     wide = f.const(lt.I64, 2 * MOST)

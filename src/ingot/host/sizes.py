@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes: the `S_sizes` function, and how symbolic sizes are bound from parameter shapes.
 
-A symbolic size takes its value from the first parameter dimension that is nothing but its name;
-every other dimension that has symbols is a constraint that is checked at each call, and so is what
-ops demand of sizes (`analysis.size_demands`).
+A symbolic size takes its value from the first parameter dimension that is just its name. Every
+other dimension that has symbols is a constraint. Each call checks the constraints and what ops
+demand of sizes (`analysis.size_demands`).
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _PARAMS = [("in_dims", lt.PTR), ("sizes", lt.PTR), ("constants", lt.PTR)]
 
 @record
 class Binding:
-    """Where a symbolic size comes from: dimension `place` of flattened parameter `parameter`."""
+    """Where a symbolic size comes from: dimension `dim` of flattened parameter `parameter`."""
 
     name: str
     parameter: int
-    place: int
+    dim: int
 
 
 @record
 class Constraint:
-    """Dimension `place` of parameter `parameter` must be `size`."""
+    """Dimension `dim` of flattened parameter `parameter` must be `size`; else `message` is said."""
 
     parameter: int
-    place: int
+    dim: int
     size: int | Dim
     message: str
 
 
 @record
 class Margin:
-    """`size` must not be negative."""
+    """`size` must not be negative; else `message` is said."""
 
     size: int | Dim
     message: str
@@ -102,7 +102,7 @@ def parameter_leaves(module: Module) -> list[tuple[str, Shape]]:
 
 
 def _name_of(parameter: Instruction) -> str:
-    """Return what messages call a parameter; one with an op type names the op in its metadata."""
+    """Return what messages call a parameter: the name that the user gave it, if that is known."""
     origin = parameter.metadata
     return parameter.name if origin.op_type else origin.op_name or parameter.name
 
@@ -116,24 +116,24 @@ def plan_sizes(module: Module) -> SizePlan:
     leaves = parameter_leaves(module)
     bindings: dict[str, Binding] = {}
     for number, (_, shape) in enumerate(leaves):
-        for place, size in enumerate(shape.dims):
+        for dim, size in enumerate(shape.dims):
             if isinstance(size, Dim) and size.is_symbol and size.text not in bindings:
-                bindings[size.text] = Binding(size.text, number, place)
+                bindings[size.text] = Binding(size.text, number, dim)
     parameters = [
         parameter for parameter in module.entry.parameters for _ in parameter.shape.leaves()
     ]
     constraints: list[Constraint] = []
     for number, (name, shape) in enumerate(leaves):
-        for place, size in enumerate(shape.dims):
+        for dim, size in enumerate(shape.dims):
             if isinstance(size, int):
                 continue
             bound = bindings.get(size.text)
-            if bound is not None and (bound.parameter, bound.place) == (number, place):
+            if bound is not None and (bound.parameter, bound.dim) == (number, dim):
                 continue
-            where = _places(size.symbols, bindings, leaves)
-            message = f"dimension {place} of '{name}' must be {size} ({where})"
+            where = _sources(size.symbols, bindings, leaves)
+            message = f"dimension {dim} of '{name}' must be {size} ({where})"
             refusal = _refusal(message, parameters[number])
-            constraints.append(Constraint(number, place, size, refusal))
+            constraints.append(Constraint(number, dim, size, refusal))
             require_bound(size, bindings, f"'{name}' has shape {shape}")
     _require_results(module, bindings)
 
@@ -144,22 +144,22 @@ def plan_sizes(module: Module) -> SizePlan:
             if symbols_of((demand.margin,)) <= bindings.keys()
         )
 
-    # Where no size is symbolic there is nothing to demand.
+    # The verifier has checked demands on static sizes.
     demands = size_demands(module) if bindings else {}
-    regions = {place: margins(found) for place, found in demands.items()}
+    regions = {region: margins(found) for region, found in demands.items()}
     entry = regions.pop(module.entry, ())
     return SizePlan(tuple(bindings.values()), tuple(constraints), entry, regions)
 
 
 def _unmet(demand: Demand, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
     """Return the text of a demand that does not hold, with the op that makes it."""
-    where = _places(symbols_of((demand.margin,)), bindings, leaves)
+    where = _sources(symbols_of((demand.margin,)), bindings, leaves)
     message = f"{demand.op.opcode} needs {demand.least} <= {demand.size} ({where})"
     return with_origin(message, demand.op, "pass arguments that are as large as the op needs")
 
 
 def _refusal(message: str, parameter: Instruction) -> str:
-    """Return the text of a constraint, with the op that demands it where the front end knows."""
+    """Return the text of a constraint, with the op that demands it if the front end recorded it."""
     origin = parameter.metadata
     found = Diagnostic(
         message,
@@ -171,13 +171,13 @@ def _refusal(message: str, parameter: Instruction) -> str:
     return found.render_facts()
 
 
-def _places(
+def _sources(
     symbols: Iterable[str], bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]
 ) -> str:
-    """Say where sizes come from."""
+    """Return the text that says which parameter dimensions `symbols` are bound to."""
     known = [bindings[symbol] for symbol in sorted(symbols) if symbol in bindings]
     return ", ".join(
-        f"{binding.name} is dimension {binding.place} of '{leaves[binding.parameter][0]}'"
+        f"{binding.name} is dimension {binding.dim} of '{leaves[binding.parameter][0]}'"
         for binding in known
     )
 
@@ -189,7 +189,12 @@ def _require_results(module: Module, bindings: dict[str, Binding]) -> None:
 
 
 def require_bound(size: int | Dim, known: Container[str], where: str) -> None:
-    """Refuse a size whose symbols are not all `known`; `where` says what has it.
+    """Refuse a size whose symbols are not all `known`.
+
+    Args:
+        size: the size.
+        known: names of the sizes that are bound.
+        where: what has the size, for the message.
 
     Raises:
         UnsupportedError: INGOT0331.
@@ -243,7 +248,7 @@ def _largest(assignment: BufferAssignment) -> str:
 
 
 def _call_failure(call: Instruction) -> str:
-    """Return what to say when a foreign call fails; the runtime adds what the target says."""
+    """Return the message of a foreign call that fails; the runtime appends the target's own."""
     return with_origin(f"custom call '{call.attributes.custom_call_target}' failed", call)
 
 
@@ -261,9 +266,9 @@ def _takeovers(module: Module) -> dict[tuple[int, ...], int]:
 
 
 def computed_sizes(module: Module, assignment: BufferAssignment) -> list[int | Dim]:
-    """Return what `S_sizes` computes, as `SizesLayout` has it, but for the symbols.
+    """Return what `S_sizes` computes, in the order of `SizesLayout` without its symbols.
 
-    The arena's bytes, the bytes of each output, then all outputs' dimensions.
+    These are the arena's bytes, the bytes of each output, then all outputs' dimensions.
     """
     shapes = [shape for _, shape in module.result_shape.leaves()]
     dims = (size for shape in shapes for size in shape.dims)
@@ -277,24 +282,32 @@ def emit_sizes(
     computed: Sequence[int | Dim],
     limits: Sequence[SizeLimit],
 ) -> None:
-    """Emit `S_sizes`: the `computed_sizes`; it refuses sizes that break one of `limits`."""
+    """Emit `S_sizes`, which binds, checks and computes sizes.
+
+    Args:
+        builder: the host program's module.
+        plan: how sizes are bound, and what is checked.
+        info: the program, for the symbol and the numbers of statuses.
+        computed: the `computed_sizes`.
+        limits: sizes that must not be too large.
+    """
     f = builder.function(info.sizes_symbol, lt.I32, _PARAMS)
     in_dims, sizes, _ = f.params
 
-    def dimension(parameter: int, place: int) -> IndexValue:
+    def dimension(parameter: int, dim: int) -> IndexValue:
         dims = f.load(lt.PTR, f.gep(in_dims, parameter * SLOT_BYTES), 8)
-        return f.load(lt.I64, f.gep(dims, place * SLOT_BYTES), 8)
+        return f.load(lt.I64, f.gep(dims, dim * SLOT_BYTES), 8)
 
     def check(number: int, fails: Condition) -> None:
         f.if_(fails, lambda: f.ret(f.const(lt.I32, number + 1)), likely=False)
 
     names: dict[str, IndexValue] = {
-        binding.name: dimension(binding.parameter, binding.place) for binding in plan.bindings
+        binding.name: dimension(binding.parameter, binding.dim) for binding in plan.bindings
     }
     emit_limits(builder, f, info, limits, names)
     emitter = SizeEmitter(f, names)
     for number, constraint in enumerate(plan.constraints):
-        actual = dimension(constraint.parameter, constraint.place)
+        actual = dimension(constraint.parameter, constraint.dim)
 
         check(number, f.ine(actual, emitter.index(constraint.size)))
     for number, margin in enumerate(plan.margins, len(plan.constraints)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose op it is that no kernel can be made of: the user's own, and where it stands."""
+"""Errors about ops without a kernel name the user's op and its source line."""
 
 from __future__ import annotations
 

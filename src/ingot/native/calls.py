@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of native functions: of functions, of addresses, conversions, atomics, memory on the stack.
 
-Over `operators`. Invariant: arguments are checked against the callee's annotations, and a
-function of Python is called at translation only if it takes nothing that run time knows.
+It is above `operators`. Invariant: arguments are checked against the callee's annotations, and a
+function of Python is called at translation only if all its arguments are known then.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Expressions of native functions as instructions.
 
 An expression is either `Typed`, a value of run time, or known: an object of Python that translation
-computes (numbers, None, functions, classes, globals of the module). Numbers take the type of what
-they meet, as Go's constants do. Invariant: no conversion happens that the source does not write.
+computes (numbers, None, functions, classes, globals of the module). Numbers take the type of the
+other operand, as Go's constants do. Invariant: all conversions are explicit in the source.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Expressions:
         )
 
     def expression(self, node: ast.expr) -> object:
-        """Emit an expression; return a `Typed`, or the object that it is known to be."""
+        """Emit an expression; return a `Typed`, or the object if it is known."""
         case = self.cases.get(type(node))
         if case is None:
             names = ", ".join(sorted(each.__name__ for each in self.cases))
@@ -83,7 +83,7 @@ class Expressions:
         return self.as_value(node, self.expression(node), wanted)
 
     def as_value(self, node: ast.AST, made: object, wanted: NativeType) -> Value:
-        """Return what an expression made as a value of the type `wanted`."""
+        """Return an emitted expression as a value of the type `wanted`."""
         if isinstance(made, Typed):
             if made.type == wanted or _is_upcast(made.type, wanted):
                 return made.value
@@ -111,7 +111,7 @@ class Expressions:
         return [llvm_type(of) for of in given] == [llvm_type(of) for of in asked]
 
     def run_time(self, node: ast.expr, made: object) -> Typed | None:
-        """Return what an expression made as a value of run time, None if its type is open."""
+        """Return an emitted expression as a value of run time, None if its type is open."""
         if isinstance(made, Pointer):
             return Typed(type(made), self.translation.static(made))
         if isinstance(made, bool):
@@ -119,7 +119,7 @@ class Expressions:
         return made if isinstance(made, Typed) else None
 
     def typed(self, node: ast.expr) -> Typed:
-        """Emit an expression whose type it says itself."""
+        """Emit an expression that determines its own type."""
         found = self.run_time(node, self.expression(node))
         if found is None:
             self.refuse(node, f"`{ast.unparse(node)}` has no type of its own", "i64(...)")
@@ -225,7 +225,7 @@ class Expressions:
 
 
 def _is_upcast(of: object, wanted: NativeType) -> bool:
-    """Whether a pointer is taken for a more general one: `Pointer` takes any."""
+    """Whether a pointer is converted to a more general type: `Pointer` takes any."""
     return (
         isinstance(of, type)
         and isinstance(wanted, type)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native functions, and what they call: the decorators.
+"""The decorators of native functions, and of the functions that they call.
 
-`@native`, `@inlined` and `@exported` functions are translated; `@external` ones are of another
-module, `@emitted` ones write their own instructions. `@cold` says of one that it hardly ever runs.
+`@native`, `@inlined` and `@exported` functions are translated; `@external` ones are in another
+module, and `@emitted` ones emit their own instructions. `@cold` marks one that hardly ever runs.
 
 Each is also callable as plain Python, where arguments and results are checked against the
 annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
@@ -36,7 +36,7 @@ from ingot.support.diagnostics import InternalError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FIRST_ADDRESS = 1 << 56
-"""Addresses of functions in plain Python: those that no memory has."""
+"""Addresses of functions in plain Python, which no memory has."""
 
 
 class Signature:
@@ -111,7 +111,7 @@ class Native(Signature):
     """A function that is translated.
 
     Attributes:
-        symbol: its name for others, "" if it has none.
+        symbol: its exported name, "" if it has none.
         is_inlined: whether calls are replaced by its instructions.
         is_cold: whether it hardly ever runs.
     """
@@ -138,17 +138,17 @@ class Native(Signature):
 
 
 def native(function: F) -> F:
-    """Make a function native, for other native functions only."""
+    """Make a function native, to be called by native functions only."""
     return cast(F, Native(function))
 
 
 def inlined(function: F) -> F:
-    """Make a function native that every call replaces by its instructions."""
+    """Make a function native, and inline it at every call."""
     return cast(F, Native(function, is_inlined=True))
 
 
 def exported(symbol: str, **types: Any) -> Callable[[F], F]:
-    """Make a function native that other code finds by its symbol.
+    """Make a function native, and export it by its symbol.
 
     `types` replace the annotations of parameters, for types that only run time knows.
     """
@@ -156,7 +156,7 @@ def exported(symbol: str, **types: Any) -> Callable[[F], F]:
 
 
 def cold(function: F) -> F:
-    """Say of a native function that it hardly ever runs: its code stays out of its callers'."""
+    """Mark a native function that hardly ever runs: it is not inlined."""
     cast(Native, function).is_cold = True
     return function
 
@@ -185,7 +185,7 @@ def external(symbol: str) -> Callable[[F], F]:
 
 
 def symbol_of(function: Callable[..., Any]) -> str:
-    """Return the name of an exported or external function for others."""
+    """Return the symbol of an exported or external function."""
     return cast(Native | External, function).symbol
 
 
@@ -211,7 +211,7 @@ _replaced: dict[str, Callable[..., Any]] = {}
 
 @contextmanager
 def replaced(**functions: Callable[..., Any]) -> Generator[None]:
-    """Give external functions, by their symbols, a meaning as plain Python for a while."""
+    """Give external functions, by their symbols, a meaning as plain Python in the `with` block."""
     before = dict(_replaced)
     _replaced.update(functions)
     try:
@@ -235,5 +235,5 @@ class Emitted(Signature):
 
 
 def emitted(emit: Callable[..., Any]) -> Callable[[F], F]:
-    """Make a function of what the subset has not: `emit(f, *values)` writes its instructions."""
+    """Make a function beyond the subset, whose instructions `emit(f, *values)` emits."""
     return lambda function: cast(F, Emitted(function, emit))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """C-layout records, declared once: the same table gives offsets to emitted code and to Python.
 
-At the bottom of the runtime. A `Record` is a list of fields; from it follow the byte offsets that
-IR uses (`load`, `store`, `address`), and the ctypes structure through which Python reads and
-writes the same memory. Invariant: layout is the C compiler's (natural alignment), so native code
-written by others can declare the same struct.
+This is the lowest layer of the runtime. A `Record` is a list of fields; from it follow the byte
+offsets that IR uses (`load`, `store`, `address`), and the ctypes structure through which Python
+reads and writes the same memory. Invariant: layout is the C compiler's (natural alignment), so
+native code written by others can declare the same struct.
 
 Example:
     >>> point = Record("Point", Field("tag", "i32"), Field("x", "i64"), Field("name", "ptr"))
@@ -113,7 +113,7 @@ class Record:
         return f.gep(base, f.mul(index, f.const(I64, self.size)))
 
     def on_line(self, more: int = 0) -> tuple[object, int]:
-        """Return zeroed memory for a record that starts a cache line: what owns it, its address.
+        """Return zeroed memory for a record that starts a cache line: its owner and its address.
 
         `more` bytes follow the record.
         """
@@ -133,10 +133,10 @@ class Record:
         """Return the struct as C, for headers and documentation."""
         lines = [f"typedef struct {self.name} {{"]
         for field in self._fields.values():
-            place = f" /* at {self._offsets[field.name]}{'; ' if field.note else ''}{field.note} */"
+            note = f" /* at {self._offsets[field.name]}{'; ' if field.note else ''}{field.note} */"
             array = f"[{field.count}]" if field.count > 1 else ""
             aligned = f" __attribute__((aligned({LINE_BYTES})))" if field.own_line else ""
-            lines.append(f"  {_C_NAMES[field.kind]} {field.name}{array}{aligned};{place}")
+            lines.append(f"  {_C_NAMES[field.kind]} {field.name}{array}{aligned};{note}")
         return "\n".join([*lines, f"}} {self.name}; /* {self.size} bytes */"])
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in plain Python: values of native types at real addresses.
 
-Beneath `pointers`. Invariants: a value is checked against the type of what it is stored to, passed
-to or returned as; what a function has on its stack lives until it returns.
+`pointers` is above it. Invariants: values are checked against the declared type when they are
+stored, passed or returned; the stack memory of a function lives until it returns.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ingot.native.types import BOOL, FunctionType, IntegerType, NativeType
 _C_TYPES: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_int64}
 
 function_at: dict[int, Callable[..., Any]] = {}
-"""What runs as plain Python where an address of a function is called."""
+"""The Python functions that run when the address of a function is called."""
 
 
 class _Stack(threading.local):
-    """What the functions that this thread runs as plain Python have on their stacks."""
+    """The stack memory of the functions that this thread runs as plain Python."""
 
     def __init__(self) -> None:
         self.frames: list[list[object]] = []
@@ -33,7 +33,7 @@ _stack = _Stack()
 
 @contextmanager
 def stack_frame() -> Generator[None]:
-    """Keep what `on_stack` is told of until the end."""
+    """Keep the memory of `on_stack` alive until the block ends."""
     _stack.frames.append([])
     try:
         yield
@@ -42,7 +42,7 @@ def stack_frame() -> Generator[None]:
 
 
 def on_stack(memory: Any) -> Any:
-    """Return memory that lives as long as the function that runs, or as its pointer outside."""
+    """Return memory that lives as long as the running function; outside of one, as its pointer."""
     if _stack.frames:
         _stack.frames[-1].append(memory)
     return memory
@@ -54,10 +54,10 @@ def item_bytes(of: NativeType) -> int:
 
 
 def read(of: NativeType, address: int, owner: object) -> Any:
-    """Return the value of a type that lies at an address, in memory that `owner` keeps."""
+    """Return the value of a type at an address, in memory that `owner` holds."""
     if isinstance(of, IntegerType):
         return _C_TYPES[of.llvm.bits].from_address(address).value
-    if isinstance(of, type) and of.lies_there:
+    if isinstance(of, type) and of.is_inline:
         return of(address, owner)
     return converted(of, ctypes.c_uint64.from_address(address).value)
 
@@ -77,10 +77,10 @@ def raw_address(value: Any) -> int:
 
 
 def converted(of: NativeType, value: Any) -> Any:
-    """Return a value as one of a type, as the C calling convention passes it.
+    """Return a value converted to a type, as the C calling convention passes it.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not of that type.
     """
     if isinstance(of, IntegerType):
         if not isinstance(value, int) or not of.holds(value):

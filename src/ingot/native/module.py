@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native functions become functions of a module: which ones, by what name, from what source.
+"""Translating native functions to functions of an LLVM module.
 
-`Translation` is the entry of `ingot.native`: it translates the functions that it is asked for and
-all that they call. Sources are read when a module is built, each file once. Invariant: functions
-come in the order in which they are asked for and first mentioned, so equal sources give equal text.
+`Translation` is the entry of `ingot.native`: it translates requested functions and all that they
+call. Sources are read when a module is built, each file once. Invariant: functions are in the order
+in which they are requested and first mentioned, so equal sources give equal text.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def compiled(
 ) -> bytes:
     """Return the object of native functions, and of all that they call, for this machine.
 
-    It comes from the cache, and nothing is translated, while no source of it changes.
+    It comes from the cache, without translation, as long as none of its sources changes.
 
     Args:
-        name: of the module; one name is for one text.
-        packages: of Ingot, beside `support`, `llvm` and `native`, where sources of it are.
-        functions: returns those that others find.
+        name: the module's name; one name has one text.
+        packages: packages of Ingot, besides `support`, `llvm` and `native`, that have its sources.
+        functions: returns the exported functions.
     """
 
     def text() -> str:
@@ -46,7 +46,7 @@ def compiled(
 
 
 class Translation:
-    """Native functions on their way into a module."""
+    """Translates native functions into a module."""
 
     def __init__(self, module: ModuleBuilder) -> None:
         """Translate into `module`."""
@@ -65,7 +65,7 @@ class Translation:
             self._translate(self._waiting.pop(0))
 
     def reference(self, function: Callable[..., Any]) -> FunctionRef:
-        """Return what calls a native or an external function; a native one is translated later."""
+        """Return a reference to a native or external function; a native one is translated later."""
         if isinstance(function, External):
             result, params = llvm_signature(function)
             return self.module.helper(
@@ -83,7 +83,7 @@ class Translation:
         return found
 
     def static(self, pointer: Pointer) -> Value:
-        """Return the address of a global, or of a place within one (`pointer + bytes`)."""
+        """Return the address of a global, or an address within one (`pointer + bytes`)."""
         found = self._statics.get(pointer.address)
         if found is None:
             if isinstance(pointer.backing, Pointer):

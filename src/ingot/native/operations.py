@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What native functions call beside each other: hints, blocks of memory, bits.
+"""Functions that native functions may call: hints, blocks of memory, bits.
 
 Each has a meaning as plain Python. Invariant: hints change speed only.
 """
@@ -18,12 +18,12 @@ from ingot.native.types import i8, i64
 
 
 def likely(condition: bool) -> bool:
-    """Say that a condition of an `if` nearly always holds."""
+    """Mark a condition of an `if` that nearly always holds."""
     return condition
 
 
 def unlikely(condition: bool) -> bool:
-    """Say that a condition of an `if` hardly ever holds."""
+    """Mark a condition of an `if` that hardly ever holds."""
     return condition
 
 
@@ -43,7 +43,7 @@ def _emit_fill(f: FunctionBuilder, target: Value, byte: Value, size: Value) -> N
 
 @emitted(_emit_fill)
 def memset(target: Pointer, byte: i8, size: i64) -> None:
-    """Set `size` bytes to a byte that translation knows."""
+    """Set `size` bytes to a byte that is known at translation."""
     ctypes.memset(target.address, byte, size)
 
 
@@ -64,5 +64,5 @@ def _emit_bit_length(f: FunctionBuilder, value: Value) -> Value:
 
 @emitted(_emit_bit_length)
 def bit_length(value: i64) -> i64:
-    """Return the bits that a number needs, which is not negative: 0 for 0, 3 for 4."""
+    """Return the bits that a number needs: 0 for 0, 3 for 4. It must not be negative."""
     return value.bit_length()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of native functions: arithmetic, comparisons, `and or not`, `a if c else b`.
 
-Over `expressions`. Invariant: what both operands know is computed here, once, and costs no
-instruction.
+It is above `expressions`. Invariant: an operator on known operands is computed at translation, and
+costs no instruction.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Operators(Expressions):
     def binary(
         self, node: ast.AST, row: tuple[str, Callable[[Any, Any], Any]], left: object, right: object
     ) -> object:
-        """Emit an operator over what two expressions made."""
+        """Emit an operator on two emitted expressions."""
         opcode, compute = row
         if not isinstance(left, Typed) and not isinstance(right, Typed):
             return compute(left, right)
@@ -68,7 +68,7 @@ class Operators(Expressions):
         return Typed(of, self.f.binary(opcode, a, b))
 
     def binary_of(self, op: ast.operator) -> tuple[str, Callable[[Any, Any], Any]] | None:
-        """Return the opcode of an operator, and what computes it at translation."""
+        """Return the opcode of an operator, and the function that computes it at translation."""
         return _OPCODES.get(type(op))
 
     def _unary(self, node: ast.UnaryOp) -> object:
@@ -126,7 +126,7 @@ class Operators(Expressions):
         return result if isinstance(result, bool) else Typed(BOOL, result)
 
     def _short_circuit(self, first: Value, following: ast.expr, is_or: bool) -> Value:
-        """Emit the second operand of `and` or `or` where the first one leaves it open."""
+        """Emit the second operand of `and` or `or`, which runs if the first one does not decide."""
         f = self.f
 
         def second() -> list[Value]:
@@ -173,7 +173,7 @@ class Operators(Expressions):
 
 
 def _type_of(left: object, right: object) -> NativeType:
-    """Return the type of what has one of two operands."""
+    """Return the common type of two operands."""
     typed = left if isinstance(left, Typed) else right
     assert isinstance(typed, Typed)
     return typed.type

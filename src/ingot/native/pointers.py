@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pointers of native functions, and what they mean as plain Python: access to real memory.
+"""Pointers of native functions, and their meaning as plain Python: access to real memory.
 
 `Pointer` is any address, `Struct` a C struct with named fields, `Array` items of one type one after
 the other, `Structs` structs one after the other, `Atomic` a word that several threads change. In a
@@ -170,8 +170,8 @@ def _kind(annotation: object, integers: re.Pattern[str]) -> str:
 def struct_of(layout: Record, types: Mapping[str, Any]) -> Any:
     """Return the class of structs with a layout; `types` are those of fields that are addresses.
 
-    Others are `Pointer`. For structs that are declared as tables: the type checker knows nothing of
-    their fields.
+    The other addresses are `Pointer`. This is for structs that are declared as tables; the type
+    checker does not know their fields.
     """
     names = vars(sys.modules["ingot.native.types"])
     made = type(layout.name, (Struct,), {"__annotations__": {}, "__module__": __name__})
@@ -201,7 +201,7 @@ class _Generic(Pointer):
 
 @cache
 def class_over(base: Any, item: Any) -> type[Any]:
-    """Return the class `base[item]`; whether items may be null makes no difference."""
+    """Return the class `base[item]`, which is the same for items that may be null."""
     of = as_type(item)
     if of is not item:
         return class_over(base, of)
@@ -243,7 +243,7 @@ class Atomic(_Generic, Generic[T]):
     """
 
     __slots__ = ()
-    lies_there = True
+    is_inline = True
 
     def load(self, ordering: str = "acquire") -> T:
         """Return the word."""
@@ -256,19 +256,19 @@ class Atomic(_Generic, Generic[T]):
             write(self.item, self.address, value)
 
     def exchange(self, value: T, ordering: str = "acq_rel") -> T:
-        """Set the word; return what it was."""
+        """Set the word; return its value before."""
         return self._update(lambda _: value)
 
     def fetch_add(self, value: int, ordering: str = "acq_rel") -> T:
-        """Add to the word; return what it was."""
+        """Add to the word; return its value before."""
         return self._update(lambda before: before + value)
 
     def fetch_sub(self, value: int, ordering: str = "acq_rel") -> T:
-        """Subtract from the word; return what it was."""
+        """Subtract from the word; return its value before."""
         return self._update(lambda before: before - value)
 
     def fetch_or(self, value: int, ordering: str = "acq_rel") -> T:
-        """Set bits of the word; return what it was."""
+        """Set bits of the word; return its value before."""
         return self._update(lambda before: before | value)
 
     def compare_exchange(self, expected: T, new: T, success: str, failure: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax of native functions, from the files that they stand in.
+"""The syntax of native functions, from their source files.
 
 Invariant: a file is parsed once for a module, however many functions of it are translated.
 """
@@ -17,7 +17,7 @@ def definition_of(function: Any, files: dict[str, Any]) -> ast.FunctionDef:
     """Return the syntax of a function; `files` holds those that were parsed before.
 
     Raises:
-        InternalError: its source is not there.
+        InternalError: its source cannot be found.
     """
     code = function.__code__
     file = code.co_filename

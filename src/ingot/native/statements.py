@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements of native functions as blocks.
 
-Over `calls`. A name that is assigned once is the value itself; one that is assigned again is a slot
-of the stack, which LLVM's SROA turns back into values. What a branch or a loop assigns is known
-after it only if every way there assigns it. Invariant: after each statement the stream stands in an
-open block, or the function has been left and nothing follows.
+It is above `calls`. A name that is assigned once is the value itself; one that is assigned again is
+a slot of the stack, which LLVM's SROA turns back into values. A name that a branch or a loop
+assigns is defined after it only if every path assigns it. Invariant: after each statement the
+builder is in an open block, or the function has returned and nothing follows.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class Statements(Calls):
         self.f.ret(self.value(node.value, of))
 
     def _pass(self, node: ast.stmt) -> None:
-        """Emit nothing: for `pass`, and for `assert`, which plain Python and pyright look at."""
+        """Emit nothing: for `pass`, and for `assert`, which is for plain Python and pyright."""
 
     _STATEMENTS: ClassVar[dict[type[ast.stmt], Callable[[Any, Any], None]]] = {
         ast.Expr: _expression,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Globals of a module that native functions name: structs, arrays, texts, a word.
 
-Each is a pointer that plain Python reads and writes, and that translation makes a global of the
-module. Invariant: values are given once, where the global is made; two modules have two globals.
+Each is a pointer that plain Python reads and writes, and that translation turns into a global of
+the module. Invariant: initial values are given where the global is made; two modules have two
+globals.
 
 Example:
     >>> from ingot.native.types import i64
@@ -36,7 +37,7 @@ class Static:
 
     Attributes:
         define: `define(module, resolve)` adds the global; `resolve` gives the address of another.
-        memory: what it is in plain Python.
+        memory: its memory in plain Python.
     """
 
     define: Callable[[ModuleBuilder, Resolve], Value]
@@ -117,7 +118,7 @@ def external_data(kind: type[P], symbol: str) -> P:
 
 
 def _memory(struct: type[Struct], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the structs in plain Python, followed by what they point to."""
+    """Return the structs in plain Python, followed by the objects that they point to."""
     made: Any = (struct.c_layout.structure * len(rows))()
     keep: list[Any] = [made]
     for item, fields in zip(made, rows, strict=True):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of native functions: what an annotation means, and its LLVM type.
 
-At the bottom of `ingot.native`. An annotation is `i8`, `i32`, `i64`, `bool`, a class of pointers
-(`ingot.native.pointers`), `Callable[[...], ...]` for a function's address, or `None` for no result.
-`X | None` is the type `X`: pyright checks that null is looked for, LLVM does not care. Invariant:
-equal types compare equal, so the translator never converts without being asked to.
+This is the lowest layer of `ingot.native`. An annotation is `i8`, `i32`, `i64`, `bool`, a class of
+pointers (`ingot.native.pointers`), `Callable[[...], ...]` for a function's address, or `None` for
+no result. `X | None` is the type `X`: pyright checks that code tests for null, to LLVM it makes no
+difference. Invariant: equal types compare equal, so the translator converts only where the source
+does.
 
 Example:
     >>> as_type(i64).llvm.text, as_type(Callable[[i64], None]).result
@@ -26,10 +27,10 @@ ALLOWED_TYPES = "i8, i32, i64, bool, a class of pointers, Callable[[...], ...], 
 
 
 class TranslationError(InternalError):
-    """A native function has what the subset of Python has not; it names the file and the line."""
+    """A native function uses Python beyond the subset; the error names the file and the line."""
 
     def __init__(self, message: str, location: SourceLocation | None, allowed: str) -> None:
-        """Say what is wrong where, and what is allowed instead."""
+        """Record what is wrong and where, and what is allowed instead."""
         super().__init__(message, location=location, hint=f"allowed is {allowed}")
 
 
@@ -61,21 +62,21 @@ else:
 
 BOOL = IntegerType("bool", I1)
 INT64 = IntegerType("i64", I64)
-"""`i64` as the type checker sees it, which takes `i64` for `int`."""
+"""`i64` for the type checker, to which `i64` is `int`."""
 
 
 class PointerType:
-    """The base of what is an address: see `ingot.native.pointers`.
+    """The base class of addresses: see `ingot.native.pointers`.
 
     Attributes:
-        lies_there: whether a field of this type is what lies there, not its address.
+        is_inline: whether a field of this type holds the object itself, not its address.
     """
 
     __slots__ = ("address", "backing")
-    lies_there: ClassVar[bool] = False
+    is_inline: ClassVar[bool] = False
 
     def __init__(self, address: int, backing: object = None) -> None:
-        """Point to `address`; `backing` is what must live as long as the pointer."""
+        """Point to `address`; `backing` is an object that must live as long as the pointer."""
         self.address = address
         self.backing = backing
 
@@ -109,7 +110,7 @@ def as_type(annotation: Any) -> NativeType:
     """Return the type that the value of an annotation stands for.
 
     Raises:
-        TranslationError: it stands for none.
+        TranslationError: it is not the annotation of a type.
     """
     if annotation is None or isinstance(annotation, (IntegerType, FunctionType)):
         return annotation

@@ -6,9 +6,9 @@ Outputs and arenas of programs come from here. A freshly mapped page costs a fau
 `cache_limit` bytes. Blocks are 64-byte aligned and of fixed size classes, four per power of two;
 each class has a free list, all under one spin lock that is never held across a system call.
 Small blocks come from aligned_alloc, larger ones from mmap, and the mappings of the largest lie on
-2 MiB borders with MADV_HUGEPAGE. Out of memory is a null pointer, after the cache was given back:
-where the system gives nothing, and where it would give more than the machine has (`memory_limit`)
-and end the process later, when the pages are touched.
+2 MiB borders with MADV_HUGEPAGE. Out of memory is a null pointer, returned after the cache was
+given back: if the system refuses memory, or if it would hand out more than the machine has
+(`memory_limit`) and kill the process later, when the pages are touched.
 
 Invariant: a header of 64 bytes precedes each block and says its class, so `ingot_free` needs no
 size; the order of stores in push and pop leaves every list whole at any instant, so a fork child
@@ -69,14 +69,14 @@ class Allocator(
     own_line=("lock",),
     counts={"free_lists": NUM_SIZE_CLASSES},
 ):
-    """What the allocator knows; all but the limits changes under its lock."""
+    """The state of the allocator; all but the limits changes under its lock."""
 
     lock: Atomic[i32]
     bytes_in_use: i64  # capacity of all blocks handed out
     peak_bytes: i64  # the most that `bytes_in_use` was
-    bytes_cached: i64  # capacity of all blocks kept for reuse
+    bytes_cached: i64  # capacity of all free blocks in the cache
     cache_limit: i64  # the most that `bytes_cached` may be
-    memory_limit: i64  # new blocks beyond so many bytes in use are refused
+    memory_limit: i64  # with more bytes in use, new blocks are refused
     allocations: i64  # calls that gave a block
     frees: i64  # blocks given back
     system_allocations: i64  # blocks that had to come from the system
@@ -147,7 +147,7 @@ def system_allocate(capacity: i64, number: i64) -> Block | None:
     """Return a new block, or null.
 
     `number` chooses the colour: how many cache lines after the page border the block starts.
-    Large arrays that all start at the same place of a page share cache sets; a loop over 16 of
+    Large arrays that all start at the same offset in a page share cache sets; a loop over 16 of
     them is 30 % slower, over 24 of them 60 % (measured on Zen 5).
     """
     if capacity < MAP_FROM_BYTES:
@@ -194,9 +194,9 @@ def trim() -> None:
 
 @native
 def new_block(capacity: i64, wanted: i64) -> Block | None:
-    """Return a block that was not in the cache; null if there are `wanted` bytes too many in use.
+    """Return a new block from the system; null if `wanted`, the bytes then in use, are too many.
 
-    The caller holds the lock, which is given back.
+    The caller holds the lock, which is released.
     """
     STATE.system_allocations += 1
     number = STATE.system_allocations
@@ -254,7 +254,7 @@ def block_of(data: Pointer) -> Block:
 
 @exported("ingot_free")
 def free(data: Pointer | None) -> None:
-    """Keep the block for reuse; past the limit, empty the whole cache first.
+    """Put the block into the cache; if it does not fit, empty the whole cache first.
 
     Emptying all of it, not only this block, lets the cache follow a program whose sizes change.
     """

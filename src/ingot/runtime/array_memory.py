@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's view of our allocator: the four functions of a NumPy memory handler, native.
 
-NumPy calls `ingot_array_free` when an output array dies, and the others if somebody resizes it
-(`ndarray.resize`). Invariant: every block they see came from `ingot_allocate`, so its header says
-its capacity and NumPy's own idea of the size is not needed.
+NumPy calls `ingot_array_free` when an output array dies, and the others when it is resized
+(`ndarray.resize`). Invariant: every block that they get came from `ingot_allocate`, so its header
+has its capacity, and the size that NumPy passes is not needed.
 
 Source: NEP 49, numpy/core/include/numpy/ndarraytypes.h (PyDataMemAllocator).
 """

@@ -2,8 +2,8 @@
 """Built-in functions of Python made of native functions: `fastcall(name, address)`.
 
 A front end emits `ptr f(ptr self, ptr args, i64 nargs)`, and calls it from Python at the cost of a
-built-in. Invariant: definitions live as long as the process, and a built-in keeps alive what its
-maker was given.
+built-in. Invariant: definitions live as long as the process, and a built-in keeps the object `kept`
+alive.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ def fastcall(name: bytes, address: int, record: int, kept: Any) -> Callable[...,
     """Return a built-in whose `self` is a capsule around a record.
 
     Args:
-        name: of the built-in.
-        address: of `ptr f(ptr self, ptr args, i64 nargs)`.
-        record: address of what the capsule holds.
-        kept: what the built-in keeps alive; it takes the place of its module, which nobody reads.
+        name: the name of the built-in.
+        address: the address of `ptr f(ptr self, ptr args, i64 nargs)`.
+        record: the address that the capsule holds.
+        kept: an object that the built-in keeps alive, in the field of its module, which nobody
+            reads.
     """
     new_method, new_capsule = _functions()
     return new_method(definition_of(name, address), new_capsule(record, None, None), kept)

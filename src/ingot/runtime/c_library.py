@@ -56,7 +56,7 @@ def munmap(address: Pointer, size: i64) -> i32:
 
 @external("madvise")
 def madvise(address: Pointer, size: i64, advice: i32) -> i32:
-    """Say how pages will be used."""
+    """Tell the system how pages will be used."""
     ...
 
 

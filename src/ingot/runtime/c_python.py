@@ -25,7 +25,7 @@ def is_initialized() -> i32:
 
 @external("PyGILState_Ensure")
 def take_gil() -> i32:
-    """Take the GIL; return what `give_gil` wants."""
+    """Take the GIL; return the state that `give_gil` takes."""
     ...
 
 
@@ -36,7 +36,7 @@ def give_gil(state: i32) -> None:
 
 @external("PyEval_SaveThread")
 def save_thread() -> Pointer | None:
-    """Give the GIL back, and stay a thread that Python knows."""
+    """Give the GIL back; Python keeps the state of this thread."""
     ...
 
 
@@ -104,17 +104,17 @@ def new_tuple(count: i64) -> Pointer:
 
 @external("PyTuple_SetItem")
 def set_item(tuple_: Pointer, index: i64, item: Pointer) -> i32:
-    """Give an item to a new tuple."""
+    """Set an item of a new tuple, which takes over the reference."""
     ...
 
 
 @external("Py_IncRef")
-def keep(object_: Pointer) -> None:
-    """Take a reference."""
+def incref(object_: Pointer) -> None:
+    """Add a reference."""
 
 
 @external("Py_DecRef")
-def drop(object_: Pointer) -> None:
+def decref(object_: Pointer) -> None:
     """Drop a reference."""
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Cancellation`: ends executions from another thread, or at a deadline.
 
-An execution that is given one runs with a runtime record of its own, which says when it is to end
+An execution that gets one runs with a runtime record of its own, which says when it must end
 (`ingot.runtime.interrupts`). It ends at its next poll: in a loop of the host program, or after a
-kernel; one kernel is not interrupted. The call then raises ExecutionError INGOT0511. Its results
-are dropped, its arena goes back, and the executable can be called again. What was donated to it may
-be overwritten, whether it was ended or not.
+kernel; a kernel is not interrupted. The call then raises ExecutionError INGOT0511, its results are
+dropped, its arena is freed, and the executable can be called again. Arguments that were donated to
+it may be overwritten, as without a cancellation.
 
 Example (in one thread, then in another):
     cancellation = Cancellation(seconds=10)
@@ -24,12 +24,12 @@ from ingot.runtime.records import RUNTIME
 
 
 class Cancellation:
-    """When executions are to end. One may serve any number of them, at once and one by one."""
+    """Ends executions, any number of them, at once or one after another."""
 
     __slots__ = ("_interrupt", "_record")
 
     def __init__(self, seconds: float | None = None) -> None:
-        """End at `seconds` from now, or when somebody calls `cancel`."""
+        """End executions `seconds` from now, or when `cancel` is called."""
         runtime = native_runtime()
         shared = RUNTIME.structure.from_address(runtime.record)
         self._record: Any = RUNTIME.structure.from_buffer_copy(shared)
@@ -44,11 +44,11 @@ class Cancellation:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether executions end: somebody called `cancel`, or the deadline is over."""
+        """Whether executions end: `cancel` was called, or the deadline has passed."""
         deadline = int(self._record.deadline)
         return bool(self._record.cancelled) or 0 < deadline <= time.monotonic_ns()
 
     def cancel(self) -> None:
-        """End the executions that were given this object, and those that will be."""
+        """End the executions that got this object, and those that will get it."""
         self._record.cancelled = 1
         self._interrupt()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that are not yet what a program wants: converted without a copy where possible.
+"""Arguments that do not have the form of the fast path: converted, without a copy where possible.
 
-The slow path of a call. Tensors and arrays must have the program's element type (a silent cast
-would hide a bug); Python numbers and lists take it if they fit, as everywhere in NumPy. What
-cannot be used raises ExecutionError with the argument's index, what was expected and what came.
-Invariant: the result is exactly what the fast path takes: `np.ndarray` itself, the canonical
+This is the slow path of a call. Tensors and arrays must have the program's element type (a silent
+cast would hide a bug); Python numbers and lists take it if they fit, as everywhere in NumPy. Other
+values raise ExecutionError, which tells the argument's index, the expected and the given type.
+Invariant: the result is exactly what the fast path takes: an `np.ndarray` itself, the canonical
 dtype object, C-contiguous, aligned, static dims equal.
 """
 
@@ -41,7 +41,7 @@ class AnyArray(Protocol):
 
 _NAMES = {row.storage: row.name for row in DTYPES.values() if row.storage is not None}
 
-# What a Python number of a kind may become.
+# The kinds of element type that a Python number may become.
 _WEAK_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _KIND_RANK = {
     Kind.PRED: 0,
@@ -63,9 +63,12 @@ def array_text(array: AnyArray) -> str:
 
 
 def array_at(address: int, sizes: Sequence[int], storage: np.dtype[Any]) -> Array:
-    """Return the dense row-major array at an address, which keeps nothing alive.
+    """Return the dense row-major array at an address; it does not own the memory.
 
-    An empty one may have no address; it can be written even so.
+    Args:
+        address: of the first element; 0 is allowed for an empty array.
+        sizes: the dimensions.
+        storage: NumPy's type of the elements.
     """
     count = math.prod(sizes) * storage.itemsize
     memory: Any = (ctypes.c_uint8 * count).from_address(address) if count else bytearray()
@@ -73,7 +76,11 @@ def array_at(address: int, sizes: Sequence[int], storage: np.dtype[Any]) -> Arra
 
 
 def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:
-    """Return all arguments as the fast path takes them; ExecutionError where one cannot be."""
+    """Return all arguments as the fast path takes them.
+
+    Raises:
+        ExecutionError: INGOT0501, there are too few or too many; else as `conform`.
+    """
     require_count(info, values)
     return [
         conform(value, index, param)
@@ -100,7 +107,7 @@ def donated_indices(count: int, donate: Any) -> frozenset[int]:
     """Return the indices of the arguments that are donated, of `count` arguments.
 
     Raises:
-        ExecutionError: INGOT0514, what is given are not indices of arguments, each once.
+        ExecutionError: INGOT0514, `donate` is not a collection of different indices of arguments.
     """
     if isinstance(donate, str) or not isinstance(donate, Collection):
         raise _bad_donation(f"{donate!r} is no list of indices")
@@ -117,7 +124,7 @@ def donated_indices(count: int, donate: Any) -> frozenset[int]:
 
 
 def unshared(arrays: Sequence[Array], taken: Collection[int]) -> frozenset[int]:
-    """Return the donated arguments whose memory is no other argument's: only those are taken."""
+    """Return the donated arguments whose memory no other argument shares: only those are taken."""
     return frozenset(
         index
         for index in taken

@@ -2,8 +2,8 @@
 """DLPack: another library's tensor without a copy, and our memory for another library.
 
 Part of the slow path of a call. NumPy's own `from_dlpack` refuses the element types that it lacks
-(bf16, f8), so the struct is read and written here. Invariant: who imports keeps the capsule's
-tensor alive, and its deleter runs once, when the last view is gone.
+(bf16, f8), so the struct is read and written here. Invariant: an importer keeps the capsule's
+tensor alive, and the tensor's deleter runs once, when the last view is gone.
 
 Source: https://dmlc.github.io/dlpack/latest/c_api.html (DLManagedTensor, unversioned).
 """
@@ -81,18 +81,18 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 )
 
 _exported: dict[int, tuple[object, ...]] = {}
-"""What consumers of our memory hold, by the address of its record."""
+"""The records that consumers of our memory hold, and their owners, by the record's address."""
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _delete(record: int) -> None:
-    """Forget what a consumer is done with."""
+    """Drop a record that a consumer is done with."""
     _exported.pop(record, None)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _forget(capsule: int) -> None:
-    """Forget what a capsule holds that nobody used."""
+    """Drop the record of a capsule that nobody consumed."""
     if _is_valid(capsule, b"dltensor"):
         _exported.pop(int(_pointer_of(capsule, b"dltensor")), None)
 
@@ -117,7 +117,7 @@ class TensorRow:
     """Another library's tensor.
 
     Attributes:
-        address: of its first element.
+        address: the address of its first element.
         shape: its dimensions.
         strides: bytes from one element to the next, along each dimension.
         storage: NumPy's type of its elements.
@@ -146,8 +146,9 @@ class TensorRow:
 def import_tensor(value: Any) -> np.ndarray[Any, Any]:
     """Return an array over the memory of `value`, which has `__dlpack__`.
 
-    Raises BufferError if the tensor is not in the CPU's memory or its type has no NumPy storage;
-    what the exporter raises passes through.
+    Raises:
+        BufferError: the tensor is not in the CPU's memory, or its type has no NumPy storage.
+        Exception: what the exporter raises.
     """
     device = int(value.__dlpack_device__()[0])
     if device not in _CPU_DEVICES:
@@ -174,7 +175,7 @@ def device_tensor(value: Any, stream: int) -> TensorRow:
 
 
 def _taken(capsule: Any) -> TensorRow:
-    """Return the tensor of a capsule, which is used by that."""
+    """Return the tensor of a capsule, which is consumed."""
     address = _get_pointer(capsule, b"dltensor")
     _set_name(capsule, _USED_NAME)
     owner = _Owner(address)
@@ -195,8 +196,8 @@ def export_tensor(
     """Return a capsule of dense memory; `owner` lives until its consumer is done with it.
 
     Args:
-        owner: what keeps the memory.
-        address: of the first element.
+        owner: the object that holds the memory.
+        address: the address of the first element.
         shape: the dimensions.
         storage: NumPy's type of the elements.
         device: DLPack's type and number of the device.
@@ -209,9 +210,9 @@ def export_tensor(
     tensor.type_code, tensor.type_bits, tensor.type_lanes = (*_code_of(storage), 1)
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
     made.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
-    place = ctypes.addressof(made)
-    _exported[place] = (made, sizes, owner)
-    return _new_capsule(place, _NAME, ctypes.cast(_forget, ctypes.c_void_p))
+    address = ctypes.addressof(made)
+    _exported[address] = (made, sizes, owner)
+    return _new_capsule(address, _NAME, ctypes.cast(_forget, ctypes.c_void_p))
 
 
 def _code_of(storage: np.dtype[Any]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime's functions as native functions of other modules call them.
+"""Declarations of the runtime's functions, for native functions of other modules.
 
-Those of the runtime's own module call `allocator.allocate` and the like. Invariant: the symbols and
-types are those of the exported functions; a test compares them.
+Inside the runtime's own module `allocator.allocate` and the like are called directly. Invariant:
+the symbols and types are those of the exported functions; a test compares them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def ingot_free(memory: Pointer | None) -> None:
 
 @external("ingot_prepare")
 def ingot_prepare(program: Program, in_dims: Dims, sizes: Array[i64]) -> i32:
-    """Compute the sizes of a program; return 0 or why they are wrong."""
+    """Compute the sizes of a program; return a status."""
     ...
 
 
 @external("ingot_execute")
 def ingot_execute(program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i64]) -> i32:
-    """Run a program; return 0 or why it failed."""
+    """Run a program; return a status."""
     ...
 
 
@@ -40,7 +40,7 @@ def ingot_execute(program: Program, inputs: Buffers, outputs: Buffers, sizes: Ar
 def ingot_execute_python(
     program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
 ) -> i32:
-    """Run a program for Python, without the GIL; return 0 or why it failed."""
+    """Run a program for Python, without the GIL; return a status."""
     ...
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of a program record: what every caller, Python or native, goes through.
+"""Execution of a program record, for every caller, Python or native.
 
 `ingot_prepare` computes sizes, `ingot_execute` runs with an arena from the allocator, `ingot_call`
 does both; `ingot_execute_on` is `ingot_execute` for one of several devices, whose copy of the
@@ -7,7 +7,8 @@ runtime record says which replica and partition it is.
 
 Invariant: these functions hold no state of their own, so any number of threads may execute the same
 program at once. Their status: 0 done, 1+k run error k, -1 out of memory, -2-k shape constraint k
-violated, `CANCELLED` ended. `ingot_execute_watched` sees signals and deadlines (`interrupts`).
+violated, `CANCELLED` cancelled. `ingot_execute_watched` also ends by signals and deadlines
+(`interrupts`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def copy_words(to: Array[i64], source: Array[i64], count: i64) -> None:
 
 @exported("ingot_prepare")
 def prepare(program: Program, in_dims: Dims, sizes: Array[i64]) -> i32:
-    """Fill `sizes`."""
+    """Fill `sizes` from the dimensions of the parameters; return a status."""
     status = program.sizes(in_dims, sizes, program.constants)
     return status if status == 0 else FIRST_CONSTRAINT + 1 - status
 
@@ -70,7 +71,7 @@ def execute_watched(
 @exported("ingot_execute")
 def execute(program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i64]) -> i32:
     """Run with an arena, with the runtime of the process."""
-    # What may wait for others, or loop, may have to be ended.
+    # A program that waits for others, or loops, must be able to end.
     if program.release_gil_bytes == 0:
         return execute_watched(program, program.runtime, inputs, outputs, sizes)
     return execute_on(program, program.runtime, inputs, outputs, sizes)

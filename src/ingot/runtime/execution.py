@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python half of a call: what the native fast path leaves to it, and its replacement.
+"""The Python half of a call: what the native fast path leaves to Python, and a replacement for it.
 
-`refuse` and `fail` are called by the native code; `run_arrays` does a whole call with ctypes, for
-donation and where the native call cannot be used. Invariant: every status that is not 0 becomes
-an exception that names the program, the reason and the shapes that were given.
+The native code calls `refuse` and `fail`; `run_arrays` does a whole call with ctypes, for donation
+and if the native call cannot be used. Invariant: every status other than 0 becomes an exception
+that names the program, the reason and the given shapes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ingot.runtime.python_interrupts import raise_interrupt
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
 Record = Any
-"""A program's ctypes structure; it has a `ProgramInfo`, `info`, and what makes its errors."""
+"""A program's ctypes structure, with its `ProgramInfo` as `info` and a function for its errors."""
 
 CANCELLED_TEXT = "was ended before it was done: by Ctrl-C, by another thread, or at its deadline"
 
@@ -69,7 +69,7 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[AnyArray]) -> 
 
 
 def raise_signal_after(status: int) -> None:
-    """Raise what a signal handler raised (Ctrl-C), if it ended the execution with this status.
+    """Raise the exception of a signal handler (Ctrl-C), if it ended the execution with this status.
 
     Until it is raised, every execution of the main thread ends.
     """
@@ -79,12 +79,12 @@ def raise_signal_after(status: int) -> None:
 
 
 def cancelled_error(notes: tuple[str, ...], who: str = "the program ") -> ExecutionError:
-    """Return the exception for an execution that was ended."""
+    """Return the exception for an execution that was cancelled."""
     return ExecutionError(f"{who}{CANCELLED_TEXT}", code="INGOT0511", notes=notes)
 
 
 def largest_note(info: ProgramInfo) -> tuple[str, ...]:
-    """Return what an error of too little memory says of the largest buffer."""
+    """Return a note about the largest buffer, for an out-of-memory error."""
     return (f"its largest buffer is {info.largest}",) if info.largest else ()
 
 
@@ -108,7 +108,7 @@ def _message(messages: Sequence[str], index: int, kind: str) -> str:
 
 
 class PythonHalf:
-    """The ctypes functions of one runtime, and the calls made of them."""
+    """The ctypes functions of one runtime, and calls by them."""
 
     def __init__(self, runtime: NativeRuntime) -> None:
         """Bind the native functions."""
@@ -124,7 +124,7 @@ class PythonHalf:
         """Convert arguments that the fast path does not take, and call it again."""
         arrays = conform_all(record.info, args)
         if all(array is value for array, value in zip(arrays, args, strict=True)):
-            # Nothing to convert: then a constraint is violated, which this call raises.
+            # Nothing to convert: a constraint is violated, and this raises the error.
             self.sizes(record, arrays)
             raise InternalError(f"'{record.info.symbol}' refuses arguments that seem to be right")
         items = (ctypes.py_object * len(arrays))(*arrays)
@@ -153,7 +153,7 @@ class PythonHalf:
         donate: Collection[int] = (),
         runtime: int = 0,
     ) -> Result:
-        """Do a whole call; outputs that may alias a donated argument are that very array.
+        """Do a whole call; outputs that alias a donated argument are that very array.
 
         `runtime` is the address of the runtime record to run with; default: the program's own.
         """

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of executions that should not go on: by a signal, another thread or a deadline.
+"""Cancellation of running executions: by a signal, another thread or a deadline.
 
-Loops of host programs, and host programs between long kernels, compare a counter with the value
-that it had (`IngotRuntime.attention`): a load and a branch. Where it differs they call
-`ingot_poll(runtime)`, which says whether this execution is to end with status `CANCELLED`. The
-counter is advanced by `ingot_interrupt`, which follows a cancellation, and twenty times a second by
-a thread while an execution is between `begin_watch` and `end_watch`: signals of Python and
-deadlines are seen by then. Compiled host programs poll by `cpu.polling`, native functions by
+Host programs poll in loops and after long kernels: they compare a counter
+(`IngotRuntime.attention`) with its last value, which costs a load and a branch. If it differs they
+call `ingot_poll(runtime)`, which returns whether this execution must end with status `CANCELLED`.
+The counter is advanced by `ingot_interrupt`, which follows a cancellation, and twenty times a
+second by a thread while an execution is between `begin_watch` and `end_watch`, so that signals of
+Python and deadlines are noticed. Compiled host programs poll by `host.polling`, native functions by
 `Polls`.
 
 Invariants: `cancelled` is written before the counter is advanced. A poll that ends an execution
-advances it too, so whoever called the loop that ended polls again, and ends as well.
+advances it too, so the caller of the loop that ended polls again, and ends as well.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _IDLE_TICKS = 20
 
 
 class Watch(Struct, name="IngotWatch", own_line=("attention", "active")):
-    """What executions and the thread that watches them share."""
+    """The state that executions share with the thread that watches them."""
 
-    attention: Atomic[i64]  # advanced when executions are to poll
+    attention: Atomic[i64]  # advanced when executions must poll
     active: Atomic[i64]  # executions that are watched
     asleep: Atomic[i32]  # 1 while the thread sleeps until there is an execution
     started: Atomic[i32]  # 1 once the thread exists
-    check: Callable[[i64], i32] | None  # whether Python wants an end of what began then
+    check: Callable[[i64], i32] | None  # whether Python ends executions that began then
     on_tick: Callable[[], None] | None  # looks for Ctrl-C
 
 
@@ -70,8 +70,8 @@ def is_active() -> bool:
 @native
 def sleep() -> None:
     """Sleep until there is an execution."""
-    # Who begins an execution counts itself, then looks whether the thread sleeps; the thread
-    # says that it sleeps, then looks at the count: whoever is second sees the other.
+    # An execution counts itself, then looks whether the thread sleeps; the thread notes that it
+    # sleeps, then looks at the count: the second of both sees what the first has written.
     STATE.asleep.store(1, "seq_cst")
     if not is_active():
         futex_wait(STATE.asleep, 1)
@@ -80,7 +80,7 @@ def sleep() -> None:
 
 @native
 def watch(argument: Pointer) -> Pointer | None:
-    """Tick while there are executions: what the thread does."""
+    """Tick while there are executions; this is the thread's function."""
     tick = Time.on_stack()
     tick.seconds = 0
     tick.nanoseconds = TICK_NANOSECONDS
@@ -110,7 +110,7 @@ def start_watch() -> None:
 
 @native
 def begin_watch() -> None:
-    """Watch one execution more."""
+    """Count one more watched execution."""
     STATE.active.fetch_add(1, "seq_cst")
     if unlikely(STATE.asleep.load("seq_cst") != 0):
         STATE.asleep.store(0, "seq_cst")
@@ -121,13 +121,13 @@ def begin_watch() -> None:
 
 @native
 def end_watch() -> None:
-    """Watch one execution less."""
+    """Count one watched execution less."""
     STATE.active.fetch_sub(1, "seq_cst")
 
 
 @inlined
 def is_over(runtime: Runtime, first: i64) -> bool:
-    """Return whether an execution is to end; see `poll`."""
+    """Return whether an execution must end; see `poll`."""
     if runtime.cancelled.load() != 0:
         return True
     deadline = runtime.deadline
@@ -140,7 +140,7 @@ def is_over(runtime: Runtime, first: i64) -> bool:
 @cold
 @exported("ingot_poll")
 def poll(runtime: Runtime, first: i64) -> i32:
-    """Return `CANCELLED` if an execution with this record is to end.
+    """Return `CANCELLED` if an execution with this record must end, else 0.
 
     `first` is the counter when it began.
     """
@@ -151,7 +151,7 @@ def poll(runtime: Runtime, first: i64) -> i32:
 
 
 class Polls(Struct):
-    """What an execution that polls remembers."""
+    """The state of an execution that polls."""
 
     counter: Pointer  # `attention`
     first: i64  # the counter when it began
@@ -162,7 +162,7 @@ class Polls(Struct):
 def is_cancelled(runtime: Runtime, polls: Polls) -> bool:
     """Begin to poll; return whether the execution was cancelled before it began.
 
-    What was asked for before is seen too: the counter is read first.
+    The counter is read first, so a cancellation from before is seen.
     """
     polls.counter = runtime.attention
     began = Atomic[i64].at(runtime.attention).load()
@@ -173,7 +173,7 @@ def is_cancelled(runtime: Runtime, polls: Polls) -> bool:
 
 @inlined
 def has_to_end(runtime: Runtime, polls: Polls) -> bool:
-    """Poll, if the counter was advanced; return whether the execution is to end."""
+    """Poll, if the counter was advanced; return whether the execution must end."""
     counter = Atomic[i64].at(polls.counter).load("monotonic")
     if unlikely(counter != polls.seen):
         polls.seen = counter

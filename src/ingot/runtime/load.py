@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs compiled ahead of time, run from Python: `ingot.load_executable`.
 
-Needs numpy and ctypes, and nothing of the compiler. Element types that NumPy lacks (bf16, fp8) need
-ml_dtypes as well. Invariant: nothing of the library runs before its file is known to be for this
-machine and its metadata for this loader. A library is native code: load only what you trust.
+This needs numpy and ctypes, but nothing of the compiler; element types that NumPy lacks (bf16, fp8)
+need ml_dtypes as well. Invariant: no code of the library runs before its file is known to be for
+this machine and its metadata for this loader. A library is native code: load only what you trust.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AotExecutable:
             self._set_weights.argtypes = (ctypes.c_void_p, ctypes.c_int64)
 
     def set_threads(self, count: int) -> int:
-        """Set how many threads all executions use, the caller's included; return what holds.
+        """Set how many threads executions use, the caller's included; return the number in use.
 
         Raises:
             UnsupportedError: the library has no thread pool.
@@ -93,19 +93,19 @@ class AotExecutable:
         """
         if self._set_weights is None:
             return
-        place = self.path.with_name(self.metadata.weights_file) if path is None else Path(path)
+        file = self.path.with_name(self.metadata.weights_file) if path is None else Path(path)
         try:
-            data = np.memmap(place, np.uint8, "r")
+            data = np.memmap(file, np.uint8, "r")
         except (OSError, ValueError) as error:
             raise ResourceError(
-                f"the weights of {self.path} cannot be read from {place}: {error}",
+                f"the weights of {self.path} cannot be read from {file}: {error}",
                 code="INGOT0411",
                 hint="give the file: ingot.load_executable(path, weights=...)",
             ) from error
         status = self._set_weights(data.ctypes.data, data.nbytes)
         if status:
             text = self._error_msg(status).decode()
-            raise ResourceError(f"{place}: {text}", code="INGOT0411")
+            raise ResourceError(f"{file}: {text}", code="INGOT0411")
         # The library keeps the first address until the end: nothing unloads it.
         library = ctypes.cast(self._set_weights, ctypes.c_void_p).value or 0
         _mapped.setdefault(library, data)
@@ -148,7 +148,7 @@ class AotExecutable:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _prepared(self, arrays: list[Array]) -> tuple[Any, list[tuple[int, ...]]]:
-        """Return the sizes of an execution and the shapes of its results; known ones are kept."""
+        """Return an execution's sizes and the shapes of its results, cached by argument shapes."""
         sizes = self._sizes_type()
         dims = [kind(*array.shape) for kind, array in zip(self._dims_types, arrays, strict=True)]
         self._require(self._prepare(self._pack_inputs(*map(ctypes.addressof, dims)), sizes))
@@ -183,17 +183,17 @@ def load_executable(
     Args:
         path: the library.
         weights: its file of weights, if they are not inside; default: beside the library.
-        threads: how many threads it runs on, if it has a pool of its own; default: one.
+        threads: the threads that it runs on, if it has a pool of its own; default: one.
 
     Raises:
         ResourceError: INGOT0411 a file cannot be read or loaded, or is not this library's.
         UnsupportedError: it is no such library, it is for another machine, this CPU lacks
             instructions of its code, or another version of Ingot wrote it in another format.
     """
-    place = Path(path).absolute()
-    _require_machine(place)
+    file = Path(path).absolute()
+    _require_machine(file)
     try:
-        library = ctypes.CDLL(str(place))
+        library = ctypes.CDLL(str(file))
     except OSError as error:
         raise ResourceError(f"{path} cannot be loaded: {error}", code="INGOT0411") from error
     describe: Any = getattr(library, "ingot_aot_metadata", None)
@@ -211,7 +211,7 @@ def load_executable(
             "whose instructions this CPU lacks",
             hint="compile it again with a lower --level; 'plain' runs on every x86-64",
         )
-    executable = AotExecutable(place, library, metadata)
+    executable = AotExecutable(file, library, metadata)
     executable.load_weights(weights)
     if threads is not None:
         executable.set_threads(threads)
@@ -272,10 +272,10 @@ def _fitting(param: ArrayInfo, storage: np.dtype[Any], given: Any) -> Array:
 
 
 def _address(array: Array) -> int:
-    """Return where a dense array lies."""
+    """Return the address of a dense array's memory."""
     try:
         # A third of the time of NumPy's own ways.
         buffer: Any = array
         return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-    except (TypeError, ValueError):  # Read-only, empty, or of a type that buffers have not.
+    except (TypeError, ValueError):  # Read-only, empty, or of a type that buffers lack.
         return int(array.__array_interface__["data"][0])

@@ -38,7 +38,7 @@ _SOURCES = ("support", "llvm", "native", "artifact", "runtime")
 
 MAX_THREADS = 4096
 SPIN = 500
-"""Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
+"""Pauses before a worker sleeps. With more, other libraries' thread pools get slower."""
 
 _lock = ForkLock()
 _CACHE_SHARE = 4
@@ -49,7 +49,7 @@ _CACHE_SHARE = 4
 class AllocatorStatistics:
     """A snapshot of the allocator, in bytes and counts.
 
-    `allocations - frees` blocks are alive; `system_allocations` of all were not in the cache.
+    `allocations - frees` blocks are alive; `system_allocations` of all came from the system.
     """
 
     bytes_in_use: int
@@ -95,7 +95,9 @@ class NativeRuntime:
         return POOL.read(self._pool, "started")
 
     def set_num_threads(self, count: int) -> None:
-        """Use `count` threads from the next parallel region on; results do not depend on it.
+        """Use `count` threads, the caller included, from the next parallel region on.
+
+        Results do not depend on it.
 
         Raises:
             ArgumentError: INGOT0513, `count` is not from 1 to `MAX_THREADS`.
@@ -113,17 +115,17 @@ class NativeRuntime:
         return AllocatorStatistics(*(int(getattr(record, name)) for name in names))
 
     def set_cache_limit(self, limit: int) -> None:
-        """Keep at most `limit` bytes of free blocks; what is over it goes back now."""
+        """Cache at most `limit` bytes of free blocks; the excess is returned to the system now."""
         ALLOCATOR.write(self._allocator, "cache_limit", limit)
         if ALLOCATOR.read(self._allocator, "bytes_cached") > limit:
             self.trim()
 
     def set_memory_limit(self, limit: int) -> None:
-        """Refuse blocks beyond `limit` bytes in use."""
+        """Refuse new blocks that would bring the bytes in use above `limit`."""
         ALLOCATOR.write(self._allocator, "memory_limit", min(limit, MAX_BUFFER_BYTES))
 
     def reset_peak(self) -> None:
-        """Let `peak_bytes` start again from what is in use now."""
+        """Restart `peak_bytes` from the bytes in use now."""
         in_use = ALLOCATOR.read(self._allocator, "bytes_in_use")
         ALLOCATOR.write(self._allocator, "peak_bytes", in_use)
 
@@ -135,7 +137,7 @@ class NativeRuntime:
         """Forget the workers, which fork did not copy, and locks that other threads held."""
         for name in ("lock", "started", "sleepers", "next_worker"):
             POOL.write(self._pool, name, 0)
-        # No ticket is left of what another thread was doing: its work is not in this process.
+        # Other threads' work is not in this process, so no ticket of it is left.
         POOL.write(self._pool, "state", POOL.read(self._pool, "state") & ~TICKET_BITS)
         ALLOCATOR.write(self._allocator, "lock", 0)
         for name in ("active", "asleep", "started"):
@@ -209,7 +211,7 @@ def _link() -> NativeRuntime:
     data = compile_named("runtime", _SOURCES, _text, TargetSpec.host())
     library = link_object([data], library_imports())
     runtime = NativeRuntime(library)
-    # Never unloaded, not even when the interpreter ends: workers stand in this code.
+    # Never unloaded, not even when the interpreter ends: workers run this code.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     os.register_at_fork(after_in_child=runtime.after_fork_in_child)
     return runtime
@@ -226,5 +228,5 @@ def set_num_threads(count: int) -> None:
 
 
 def allocator_statistics() -> AllocatorStatistics:
-    """Return what the buffer allocator holds."""
+    """Return the counters of the buffer allocator."""
     return native_runtime().allocator_statistics()

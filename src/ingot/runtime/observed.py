@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executions that somebody looks at: a program's `run` goes through Python, whoever calls it.
+"""Observed executions: every call of a program goes through a Python observer.
 
 Native callers (PJRT, TensorFlow's kernels) and `program.call` find the machine code in the
-program's record. `observe` puts a function of ours there, which copies the arguments, runs the code
-and shows both. It costs copies and the GIL, so only what dumps snapshots asks for it.
+program's record. `observe` replaces it by a function that copies the arguments, runs the code and
+shows arguments and results to the observer. That costs copies and the GIL; only snapshots use it.
 
-Invariant: what the observer raises goes to the log `ingot`; the execution ends as it would have.
+Invariant: exceptions of the observer go to the log `ingot`; the execution ends as without it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ingot.runtime.records import PROGRAM
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Observer: TypeAlias = Callable[[list[Array]], Callable[[list[Array]], None]]
-"""Gets the arguments of an execution before it; what it returns gets the results of a good one."""
+"""Called with the arguments before an execution; returns a function that gets the results."""
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
 _log = logging.getLogger("ingot")
 
 
 def observe(program: Program, observer: Observer) -> None:
-    """Show each execution of `program`, all sizes of which are known, to `observer`.
+    """Show each execution of `program` to `observer`, on the thread that executes.
 
-    Executions on several threads are shown on these threads.
+    All sizes of the program must be static.
     """
     info, address = program.info, program.record_address
     code = _Run(PROGRAM.read(address, "run"))
@@ -56,7 +56,7 @@ def observe(program: Program, observer: Observer) -> None:
 
 
 def _arrays(rows: Sequence[ParamInfo | OutputInfo], pointers: int | None) -> list[Array]:
-    """Return the arrays to which a table of pointers points, as they are in memory."""
+    """Return arrays over the memory that a table of pointers points to."""
     if pointers is None or not rows:
         return []
     table = (ctypes.c_void_p * len(rows)).from_address(pointers)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thread pools beside the process's own: of programs with another number of threads, of devices.
+"""Thread pools besides the process's own: for programs with another number of threads, for devices.
 
-If virtual devices that run side by side shared the process's pool, the first that comes would take
-all threads, and the others would work alone beside them: more threads than CPUs, and the first
-waits for the others at the next collective. Invariant: a pool's workers belong to this process; a
+If virtual devices shared the process's pool, the first one would take all threads, and each of the
+others would run on its own thread besides: more threads than CPUs, and the first would wait for the
+others at the next collective. Invariant: a pool's workers belong to this process; a
 forked child has none.
 """
 
@@ -24,7 +24,7 @@ class OwnPool:
     """A pool; lives as long as any thread that works in it.
 
     Attributes:
-        address: of the `IngotPool`.
+        address: the address of the `IngotPool`.
     """
 
     def __init__(self) -> None:
@@ -34,21 +34,21 @@ class OwnPool:
         _pools.add(self)
 
     def give(self, runtime: Any, threads: int) -> None:
-        """Let an execution use this pool, with so many threads, the caller included.
+        """Let an execution use this pool.
 
         Args:
             runtime: the execution's `IngotRuntime`, as a ctypes structure.
-            threads: how many.
+            threads: how many threads it uses, the caller included.
         """
         POOL.write(self.address, "num_threads", threads)
         runtime.pool, runtime.num_threads = self.address, threads
 
     def give_share(self, runtime: Any, devices: int) -> None:
-        """The same, with a device's share of the threads of `devices` that run side by side."""
+        """Let one of `devices` parallel devices use this pool, with its share of the threads."""
         self.give(runtime, max(1, native_runtime().num_threads // devices))
 
     def forget_workers(self) -> None:
-        """Be a pool without workers and work, in a forked child."""
+        """Reset the pool to one without workers and work, in a forked child."""
         threads = POOL.read(self.address, "num_threads")
         ctypes.memset(self.address, 0, POOL.size)
         POOL.write(self.address, "spin", SPIN)

@@ -3,15 +3,15 @@
 
 `ingot_parallel(pool, fn, env, n)` calls `fn(env, chunk)` for every chunk and returns when all are
 done. One 64-bit state word (epoch, tickets, next ticket) is claimed by compare-and-swap; workers
-spin a little, then sleep on the epoch. The caller waits for tickets, never for workers: so a
-worker that is late, descheduled, or does not exist (after fork) costs nothing but its help.
+spin a little, then sleep on the epoch. The caller waits for tickets, never for workers, so a worker
+that is late, descheduled, or does not exist (after fork) only does not help.
 
 Invariants: `function` and `env` change only while every ticket of the epoch before is finished,
 so a successful swap proves that what was read before it belongs to its epoch. A caller that finds
 the pool taken (a nested call, or another thread's) runs its chunks itself. Workers are started by
 the first call that needs them, are detached, take no signals and live as long as the process.
 
-Source followed: the join-by-chunks idea of rayon and OpenMP's `schedule(dynamic)`; futex(2).
+Source: the join by chunks of rayon and of OpenMP's `schedule(dynamic)`; futex(2).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def wait_for_epoch(pool: Pool, seen: i64) -> i64:
 def sleep(pool: Pool, seen: i64) -> None:
     """Sleep while the epoch is `seen`."""
     # A worker counts itself, then looks at the epoch; a caller publishes the epoch, then looks at
-    # the count: whoever is second sees the other.
+    # the count: the second of both sees what the first has written.
     epoch = Atomic[i32].at(pool.state + 4)
     pool.sleepers.fetch_add(1, "seq_cst")
     if epoch.load("seq_cst") == i32(seen):
@@ -89,7 +89,7 @@ def sleep(pool: Pool, seen: i64) -> None:
 
 @native
 def work(argument: Pointer) -> Pointer | None:
-    """Wait for an epoch that is new, help with it, and so on forever."""
+    """Wait for a new epoch and help with it, forever."""
     pool = Pool.at(argument)
     number = pool.next_worker.fetch_add(1)
     seen: i64 = 0

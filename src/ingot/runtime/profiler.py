@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of what runs when, a native function: host programs call it while somebody profiles.
+"""The recorder of events, a native function that host programs call while a profiler is on.
 
-`IngotRuntime.profile` is null, or the address of `ingot_profile`. A host program that finds it set
-asks it for the time before each of its *sites* (a kernel call, a foreign call, a loop) and tells it
-after: the site's number, and when it began. Who the program is follows from its code and its
-constants. Python's half is `ingot.runtime.recording`.
+`IngotRuntime.profile` is null, or the address of `ingot_profile`. If it is set, a host program
+calls it before each of its *sites* (a kernel call, a foreign call, a loop) for the time, and after
+it with the site's number and the time of the start. The addresses of its code and constants
+identify the program. The Python half is `ingot.runtime.recording`.
 
-Invariant: an event counts once its `end` is written, which is last; what does not fit is dropped.
+Invariant: an event is valid once its `end` is written, which is last; events that do not fit are
+dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Profiler(Struct, name="IngotProfiler", own_line=("next",)):
 
     events: Structs[Event]  # `capacity` of them
     capacity: i64
-    next: Atomic[i64]  # events so far, those that did not fit too
+    next: Atomic[i64]  # events so far, including those that did not fit
 
 
 EVENT, PROFILER = Event.c_layout, Profiler.c_layout
@@ -52,7 +53,7 @@ def profile(
 ) -> i64:
     """Return the time now; record an event.
 
-    `start` is 0 at the beginning of a site, when there is nothing to record yet.
+    `start` is 0 before a site, when there is nothing to record yet.
     """
     end = now(CLOCK_REALTIME)
     if start == 0:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Program`: a compiled program that can be called, from Python and from native code.
 
-Made from a `ProgramInfo`, the addresses of its two functions and its constants. `program.call` is a
-built-in function of machine code (`python_call`); `program.record_address` is what native callers
-give to `ingot_prepare`, `ingot_execute` and `ingot_call`. Invariant: the record keeps alive all it
-points to (tables, constants, code), and `call` keeps the record, so nothing dangles.
+It is made of a `ProgramInfo`, the addresses of its two functions and its constants. `program.call`
+is a built-in function of machine code (`python_call`); native callers pass `program.record_address`
+to `ingot_prepare`, `ingot_execute` and `ingot_call`. Invariant: the record keeps alive all it
+points to (tables, constants, code), and `call` keeps the record alive, so nothing dangles.
 
 Example (with a linked library that exports `add_sizes` and `add_run`):
     program = Program.from_library(info, library)
@@ -35,13 +35,13 @@ from ingot.support.diagnostics import IngotError
 from ingot.support.forking import ForkLock, defers_fork
 
 DEFAULT_RELEASE_GIL_BYTES = 64 << 10
-"""Calls that touch at least so many bytes (some 2 us of work) run without the GIL."""
+"""Bytes (some 2 us of work) from which a call runs without the GIL."""
 
 _lock = ForkLock()
 
 
 class CodeLibrary(Protocol):
-    """What gives the addresses of functions: `ingot.llvm.linking.Library`, a loaded AOT library."""
+    """A source of function addresses: `ingot.llvm.linking.Library`, or a loaded AOT library."""
 
     def address(self, symbol: str) -> int:
         """Return the address of a symbol."""
@@ -71,9 +71,9 @@ class Program:
             sizes_address: address of `<symbol>_sizes`.
             run_address: address of `<symbol>_run`.
             constants: the constant block; copied unless it is an array aligned to 64 bytes.
-            keep_alive: what owns the code; held as long as the program can be called.
-            release_gil_bytes: calls that touch at least so many bytes run without the GIL; 0 for
-                a program that may wait for other threads of Python.
+            keep_alive: the owner of the code; held as long as the program can be called.
+            release_gil_bytes: bytes from which a call runs without the GIL; 0 for a program that
+                may wait for other threads of Python.
         """
         with _lock:
             runtime, self._half, method = _calling()
@@ -156,7 +156,7 @@ class Program:
 
         Raises:
             ExecutionError: an argument does not fit, a shape constraint or a run check failed;
-                INGOT0514, the donated arguments are not arguments, each once, of their own memory.
+                INGOT0514, `donate` does not name different arguments with memory of their own.
             ResourceError: out of memory.
         """
         if (donate.__class__ is tuple or donate.__class__ is list) and not donate:
@@ -168,12 +168,12 @@ class Program:
         return self._half.run_arrays(self._record, conform_all(self.info, args), donate, runtime)
 
     def run_through(self, function: Any) -> None:
-        """Let all executions from now on call a C function of ctypes in place of `<symbol>_run`."""
+        """Let all later executions call a C function of ctypes instead of `<symbol>_run`."""
         self._record.kept = (*self._record.kept, function)
         self._record.run = ctypes.cast(function, ctypes.c_void_p).value
 
     def error_of(self, status: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
-        """Return the exception for the status of an execution; `arrays` are named by it."""
+        """Return the exception for the status of an execution; it names the shapes of `arrays`."""
         return status_error(self.info, status, arrays)
 
     def output_shapes(self, *args: Any) -> tuple[tuple[int, ...], ...]:
@@ -214,12 +214,12 @@ def storage_of(name: str) -> np.dtype[Any]:
 
 @lru_cache(maxsize=256)
 def _rows(structure: Any, count: int) -> Any:
-    """Return the type of an array of records; ctypes takes longer to make one than to fill it."""
+    """Return the type of an array of records, cached: it takes longer to make than to fill."""
     return structure * count
 
 
 def tables_of(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
-    """Return the parameter table, the output table, and what they point to."""
+    """Return the parameter table, the output table, and the objects that they point to."""
     sizes = [-1 if dim is None else dim for param in info.params for dim in param.dims]
     dims = array("q", sizes)
     kept: list[Any] = [dims]
@@ -245,7 +245,7 @@ def tables_of(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
 
 @cache
 def _calling() -> tuple[Any, PythonHalf, Callable[[Any], Callable[..., Result]]]:
-    """Return the runtime, its Python half, and what makes a program's `call` from its record."""
+    """Return the runtime, its Python half, and the function that makes a `call` for a record."""
     runtime, half = native_runtime(), python_half()
     problems = layout_problems()
     if not problems:

@@ -7,14 +7,15 @@ Python runs signal handlers on its main thread, between instructions of the inte
   one raises (`KeyboardInterrupt`) ends the execution; it is kept in the `PYTHON` record until
   `raise_interrupt` raises it in the user's program.
 * While it waits in a framework for an execution, on whatever thread, no handler can run. So a
-  handler of SIGINT before Python's own counts, and the main thread is asked to answer (a pending
-  call). If it does not within some ticks, it waits in native code: then executions that began
-  before the signal end, unless the user has a handler of his own. The framework returns, and Python
-  raises `KeyboardInterrupt`. If it does, they have a second: JAX raises `KeyboardInterrupt` and
-  leaves the execution that it waited for, which would hold up the device for good if endless.
+  handler in front of Python's own counts SIGINTs and asks the main thread to answer (a pending
+  call). If it does not answer within some ticks, it waits in native code: then executions that
+  began before the signal end, unless the user has set a handler. The framework returns, and Python
+  raises `KeyboardInterrupt`. If it does answer, executions get one more second: JAX raises
+  `KeyboardInterrupt` and abandons the execution that it waited for, which would block the device
+  for good if it is endless.
 
 Invariants: while an exception is kept, every execution of the main thread ends at its next poll.
-Python's own handler is always called, and nothing here decides what it does.
+Python's own handler is always called, and its effect is unchanged.
 Source: sigaction(2); CPython's Modules/signalmodule.c, Python/ceval_gil.h.
 """
 
@@ -39,7 +40,7 @@ _ANSWER_TICKS = 3
 """Ticks in which a main thread that runs Python answers."""
 
 _GRACE_TICKS = 20
-"""Ticks after which executions end whose main thread does something else meanwhile."""
+"""Ticks after which executions end although the main thread answers."""
 
 
 @inlined
@@ -52,7 +53,7 @@ def is_main() -> bool:
 def execute_python(
     program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
 ) -> i32:
-    """Run as `execute_watched`, for Python: signals of its main thread are seen meanwhile."""
+    """Run as `execute_watched`, for Python, whose signal handlers may end it."""
     if not is_main():
         return execute_watched(program, runtime, inputs, outputs, sizes)
     CPYTHON.main_calls += 1
@@ -77,7 +78,7 @@ def is_raised() -> bool:
 
 @exported("ingot_python_check")
 def check(first: i64) -> i32:
-    """Return 1 if an execution that began with the counter `first` is to end."""
+    """Return 1 if an execution that began with the counter `first` must end, else 0."""
     if is_main() and CPYTHON.main_calls > 0:
         return i32(is_raised())
     return i32(first < INTERRUPTS.ended.load())
@@ -85,7 +86,7 @@ def check(first: i64) -> i32:
 
 @native
 def on_interrupt(number: i32, info: Pointer | None, context: Pointer | None) -> None:
-    """Handle SIGINT: count it, then do what was done before."""
+    """Handle SIGINT: count it, then call the previous handler."""
     before = WATCH.attention.fetch_add(1, "seq_cst")
     INTERRUPTS.last.store(before + 1)
     INTERRUPTS.count.fetch_add(1, "seq_cst")
@@ -95,14 +96,14 @@ def on_interrupt(number: i32, info: Pointer | None, context: Pointer | None) -> 
 
 @native
 def answer(unused: Pointer | None) -> i32:
-    """Answer: the main thread runs Python, so it has seen every Ctrl-C."""
+    """Record that the main thread runs Python, so it has seen every Ctrl-C."""
     INTERRUPTS.answered.store(INTERRUPTS.count.load())
     return 0
 
 
 @inlined
-def keep_handler() -> None:
-    """Put our handler before the one of SIGINT that is there, unless it is the system's own."""
+def install_handler() -> None:
+    """Put our handler in front of the present one of SIGINT, unless that is the system's own."""
     action = SignalAction.on_stack()
     sigaction(SIGINT, None, action)
     present = action.handler
@@ -115,7 +116,7 @@ def keep_handler() -> None:
 
 @inlined
 def settle(count: i64) -> None:
-    """Let executions that began before the last Ctrl-C end, unless the user handles it."""
+    """End executions that began before the last Ctrl-C, unless the user handles it."""
     INTERRUPTS.settled = count
     gil = CPYTHON.ensure_gil()
     result = CPYTHON.vectorcall(CPYTHON.ends_by_interrupt, None, 0, None)
@@ -127,8 +128,8 @@ def settle(count: i64) -> None:
 
 @exported("ingot_python_tick")
 def tick() -> None:
-    """Keep the handler there, see what becomes of Ctrl-C."""
-    keep_handler()
+    """Reinstall the handler if it was replaced; decide what an unanswered Ctrl-C ends."""
+    install_handler()
     count = INTERRUPTS.count.load()
     if count != INTERRUPTS.asked:
         INTERRUPTS.asked = count
@@ -150,7 +151,7 @@ def ends_by_interrupt() -> bool:
 
 
 def raise_interrupt(record: int) -> None:
-    """Raise what a signal handler raised during an execution of this thread, if one did.
+    """Raise the exception of a signal handler that ran during an execution of this thread, if any.
 
     `record` is the address of the `PYTHON` record.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of CPython and NumPy as C structs, and the record through which native code reaches them.
 
-Invariant: what is where in these objects is declared here only; `python_api` tests it before any of
-it is used. Addresses of functions and objects come through the `PYTHON` record at run time, never
+Invariant: the layout of these objects is declared here only; `python_api` tests it before any of it
+is used. Addresses of functions and objects come through the `PYTHON` record at run time, never
 through the code, which is the same in every process.
 
 Source: CPython's Include/cpython/object.h, NumPy's ndarraytypes.h (PyArrayObject_fields), NEP 49.
@@ -95,7 +95,7 @@ class Python(Struct, name="IngotPython", counts={"interrupt": 3}):
 
 
 class Interrupts(Struct, name="IngotInterrupts", own_line=("count",)):
-    """What is known of Ctrl-C."""
+    """The state of handling Ctrl-C."""
 
     count: Atomic[i64]  # times that it was pressed
     answered: Atomic[i64]  # `count` when the main thread last ran Python after that

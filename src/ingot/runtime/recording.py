@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording of what runs when: `start()`, run programs, `stop()` gives the events.
+"""Recordings of events: `start()`, run programs, `stop()` returns the events.
 
-Above the native recorder (`ingot.runtime.profiler`), below `ingot.client.profile`, which knows
-what the sites are called. One recording at a time. Invariant: the memory of the events is mapped
-once and never given back, since an execution that began before `stop` may still write to it.
+This is above the native recorder (`ingot.runtime.profiler`) and below `ingot.client.profile`, which
+knows the names of sites. There is one recording at a time. Invariant: the memory of the events is
+mapped once and never given back, since an execution that began before `stop` may still write to it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What happened between `start` and `stop`.
+    """The events between `start` and `stop`.
 
     Attributes:
-        begin, end: when it was, in ns since 1970.
+        begin, end: its times, in ns since 1970.
         events: in the order in which they ended.
-        dropped: how many did not fit.
+        dropped: the number of events that did not fit.
     """
 
     begin: int
@@ -103,7 +103,7 @@ class Recorder:
             begin, self._begin = self._begin, 0
             count = PROFILER.read(self._state, "next")
             rows = self._events[: min(count, CAPACITY)]
-        # What an execution that began earlier still wrote is not of this recording.
+        # Executions that began earlier may have written events, which are not of this recording.
         events = tuple(_event(row) for row in rows if row.end and row.start >= begin)
         return Recording(begin, time.time_ns(), events, max(0, count - CAPACITY))
 

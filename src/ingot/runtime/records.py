@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the runtime: what lies where in the memory that native code shares.
+"""The records of the runtime: the layout of memory that native code shares.
 
-One table for everyone: native functions of the runtime, of TensorFlow's kernel and of the PJRT
-client, Python, and native code by others, who get the C declarations from `c_header`.
+They are declared once for all users: native functions of the runtime, of TensorFlow's kernel and of
+the PJRT client, Python, and other native code, which gets C declarations from `c_header`.
 Invariant: `Runtime` begins with `artifact.abi.RUNTIME_FIELDS`, as compiled programs expect.
 """
 
@@ -63,9 +63,9 @@ class Runtime(
     notes={
         "pool": "the thread pool, first argument of `parallel`",
         "parallel": "void(ptr pool, ptr fn, ptr env, i64 nchunks)",
-        "profile": "`ingot_profile` while somebody profiles, else null",
-        "attention": "int64_t: advanced when executions are to poll",
-        "poll": "i32(ptr runtime, i64 first): not 0 if the execution is to end",
+        "profile": "`ingot_profile` while a profiler is on, else null",
+        "attention": "int64_t: advanced when executions must poll",
+        "poll": "i32(ptr runtime, i64 first): not 0 if the execution must end",
         "cancelled": "1: executions with this record end",
         "deadline": "when they end, in ns of CLOCK_MONOTONIC; 0: never",
         "num_threads": "threads that take part, the caller included",
@@ -75,10 +75,10 @@ class Runtime(
         "partition": "partition-id of this execution",
         "rendezvous": "where the devices of this execution meet; null: it is alone",
         "device": "the GPU's stream of this execution; null on the CPU",
-        "stages": "what programs of stages ask of the device",
+        "stages": "the functions of the device that programs of stages call",
     },
 ):
-    """What an execution runs with; it may have a copy of its own."""
+    """The context of an execution, which may have a copy of its own."""
 
     pool: Pool
     parallel: Callable[[Pool, ChunkFunction, Pointer | None, i64], None]
@@ -166,7 +166,7 @@ class Program(
         "runtime": "the IngotRuntime that `run` gets",
         "params": "IngotParam[num_params]",
         "outputs": "IngotOutput[num_outputs]",
-        "release_gil_bytes": "calls that touch at least so many bytes free the GIL",
+        "release_gil_bytes": "bytes that a call touches from which it frees the GIL",
     },
 ):
     """A compiled program that can be run."""
@@ -188,14 +188,14 @@ class StageFunctions(
     Struct,
     name="IngotStageFunctions",
     notes={
-        "allocate": "a block of at least so many bytes, put to the third argument",
+        "allocate": "a block of at least the given bytes; its address goes to the third argument",
         "free": "null is allowed",
         "copy": "bytes of one block to another: target, source",
-        "read": "bytes of a block to the host, when what was enqueued before is done",
+        "read": "bytes of a block to the host, when the work enqueued before is done",
         "execute": "a stage, with an arena",
     },
 ):
-    """What the code between stages does to blocks of a device; each returns a status."""
+    """Functions on blocks of a device, for the code between stages; each returns a status."""
 
     allocate: Callable[[Runtime, i64, Array[Pointer | None]], i32]
     free: Callable[[Runtime, Pointer | None], None]
@@ -214,7 +214,7 @@ class SharedMemory(
         "holds": "whether memory is of this kind",
     },
 ):
-    """Memory that a device and the host both reach at one address, and that moves between them."""
+    """Memory that a device and the host both use at one address, and that moves between them."""
 
     runtime: Runtime
     allocate: Callable[[Runtime, i64], Pointer | None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`StagedProgram`: a program that runs in stages on the CPU, which can be called."""
+"""`StagedProgram`: a callable program that runs in stages on the CPU."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ class StagedProgram(StagedRecord[Program, Array]):
     __slots__ = ()
 
     def __init__(self, name: str, code: StagedCode, programs: Sequence[Program]) -> None:
-        """Put the code into words."""
+        """Encode the code as words."""
         super().__init__(name, code, programs, native_runtime().record)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
         """Run the program; one result is returned as it is, several as a tuple.
 
-        `donate`: indices of arguments whose memory results may take. If an error is raised by
-        another stage than the last one, they are as they were.
+        Args:
+            args: NumPy arrays, or whatever converts to them.
+            donate: indices of arguments whose memory results may take. They are unchanged if any
+                stage but the last one raises an error.
 
         Raises:
             ExecutionError: an argument does not fit, or a check of the program failed; INGOT0514,
-                the donated arguments are not arguments, each once.
+                `donate` does not name different arguments.
             ResourceError: out of memory.
         """
         return self.run_on(native_runtime().record, *args, donate=donate)
@@ -53,7 +55,7 @@ class StagedProgram(StagedRecord[Program, Array]):
         return program.error_of(status)
 
     def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
-        """Return the exception for what failed between the stages."""
+        """Return the exception for a failure between the stages."""
         return status_error(self.info, status, arrays)
 
     def address_of(self, value: Array) -> int:

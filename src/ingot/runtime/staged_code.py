@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged programs, run: the function that takes the code of an `artifact.stages.StagedCode` apart.
+"""The interpreter of staged programs, which executes an `artifact.stages.StagedCode`.
 
-`ingot_stages_run` runs the stages of a program one after the other, in a frame that the caller made
-and in which the slots of the parameters are filled. Afterwards each result's slot owns its block,
-unless the caller placed it, and no other slot owns one; if something failed, none does.
+`ingot_stages_run` runs the stages of a program one after the other, in a frame in which the caller
+has filled the slots of the parameters. Afterwards each result's slot owns its block, unless the
+caller allocated it, and no other slot owns one; if something failed, none does.
 
 Blocks are of the memory of a device, whose functions (`StageFunctions`) the runtime record names:
 `cpu_stages` are those of the CPU, `runtime.cuda.native` has those of GPUs.
@@ -30,7 +30,7 @@ from ingot.runtime.records import Buffers, Dims, Program, Runtime, Staged, Stage
 
 END, RUN, DEFINE, COPY, MOVE, FREE, JUMP, UNLESS, DIFFERS = range(9)
 NEW, PLACED = -1, -2
-"""Where a stage makes a result: a new block, or where the caller placed it; else in an input."""
+"""Where a stage stores a result: in a new block, or in the caller's; else in an input's."""
 CODE_WORDS = 6
 WORD = 8
 NEGATIVE_SIZE = 1
@@ -45,7 +45,7 @@ class Instruction(Struct, counts={"arguments": CODE_WORDS - 1}):
 
 
 class Slot(Struct):
-    """A value that stages hand on; its dimensions follow."""
+    """A value that is passed between stages; its dimensions follow."""
 
     data: Pointer | None
     owner: Pointer | None  # the block to free, null if the data is somebody else's
@@ -58,9 +58,9 @@ class Frame(Struct):
 
 
 class Row(Struct):
-    """What a stage is run on. The slots of inputs and outputs follow, and a word for each output.
+    """The operands of a stage. The slots of inputs and outputs follow, and a word for each output.
 
-    That word says where the output is made: `NEW`, `PLACED`, or the input whose block it takes.
+    That word says where the output is stored: `NEW`, `PLACED`, or the input whose block it takes.
     """
 
     program: Program
@@ -82,7 +82,7 @@ def dims_of(slot: Slot) -> Array[i64]:
 
 @native
 def allocate_block(runtime: Runtime, size: i64, to: Buffers) -> i32:
-    """Put a new block to `to`."""
+    """Store the address of a new block at `to`."""
     block = allocate(size)
     to[0] = block
     if block is None:
@@ -115,7 +115,7 @@ CPU_STAGES = static(StageFunctions, "IngotStageFunctions.cpu")
 
 @native
 def cpu_stages() -> StageFunctions:
-    """Return what programs of stages ask of the CPU."""
+    """Return the functions of the CPU that programs of stages call."""
     CPU_STAGES.allocate = allocate_block
     CPU_STAGES.free = free_block
     CPU_STAGES.copy = copy_block
@@ -170,7 +170,7 @@ def copy_slot(source: Slot, target: Slot, words: i64, element_bytes: i64, runtim
 
 @native
 def read_slot(slot: Slot, size: i64, to: Array[i64], runtime: Runtime) -> i32:
-    """Put the first bytes of a value to a word of zeros, when it is computed."""
+    """Copy the first bytes of a value into a word of zeros, when it is computed."""
     data = slot.data
     assert data is not None
     to[0] = 0
@@ -242,7 +242,7 @@ def run_stage(row: Row, frame: Frame, runtime: Runtime) -> i32:
 
 @inlined
 def act(instruction: Instruction, frame: Frame, runtime: Runtime) -> i32:
-    """Do what an instruction says that does not jump."""
+    """Execute an instruction that is no branch."""
     operation = instruction.operation
     words = instruction.arguments
     if operation == RUN:
@@ -264,7 +264,7 @@ def act(instruction: Instruction, frame: Frame, runtime: Runtime) -> i32:
 def find_target(
     instruction: Instruction, frame: Frame, runtime: Runtime, target: Array[i64]
 ) -> i32:
-    """Put the number of the instruction that a branch goes on with; -1: the following one."""
+    """Store the number of the instruction that a branch continues at; -1: the following one."""
     words = instruction.arguments
     if instruction.operation == JUMP:
         target[0] = words[0]
@@ -282,7 +282,7 @@ def find_target(
 
 @native
 def run_code(staged: Staged, frame: Frame, runtime: Runtime) -> i32:
-    """Run all instructions; leave what was made in the frame."""
+    """Run all instructions; results stay in the frame."""
     polls = Polls.on_stack()
     if unlikely(is_cancelled(runtime, polls)):
         return CANCELLED

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of stages in words that native code reads, for any target.
+"""A program of stages, encoded as words that native code reads, for any target.
 
-Made from an `artifact.stages.StagedCode` and the stages' programs. `runtime.staged` calls such a
-program on the CPU, `runtime.cuda.staged` on a GPU. Invariant: the record keeps alive the words that
-it points to and the programs that they name.
+It is made of an `artifact.stages.StagedCode` and the stages' programs. `runtime.staged` calls such
+a program on the CPU, `runtime.cuda.staged` on a GPU. Invariant: the record keeps alive the words
+that it points to and the programs that they name.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StagedRecord(ABC, Generic[P, A]):
     __slots__ = ("_interface", "_kept", "_offsets", "_record", "code", "info", "programs")
 
     def __init__(self, name: str, code: StagedCode, programs: Sequence[P], runtime: int) -> None:
-        """Put the code into words; `runtime` is the record that the program says it runs with."""
+        """Encode the code as words; `runtime` is the runtime record of the program."""
         self.code = code
         self.programs = tuple(programs)
         errors = tuple(text for program in programs for text in program.info.run_errors)
@@ -111,11 +111,11 @@ class StagedRecord(ABC, Generic[P, A]):
 
     @property
     def record_address(self) -> int:
-        """Address of an `IngotProgram` record that tells of parameters and results, and no code."""
+        """Address of an `IngotProgram` record of parameters and results, without code."""
         return ctypes.addressof(self._interface)
 
     def slot_row(self, slot: int) -> tuple[int, int, int]:
-        """Return where a slot is in a frame, the rank of its array, and bytes of an element."""
+        """Return a slot's offset in a frame, the rank of its array, and the bytes of an element."""
         info = self.code.slots[slot]
         return self._offsets[slot], info.rank, _bytes_of(dtype(info.dtype))
 
@@ -124,7 +124,7 @@ class StagedRecord(ABC, Generic[P, A]):
         return self._offsets[slot]
 
     def error_of(self, failed: int, arrays: Sequence[AnyArray] = ()) -> IngotError:
-        """Return the exception for what `ingot_stages_run` gave."""
+        """Return the exception for a result of `ingot_stages_run`."""
         item, status = self._failed(failed)
         if isinstance(item, stages.Run):
             return self.stage_error(self.programs[item.stage], status)
@@ -145,7 +145,7 @@ class StagedRecord(ABC, Generic[P, A]):
 
     @abstractmethod
     def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
-        """Return the exception for what failed between the stages."""
+        """Return the exception for a failure between the stages."""
 
     def _failed(self, failed: int) -> tuple[stages.Code, int]:
         """Return the instruction that failed, and its status."""
@@ -172,8 +172,8 @@ class StagedRecord(ABC, Generic[P, A]):
 
         Args:
             runtime: address of the runtime record.
-            arrays: what fits the parameters.
-            taken: those whose memory results may take.
+            arrays: arguments that fit the parameters.
+            taken: indices of those whose memory results may take.
 
         Raises:
             ExecutionError: a check of the program failed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the process, as native functions: filled once, then asked for by address.
+"""Native functions that return the records of the process, which are filled once.
 
 Invariant: `ingot_initialize` is called before any other function of the runtime.
 """
@@ -50,13 +50,13 @@ def runtime_record() -> Runtime:
 
 @exported("ingot_allocator")
 def allocator_record() -> Allocator:
-    """Return what the allocator knows."""
+    """Return the state of the allocator."""
     return ALLOCATOR
 
 
 @exported("ingot_watch")
 def watch_record() -> Watch:
-    """Return what executions and the thread that watches them share."""
+    """Return the state that executions share with the thread that watches them."""
     return WATCH
 
 

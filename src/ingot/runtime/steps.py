@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host programs as data, run: the three functions that take an `artifact.steps.Steps` apart.
+"""The interpreter of host programs that are data (`artifact.steps.Steps`): three functions.
 
 `ingot_steps_sizes` and `ingot_steps_run` are `S_sizes` and `S_run` of the execution ABI for every
-program that is a straight line of kernel calls; what they do stands in the constant block.
-`ingot_steps_copy` is the kernel that copies. While somebody profiles, each step that is a site says
-when it began and ended.
+program that is a straight line of kernel calls; the steps are in the constant block.
+`ingot_steps_copy` is the kernel that copies. While a profiler is on, each step that is a site tells
+it when it began and ended.
 
-Invariant: they hold no state; the table is only read.
+Invariant: these functions hold no state; they only read the table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StepHead(Struct):
 
 
 class Slot(Struct):
-    """What a word of env is: an offset from a base."""
+    """A word of env: an offset from a base."""
 
     base: i64
     offset: i64
@@ -72,7 +72,7 @@ class Copy(Struct):
 
 @inlined
 def sizes_of(table: Table) -> Array[i64]:
-    """Return what `S_sizes` gives."""
+    """Return the sizes that `S_sizes` stores."""
     return Array[i64].at(table + sizeof(Table))
 
 
@@ -127,7 +127,7 @@ def steps_run(
     sizes: Array[i64],
     constants: Pointer | None,
 ) -> i32:
-    """Run all steps, which stand in the constant block: `S_run`."""
+    """Run all steps, which are in the constant block: `S_run`."""
     table = Table.at(constants)
     assert table is not None
     polls = Polls.on_stack()

@@ -2,8 +2,8 @@
 """Synchronization of native functions: spin lock, pause, futex sleep and wake.
 
 Linux only: sleeping is the futex system call, because a futex needs no initialization, survives
-fork and lives in a plain i32. Another system would put `pthread_mutex_t` and `pthread_cond_t` into
-the record and replace the futex functions; nothing else knows how a worker sleeps.
+fork and is a plain i32. For another system, `pthread_mutex_t` and `pthread_cond_t` would go into
+the record and replace the futex functions; nothing else depends on how a worker sleeps.
 
 Source: futex(2); https://www.kernel.org/doc/html/latest/admin-guide/pm/ (pause in spin loops).
 """
@@ -27,16 +27,20 @@ _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
 
 EVERYBODY = 0x7FFFFFFF
-"""As many threads to wake as there may be."""
+"""The number of threads to wake that means all."""
 
 YIELD_EVERY = 1024
 """Pauses of a waiting loop after which the thread lets others run."""
 
 
 def futex_number(architecture: str = "x86") -> int:
-    """Return the number of the futex system call; UnsupportedError where there is none.
+    """Return the number of the futex system call.
 
-    `architecture` is that of code for another machine than this.
+    Args:
+        architecture: the architecture, for code for another machine than this.
+
+    Raises:
+        UnsupportedError: there is no futex.
     """
     if architecture != "x86":
         return _FUTEX_NUMBERS[architecture]
@@ -50,11 +54,11 @@ def futex_number(architecture: str = "x86") -> int:
 
 
 def discard(_: object) -> None:
-    """Drop the value of an emitted call, so that a branch that ends in it returns nothing."""
+    """Drop the value of an emitted call, so that a branch may end in it."""
 
 
 def emit_pause(f: FunctionBuilder) -> None:
-    """Tell the CPU that this is a waiting loop; other CPUs than x86 need no telling."""
+    """Tell an x86 CPU that this is a waiting loop; for other CPUs nothing is emitted."""
     if f.module.architecture == "x86" and platform.machine() in ("x86_64", "AMD64"):
         f.intrinsic("llvm.x86.sse2.pause", VOID, [])
 
@@ -140,7 +144,7 @@ def futex_wait(word: Atomic[i32], expected: i32) -> None:
 
 @emitted(emit_futex_wait)
 def futex_wait_until(word: Atomic[i32], expected: i32, limit: Array[i64]) -> None:
-    """The same, at most as long as `limit` says: seconds, nanoseconds."""
+    """Sleep as `futex_wait`, for at most `limit`: seconds, nanoseconds."""
     futex_wait(word, expected)
 
 

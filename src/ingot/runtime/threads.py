@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that nobody waits for.
+"""Detached threads.
 
 Invariant: such a thread takes no signals, so the user's handlers run on the user's threads.
 """
@@ -21,7 +21,7 @@ ThreadFunction = Callable[[Pointer], Pointer | None]
 
 @external("pthread_sigmask")
 def pthread_sigmask(mode: i32, signals: Pointer, before: Pointer | None) -> i32:
-    """Set the signals that this thread does not take."""
+    """Set the signals that this thread blocks."""
     ...
 
 
@@ -35,13 +35,13 @@ def pthread_create(
 
 @external("pthread_detach")
 def pthread_detach(thread: i64) -> i32:
-    """Let a thread end without anybody who waits for it."""
+    """Let the system clean up a thread when it ends: it is never joined."""
     ...
 
 
 @native
 def start_detached(function: ThreadFunction, argument: Pointer) -> bool:
-    """Start a thread that takes no signals and nobody waits for; return whether it exists."""
+    """Start a detached thread that takes no signals; return whether it exists."""
     everything = Array[i8].on_stack(_SIGSET_BYTES)
     before = Array[i8].on_stack(_SIGSET_BYTES)
     thread = Array[i64].on_stack(1)

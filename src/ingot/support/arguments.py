@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what callers give to Ingot's functions in Python: its type, and text that is no text.
+"""Checks of the arguments of Ingot's Python functions: types, and text that cannot be encoded.
 
-Public functions check here what they would else fail on somewhere inside. An `ArgumentError` is one
-of Ingot's errors, and a `TypeError` as Python has it.
+Public functions use them, so that wrong arguments do not fail somewhere inside. An `ArgumentError`
+is one of Ingot's errors, and also a `TypeError`.
 
 Example:
     >>> require_type(3, str, "the text")
@@ -17,7 +17,17 @@ from ingot.support.diagnostics import ArgumentError
 
 
 def require_type(value: object, kinds: type | tuple[type, ...], what: str, hint: str = "") -> None:
-    """Raise ArgumentError (INGOT0513) unless `value`, which is `what`, is of one of the types."""
+    """Check the type of an argument.
+
+    Args:
+        value: the argument.
+        kinds: the types that it may have.
+        what: its description in the message.
+        hint: what to do instead.
+
+    Raises:
+        ArgumentError: INGOT0513, it has another type.
+    """
     if not isinstance(value, kinds):
         listed = kinds if isinstance(kinds, tuple) else (kinds,)
         names = " or ".join(kind.__name__ for kind in listed)
@@ -33,7 +43,7 @@ def bytes_of(value: object, what: str) -> bytes:
 def encodable(text: str) -> str:
     """Return a text that UTF-8 can hold: halves of surrogate pairs become question marks.
 
-    Bytes that are no UTF-8, which Python keeps as surrogates of their own, stay.
+    Invalid UTF-8, which Python keeps as other surrogates, is not changed.
     """
     if text.isascii():
         return text

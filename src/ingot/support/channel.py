@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between two processes: on a socket, and large ones in memory that both have.
+"""Messages between two processes: over a socket, and large ones through shared memory.
 
-Beneath `worker`. A socket takes a part of a large message at a time and a change of process for
-each; memory that both processes hold takes any size in one copy, and its size goes on the socket.
-Each direction has a file of its own, and requests and answers alternate, so nothing is overwritten
-that is still to be read, and what is read from the socket is of one message.
+`worker` uses it. A socket takes a large message in parts, with a change of process for each; shared
+memory takes any size in one copy, and only the size goes over the socket. Each direction has a file
+of its own, and requests and answers alternate, so no unread data is overwritten, and data read from
+the socket belongs to one message.
 
-Invariant: what the other side does to the files or the socket gives `ChannelError` here, never
-another exception: the other side may be damaged.
+Invariant: whatever the other side does to the files or the socket raises `ChannelError` here, never
+another exception, since the other side may be damaged.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import struct
 
 _SIZE = struct.Struct("=Q")
 _ON_SOCKET = 1 << 14
-"""A message of at most so many bytes goes on the socket whole: one system call."""
+"""The most bytes of a message that goes over the socket as a whole: one system call."""
 _KEPT_BYTES = 1 << 24
-"""A file that grew over this gives its memory back when its message is read."""
+"""Bytes beyond which a file releases its memory when its message has been read."""
 _PART = 1 << 30
 """Bytes of one system call, which takes at most 2 GiB."""
 
@@ -30,7 +30,7 @@ Bytes = Data | memoryview
 
 
 class ChannelError(Exception):
-    """The other side is gone, or sent what is no message."""
+    """The other side is gone, or sent something that is not a message."""
 
 
 class Channel:
@@ -42,7 +42,7 @@ class Channel:
         self.outgoing, self.incoming = outgoing, incoming
 
     def fileno(self) -> int:
-        """Return what becomes readable when a message arrives, for `select`."""
+        """Return the descriptor that becomes readable when a message arrives, for `select`."""
         return self.connection.fileno()
 
     def send(self, *parts: Bytes) -> None:
@@ -66,7 +66,10 @@ class Channel:
             raise ChannelError(f"the other side is gone: {error.strerror}") from None
 
     def is_ready(self, seconds: float | None) -> bool:
-        """Wait for a message (or the end) at most so long; return whether there is one."""
+        """Wait for a message, or the end, for at most `seconds` (None: no limit).
+
+        Returns whether there is one.
+        """
         poll = select.poll()
         poll.register(self.connection, select.POLLIN)
         return bool(poll.poll(None if seconds is None else max(0, int(seconds * 1000))))
@@ -75,7 +78,7 @@ class Channel:
         """Return the next message; None if the other side ended before one.
 
         Raises:
-            ChannelError: it ended inside of one, or says a size that it did not write.
+            ChannelError: it ended within one, or sent a size that it did not write.
         """
         data = self._received(_SIZE.size + _ON_SOCKET)
         if not data:
@@ -91,14 +94,14 @@ class Channel:
         return data[_SIZE.size :] if size <= _ON_SOCKET else self._from_file(size)
 
     def _received(self, most: int) -> bytes:
-        """Return what arrives first on the socket, nothing at its end."""
+        """Return the next bytes on the socket, at most `most`; b"" at its end."""
         try:
             return self.connection.recv(most)
         except OSError:
             return b""
 
     def _from_file(self, size: int) -> bytearray:
-        """Return what the other side wrote to memory."""
+        """Return the message that the other side wrote to shared memory."""
         if size > os.fstat(self.incoming).st_size:
             raise ChannelError(f"the other side announced {size} bytes and wrote fewer")
         data = bytearray(size)
@@ -125,13 +128,13 @@ def channel_pair() -> tuple[Channel, Channel]:
 
 
 def _on_socket(message: bytes) -> int:
-    """Return how many bytes of a message come on the socket, by its size at the front."""
+    """Return the bytes of a message that go over the socket, by the size at its front."""
     (size,) = _SIZE.unpack_from(message)
     return size if size <= _ON_SOCKET else 0
 
 
 def _write(file: int, data: memoryview, at: int) -> int:
-    """Write all of the data at an offset; return where it ends."""
+    """Write all of the data at an offset; return its end."""
     data = data.cast("B")
     for start in range(0, len(data), _PART):
         part = data[start : start + _PART]
@@ -142,7 +145,7 @@ def _write(file: int, data: memoryview, at: int) -> int:
 
 
 def _read(file: int, data: memoryview) -> int:
-    """Read from the start of the file until the data is full or the file ends; return how much."""
+    """Read from the start of the file until the data is full or the file ends; return the bytes."""
     at = 0
     while at < len(data):
         count = os.preadv(file, [data[at : at + _PART]], at)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's garbage collector, told to rest while a large graph grows.
+"""Pausing Python's garbage collector while a large graph grows.
 
-Parsing and compiling make many small objects and next to no garbage; each full collection meanwhile
-walks everything that the process holds, 20 ms beside a large framework.
+Parsing and compiling make many small objects and almost no garbage, but each full collection walks
+all objects of the process, which takes 20 ms in the process of a large framework.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Generator[None, None, None]:
-    """Run no automatic collection inside the block; a collector that was off stays off."""
+    """Run no automatic collection in the block; a collector that was off stays off."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

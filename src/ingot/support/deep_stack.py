@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room on the stack for a recursion of bounded depth: on Python's, and on the machine's.
+"""Stack space for a recursion of bounded depth: on Python's stack, and on the machine's.
 
-Python's limit is the process's own, so it is raised while somebody needs it, and put back after the
-last one. Functions that are called from Python take no machine stack (CPython 3.11 and later).
-Native code that recurses takes one: it runs in a thread whose stack is as large as it needs.
+Python's limit holds for the process, so it is raised while it is needed and restored after the last
+user. Functions that are called from Python need no machine stack (CPython 3.11 and later). Native
+code that recurses does, so it runs in a thread with a stack of the needed size.
 
 Example:
     >>> def depth(n: int) -> int:
@@ -29,12 +29,12 @@ _Result = TypeVar("_Result")
 
 _lock = ForkLock()
 _wanted: list[int] = []
-"""What each of those inside added to the limit that there was."""
+"""The frames that each active block has added to the original limit."""
 
 
 @contextmanager
 def deeper_stack(frames: int) -> Generator[None]:
-    """Let the stack be `frames` deeper than Python's limit, inside of the block."""
+    """Raise Python's recursion limit by `frames` in the block."""
     _change(frames, _wanted.append)
     try:
         yield

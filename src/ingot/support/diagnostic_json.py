@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as JSON and back: how a child process tells its parent what went wrong.
+"""Errors as JSON and back, so that a child process can report them to its parent.
 
 An error of Ingot's keeps its class and every fact; any other becomes an `InternalError` with the
 traceback, since it is a bug of the child.
@@ -47,7 +47,7 @@ _CLASSES = {
 
 
 def error_as_json(error: Exception) -> dict[str, Any]:
-    """Return an error as what JSON can say."""
+    """Return an error as JSON-ready data."""
     if isinstance(error, MemoryError):
         error = ResourceError("out of memory", code="INGOT0401")
     if not isinstance(error, IngotError):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diagnostics: what every layer raises when it cannot go on.
+"""Diagnostics: the errors that every layer raises.
 
 A `Diagnostic` says what is wrong, where (HLO text span, instruction, the user's own file:line),
 why, and what to do. It is data; the exception classes below carry one and print it. Codes are
-stable (`INGOT0123`): one docs page each. Front ends translate the exception to their framework's
-class and keep the text.
+stable (`INGOT0123`), with a section in docs/errors.md each. Front ends translate the exception to
+their framework's class and keep the text.
 
 Example:
     >>> error = UnsupportedError("op 'foo' has no CPU code", code="INGOT0300", hint="use 'bar'")
@@ -23,7 +23,7 @@ from ingot.support.records import record
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in a text: 1-based line and column, with the line itself for the caret."""
+    """A location in a text: 1-based line and column, with the line itself for the caret."""
 
     line: int
     column: int
@@ -31,7 +31,7 @@ class Span:
     source_name: str = "<hlo>"
 
     def lines(self) -> Iterator[str]:
-        """Yield the place, the line, and a caret under the column, kept there by the same tabs."""
+        """Yield the location, the line, and a caret under the column, aligned by the same tabs."""
         before = self.source_line[: self.column - 1].ljust(self.column - 1)
         blank = "".join("\t" if character == "\t" else " " for character in before)
         yield f"  --> {self.source_name}:{self.line}:{self.column}"
@@ -41,7 +41,7 @@ class Span:
 
 @record
 class SourceLocation:
-    """The user's own place in the program that a front end traced."""
+    """The location (file and line) in the user's program that a front end traced."""
 
     file: str
     line: int
@@ -70,7 +70,7 @@ class Diagnostic:
         return f"error[{self.code}]: {self.render_facts()}"
 
     def render_facts(self) -> str:
-        """Return the text without its headline: the message, then a line for each fact."""
+        """Return the text without the headline: the message, then a line for each fact."""
         lines = [self.message]
         if self.span is not None:
             lines.extend(self.span.lines())
@@ -132,7 +132,7 @@ class IngotError(Exception):
 
 
 class ParseError(IngotError):
-    """A text is not what it claims to be."""
+    """A text or data does not have the format that it should have."""
 
     default_code = "INGOT0100"
 
@@ -144,13 +144,13 @@ class VerifyError(IngotError):
 
 
 class UnsupportedError(IngotError):
-    """Something is valid but this backend or front end has no way to do it."""
+    """Something is valid, but this backend or front end does not support it."""
 
     default_code = "INGOT0300"
 
 
 class ResourceError(IngotError):
-    """A limit of the machine was met: memory, threads, files."""
+    """A limit of the machine was reached: memory, threads, files."""
 
     default_code = "INGOT0400"
 
@@ -174,12 +174,12 @@ class ArgumentError(IngotError, TypeError):
 
 
 class FlagError(IngotError):
-    """A switch (`INGOT_*`, `XLA_FLAGS`) holds something that it cannot hold."""
+    """A switch (`INGOT_*`, `XLA_FLAGS`) has a value that it does not take."""
 
     default_code = "INGOT0600"
 
 
 class InternalError(IngotError):
-    """A promise inside Ingot is broken: always a bug."""
+    """An invariant of Ingot is broken: always a bug."""
 
     default_code = "INGOT0900"

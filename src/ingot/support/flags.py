@@ -4,8 +4,8 @@
 A `Flag` is declared once, below; its variable, help text and checks follow from the declaration,
 and `docs/switches.md` is written from `ALL_FLAGS`. A value comes from an `override` of this thread
 or task, else from what code set for the process (`set_process_values`), else from the environment,
-else it is the default. It is looked up at each `value()`, so a test or a user changes it at any
-time; a hot path reads once and keeps the value.
+else it is the default. It is looked up at each `value()`, so that it can be changed at any time;
+hot paths read it once and keep the value.
 
 Invariant: nothing else in Ingot reads an `INGOT_*` variable.
 
@@ -45,8 +45,8 @@ _overrides: ContextVar[Mapping[str, Any]] = ContextVar(
 _process: Mapping[str, Any] = MappingProxyType({})
 _lock = ForkLock()
 
-# What `os.environ` reads. Itself it raises and catches an error for each variable that is not set,
-# which takes ten times as long, and a compilation asks for thirty.
+# The dictionary behind `os.environ`, which itself raises and catches an error for each variable
+# that is not set: that takes ten times as long, and a compilation reads thirty.
 _VARIABLES: Any = getattr(os.environ, "_data", None) if os.name == "posix" else None
 
 _encoded = cache(os.fsencode)
@@ -61,7 +61,7 @@ def environment(variable: str) -> str | None:
 
 
 class IngotWarning(UserWarning):
-    """Something that Ingot can work with but that is probably not what was meant."""
+    """Something that Ingot accepts but that is probably a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Flag(Generic[T]):
         return self._parsed(text, f"{self.variable}={text!r}", self.variable)
 
     def accept(self, value: object) -> T:
-        """Return a value that code gives for this flag: what its text in the environment would be.
+        """Return a value that code sets for this flag, parsed like its text in the environment.
 
         Raises:
             FlagError: INGOT0600, it is not a value of this flag.
@@ -120,21 +120,21 @@ class Flag(Generic[T]):
 
 
 def state() -> tuple[object, ...]:
-    """Return what the values of all flags follow from: overrides, and the environment's texts."""
+    """Return the state that determines all flags' values: overrides and the environment's texts."""
     texts = map(os.environ.get, _names()) if _VARIABLES is None else map(_VARIABLES.get, _keys())
     return (*_overrides.get().items(), *_process.items(), *texts)
 
 
 @contextmanager
 def override(flag: Flag[T], value: T) -> Generator[None]:
-    """Give `flag` a value for the extent of a `with` block, in this thread or task only."""
+    """Give `flag` a value in a `with` block, in this thread or task only."""
     with override_values({flag.name: value}):
         yield
 
 
 @contextmanager
 def override_values(values: Mapping[str, Any]) -> Generator[None]:
-    """Give flags values by name for the extent of a `with` block, in this thread or task only."""
+    """Give flags values by name in a `with` block, in this thread or task only."""
     token = _overrides.set({**_overrides.get(), **values})
     try:
         yield
@@ -143,14 +143,14 @@ def override_values(values: Mapping[str, Any]) -> Generator[None]:
 
 
 def set_process_values(values: Mapping[str, Any]) -> None:
-    """Give flags values by name in all threads, from now on; they win over the environment."""
+    """Give flags values by name in all threads; they take precedence over the environment."""
     global _process
     with _lock:
         _process = MappingProxyType({**_process, **values})
 
 
 def reset_process_values() -> tuple[str, ...]:
-    """Forget what `set_process_values` set; return the names."""
+    """Undo `set_process_values`; return the names of the flags."""
     global _process
     with _lock:
         names = tuple(_process)
@@ -192,7 +192,7 @@ def _fuel(text: str) -> int | None:
 
 
 def default_cache_folder() -> str:
-    """Return where compiled objects are kept: `$XDG_CACHE_HOME/ingot`, else `~/.cache/ingot`."""
+    """Return the folder of compiled objects: `$XDG_CACHE_HOME/ingot`, else `~/.cache/ingot`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ingot")
 
@@ -409,9 +409,9 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
 
 
 def check_environment() -> None:
-    """Warn of every `INGOT_*` variable that no flag reads, and name the nearest that one does.
+    """Warn of every `INGOT_*` variable that no flag reads, and name the nearest flag.
 
-    The doors of Ingot (`python -m ingot`, the client, `ingot.tensorflow.enable`) call it once.
+    The entry points of Ingot (`python -m ingot`, the client, `ingot.tensorflow.enable`) call it.
     """
     known = {flag.variable for flag in ALL_FLAGS}
     for variable in sorted(os.environ):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fork must not cut in two: the work of other threads, and the locks that they hold.
+"""Deferring forks: a fork must not interrupt other threads' work, nor the locks that they hold.
 
 A child has one thread, the one that forked. A lock that another thread held stays locked in it, and
-what another thread was in the middle of (LLVM's own state, an import) stays half done. So a fork
-waits: `fork_deferred` marks work that it does not interrupt, `ForkLock` is a lock that it holds
-itself, so that it is free in the child.
+another thread's unfinished work (LLVM's own state, an import) stays unfinished. So a fork waits:
+`fork_deferred` marks work that it does not interrupt, and a `ForkLock` is a lock that the fork
+itself takes, so that it is free in the child.
 
-Invariants: what begins while a fork waits, begins after it; a fork inside of such work of its own
-thread waits for the other threads only. No `ForkLock` should be held where `fork_deferred` begins,
-unless that thread is inside of one already. But the collector runs finalizers anywhere, and other
-libraries have locks of their own: what a fork waits for may wait for what waits for the fork. So
-after some time a fork lets in what waits for it, and waits anew, each time twice as long.
+Invariants: work that is to begin while a fork waits begins after it; a fork within such work of its
+own thread waits only for the other threads. No `ForkLock` should be held where `fork_deferred`
+begins, unless that thread is within such work already. But the collector runs finalizers anywhere,
+and other libraries have locks of their own, so there may be a deadlock. Therefore a fork that has
+waited for some time lets waiting work in, and waits again, each time twice as long.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ T = TypeVar("T")
 
 
 PATIENCE = 1.0
-"""Seconds that a fork waits before it lets in work for the first time."""
+"""Seconds that a fork waits before it lets work in for the first time."""
 
 OPENING = 0.01
-"""Seconds in which it does."""
+"""Seconds for which it lets work in."""
 
 
 class _Own(threading.local):
-    """Of one thread: how many pieces of work it is inside of, and how many of them are counted."""
+    """State of a thread: the number of nested pieces of work, and of those that are counted."""
 
     depth = 0
     counted = 0
 
 
 class _Gate:
-    """Counts the pieces of work that are going on; a fork waits for those of other threads."""
+    """Counts the pieces of work in progress; a fork waits for those of other threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -54,7 +54,7 @@ class _Gate:
         self.own = _Own()
 
     def enter(self) -> None:
-        """Begin work; if this is the thread's only one, after a fork that waits."""
+        """Begin work; if it is not nested in other work, wait for a waiting fork first."""
         own = self.own
         if not own.depth:
             # Not `self._changed`, which is the same lock, but in Python.
@@ -73,7 +73,7 @@ class _Gate:
             self._end(own)
 
     def reserve(self) -> None:
-        """Count work that another thread is to begin, from here on."""
+        """Count work that another thread will begin."""
         with self._lock:
             self._active += 1
 
@@ -107,7 +107,7 @@ class _Gate:
         return self._changed.wait_for(lambda: self._active <= mine, seconds)
 
     def let_in(self) -> None:
-        """Let work begin that waits for the fork."""
+        """Let work that waits for the fork begin."""
         self._lets_in += 1
         self._changed.notify_all()
         self._changed.wait(OPENING)
@@ -127,16 +127,15 @@ class _Gate:
         self._active = self.own.counted
 
 
-# The type of locks that can be taken again: `threading.RLock` is a function that makes one.
+# The type of reentrant locks: `threading.RLock` is a function that makes one.
 _ReentrantLock: Any = type(threading.RLock())
 
 
 class ForkLock(_ReentrantLock):
     """A lock that is free in a forked child: the fork itself holds it.
 
-    For short critical sections; the thread that has it may take it again, since the collector runs
-    anything anywhere. Where one is taken inside of another one, the outer one is that of the higher
-    layer, which is made later.
+    For short critical sections; it is reentrant, since the collector may run any code anywhere. If
+    one is taken within another one, the outer one is that of the higher layer, which is made later.
     """
 
     __slots__ = ()
@@ -150,12 +149,12 @@ _numbers = itertools.count()
 _locks: weakref.WeakValueDictionary[int, ForkLock] = weakref.WeakValueDictionary()
 _gate = _Gate()
 _held: list[Any] = []
-"""The locks that the fork which goes on has taken."""
+"""The locks that the fork in progress has taken."""
 
 
 @contextmanager
 def fork_deferred() -> Generator[None]:
-    """Let no other thread fork inside of the block."""
+    """Let no other thread fork during the block."""
     _gate.enter()
     try:
         yield
@@ -180,9 +179,10 @@ def defers_fork(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def deferring_fork(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a function for another thread to call once, which no fork interrupts from now on.
+    """Return a function that another thread calls once; forks wait for it from now on.
 
-    Work that waits for its helpers would never end if a fork waited for it and they for the fork.
+    Otherwise work that waits for its helpers would wait forever: a fork would wait for the work,
+    and the helpers for the fork.
     """
     _gate.reserve()
 
@@ -197,7 +197,7 @@ def deferring_fork(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def hold_over_fork(lock: Any) -> None:
-    """Let forks hold a lock of another library as well: one like `threading.RLock`."""
+    """Let forks take a lock of another library, too, which must be like `threading.RLock`."""
     _foreign.append(lock)
 
 
@@ -213,7 +213,7 @@ def _before() -> None:
 
 
 def _hold(seconds: float) -> bool:
-    """Take all locks; return whether that took less than `seconds` for each, else take none."""
+    """Take all locks, or none if one takes more than `seconds`; return whether they are taken."""
     ours = [lock for _, lock in sorted(_locks.items(), reverse=True)]
     for lock in (*ours, *_foreign):
         if not lock.acquire(timeout=seconds):

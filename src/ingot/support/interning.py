@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of values of which equal ones are one object, as long as somebody holds it.
+"""Intern tables: equal values are one object, as long as it is alive.
 
-What is interned (sizes, expressions, types of LLVM) is compared by identity, so a table must never
-give two objects for one key; and it must not keep every value that a process ever met. Both hold
-from any number of threads, without a lock: a lock could be held by another thread while the process
-forks, or by the thread in which the collector drops a value.
+Interned values (sizes, expressions, types of LLVM) are compared by identity, so a table must never
+have two objects for one key; and it must not keep all values alive. Both hold for any number of
+threads, without a lock: a lock could be held by another thread while the process forks, or by the
+thread in which the collector drops a value.
 
 Invariant: while an object that `keep` returned is alive, every `find` and `keep` of an equal key
 returns it.
@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# What `WeakValueDictionary` removes with: only if the value is dead, in one step.
+# `WeakValueDictionary`'s function: removes an entry atomically, if its value is dead.
 _remove_dead: Any = getattr(weakref, "_remove_dead_weakref")  # noqa: B009
 
 
@@ -43,11 +43,11 @@ class _Reference(weakref.ref[Any]):
 
 
 class InternTable(Generic[K, V]):
-    """Weak values by key; `latest`: how many of the last new ones stay without anybody else.
+    """Weak values by key, and strong references to the `latest` new ones.
 
     Attributes:
-        reference: the weak reference to the value of a key, or None; for those whom the call of
-            `find` would take most of the time.
+        reference: returns the weak reference to the value of a key, or None; for callers to which
+            the cost of calling `find` matters.
     """
 
     __slots__ = ("_drop", "_latest", "_references", "reference")
@@ -72,11 +72,11 @@ class InternTable(Generic[K, V]):
         return None if reference is None else reference()
 
     def keep(self, key: K, value: V) -> V:
-        """Return the value of an equal key; if there is none, that is `value` from now on."""
+        """Return the value of an equal key; if there is none, store and return `value`."""
         made = _Reference(value, self._drop)
         made.key = key
         while True:
-            # In one step: of several threads one comes first.
+            # Atomic, so that of several threads one is first.
             held = self._references.setdefault(key, made)
             found = value if held is made else held()
             if found is not None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of a graph that is cut at some of its items: what can run together between two cuts.
+"""Levels of a graph that is cut at some of its items: items of a level run together.
 
-A *cut* of level `k` comes after everything else of level `k`; what needs it is of level `k + 1` at
-the earliest. The other items of a level run together.
+A *cut* of level `k` runs after all other items of level `k`; items that need it are of level `k +
+1` or a later one. The other items of a level run together.
 
-Invariant: whatever an item needs is of its own level or an earlier one, and a cut that it needs is
-of an earlier one.
+Invariant: the needs of an item are of its own level or an earlier one, and its cuts are of an
+earlier one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def assign_levels(
 ) -> dict[T, int]:
     """Return the level of each item.
 
-    Cuts and fixed items get the first level that is possible, other ones the last level that all
-    of their users allow, so that they are beside them.
+    Cuts and fixed items get the first possible level, other items the last one that all of their
+    users allow, so that they run with their users.
 
     Args:
         order: the items, each after what it needs.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What front ends do that makes programs slow without looking so: for reports.
+"""Observations for reports: actions of front ends that make programs slow unnoticed.
 
-A function was compiled again, and for what; a part of it runs on the host, and why. Front ends say
-so with `note`; `ingot explain` listens with `observed`. Invariant: while nobody listens, nothing is
-kept.
+They say that a function was compiled again, and for which sizes, or that a part of it runs on the
+host, and why. Front ends report them with `note`; `ingot explain` collects them with `observed`.
+Invariant: without a collector, nothing is kept.
 
 Example:
     >>> with observed() as found:
@@ -26,7 +26,7 @@ COMPILED_AGAIN, ON_HOST = "compiled again", "runs on the host"
 
 @record
 class Observation:
-    """Something that a front end did: its kind, the function, and why (a line each)."""
+    """An action of a front end: its kind, the function, and the reasons (a line each)."""
 
     kind: str
     function: str
@@ -38,7 +38,7 @@ _listeners: list[list[Observation]] = []
 
 
 def note(observation: Observation) -> None:
-    """Tell those who listen."""
+    """Report an observation to all collectors."""
     with _lock:
         for found in _listeners:
             found.append(observation)
@@ -46,7 +46,7 @@ def note(observation: Observation) -> None:
 
 @contextmanager
 def observed() -> Generator[list[Observation]]:
-    """Collect what is noted inside of the `with`, by any thread."""
+    """Collect the observations of all threads in the `with` block."""
     found: list[Observation] = []
     with _lock:
         _listeners.append(found)

@@ -2,8 +2,9 @@
 """The platform that Ingot runs on; `import ingot` asks first of all.
 
 Compiled code sleeps on futexes, follows the System V calling convention, and its kernels are tuned
-and tested on x86-64 alone; child processes share memory through `memfd_create`. Elsewhere an import
-that went well would fail much later and less clearly. Imports nothing else of Ingot.
+and tested on x86-64 only; child processes share memory through `memfd_create`. On other platforms
+the import would succeed, and failures would come much later and be less clear. This imports nothing
+else of Ingot.
 """
 
 from __future__ import annotations

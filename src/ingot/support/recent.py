@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that remember what is in use and, up to a limit, what was used last.
+"""Tables of values in use and, up to a limit, of the most recent ones.
 
-For what is costly to make again but is not interned: kernels, parts of the library. A value that
-somebody holds is found however long ago it was made; one that nobody holds stays while it is among
-the latest. All methods are thread-safe, also across a fork.
+They are for values that are costly to make again but not interned: kernels, parts of the library. A
+value that is in use is found however old it is; an unused one stays while it is among the latest.
+All methods are thread-safe, also across a fork.
 
-Invariant: the weights of the values that only the table holds sum up to `most` at most, and one
-value more.
+Invariant: the weights of the values that only the table holds add up to at most `most`, not
+counting one value.
 
 Example:
     >>> class Kernel:
@@ -36,12 +36,12 @@ class RecentTable(Generic[K, V]):
     """Values by key, see the module; their type must allow weak references."""
 
     def __init__(self, most: int) -> None:
-        """Keep values of a weight of `most` together that nobody else holds."""
+        """Make a table that holds unused values of a total weight of `most`."""
         self.most = most
         self._alive: weakref.WeakValueDictionary[K, V] = weakref.WeakValueDictionary()
         self._latest: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._weight = 0
-        # The collector may end up here again from inside: what it drops may run anything.
+        # Reentrant, since dropping a value may run any code, this method included.
         self._lock = ForkLock()
 
     def find(self, key: K) -> V | None:
@@ -54,7 +54,7 @@ class RecentTable(Generic[K, V]):
             return held[0]
 
     def keep(self, key: K, value: V, weight: int = 1) -> V:
-        """Return the value of a key; if there is none, that is `value` from now on."""
+        """Return the value of a key; if there is none, store and return `value`."""
         with self._lock:
             found = self._alive.setdefault(key, value)
             if found is value and key not in self._latest:
@@ -66,7 +66,7 @@ class RecentTable(Generic[K, V]):
             return found
 
     def clear(self) -> None:
-        """Forget all; what is in use stays as it is, but is not found again."""
+        """Remove all values; those in use stay alive, but are not found again."""
         with self._lock:
             self._alive.clear()
             self._latest.clear()

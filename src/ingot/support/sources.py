@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Ingot's own sources are those that something kept was made by.
+"""A stamp of Ingot's own sources, for caches whose entries depend on them.
 
-For caches whose entries follow from a name and from the code of Ingot. Invariant: a process that
-may have imported other code than lies on the disk now gets no stamp.
+Such an entry is determined by a name and by the code of Ingot. Invariant: a process that may have
+imported older code than the disk has now gets no stamp.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pathlib import Path
 from ingot.support import BEGAN
 
 SETTLED_SECONDS = 60.0
-"""Sources that changed later than so long before the process began may have changed since."""
+"""Seconds before the start of the process: sources that changed later may be newer than its
+code."""
 
 
 @cache
 def sources_stamp(packages: tuple[str, ...]) -> str:
-    """Return what changes whenever a source file of these packages of Ingot does.
+    """Return a text that changes whenever a source file of these packages of Ingot does.
 
-    Empty if one has changed so lately that the code in memory may be older.
+    It is empty if one has changed so recently that the code in memory may be older.
     """
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small text helpers: the nearest known name, and sizes and times as people read them.
+"""Small text helpers: the nearest known name, and readable sizes and times.
 
-Lowest layer, pure functions, no state. Every "did you mean" of the project comes from here.
+These are pure functions of the lowest layer. Every "did you mean" of the project comes from here.
 
 Example:
     >>> nearest("INGOT_NUMTHREADS", ["INGOT_NUM_THREADS", "INGOT_DEBUG"])

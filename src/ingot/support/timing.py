@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where compile time goes: nested phases, and a live line on a terminal when it takes long.
+"""Compile time by nested phases, with a live line on a terminal if it takes long.
 
-One `PhaseTimer` belongs to one compilation and is handed down in its context. Each `phase` becomes
-a node of a tree; phases of one name under one parent are added up. On a terminal, a line with the
-current phase appears when the outermost phase has run for a second, and goes when it ends;
-otherwise nothing is ever printed. `rich` draws the line and is imported for it alone: where it is
-not installed (the extra `cli`), there is no line.
+A `PhaseTimer` belongs to one compilation and is passed in its context. Each `phase` becomes a node
+of a tree; phases of one name under one parent are added up. On a terminal, a line with the current
+phase appears when the outermost phase has run for a second, and disappears when it ends; otherwise
+nothing is printed. `rich` draws the line and is imported only for it; if it is not installed (the
+extra `cli`), there is no line.
 
 Example:
     >>> timer = PhaseTimer()
@@ -39,7 +39,7 @@ def _no_children() -> dict[str, Phase]:
 
 @dataclass(slots=True)
 class Phase:
-    """One named stretch of time: how often it ran, for how long, and what ran inside it."""
+    """A named phase: the number of its runs, their seconds, and the phases within it."""
 
     name: str
     seconds: float = 0.0
@@ -47,14 +47,14 @@ class Phase:
     children: dict[str, Phase] = field(default_factory=_no_children)
 
     def child(self, name: str) -> Phase:
-        """Return the phase called `name` inside this one, made on first use."""
+        """Return the phase called `name` within this one, made on first use."""
         found = self.children.get(name)
         if found is None:
             found = self.children[name] = Phase(name)
         return found
 
     def lines(self, indent: int = 0) -> Iterator[str]:
-        """Yield the report: this phase and those inside it, in the order in which they began."""
+        """Yield the report: this phase and those within it, in the order in which they began."""
         times = f" x{self.count}" if self.count > 1 else ""
         yield f"{'  ' * indent}{self.name}{times}: {format_seconds(self.seconds)}"
         for child in self.children.values():
@@ -87,7 +87,7 @@ class _ProgressLine:
                 self._finished.wait()
 
     def stop(self) -> None:
-        """Take the line away; return when it is gone."""
+        """Remove the line; return when it is gone."""
         self._finished.set()
         self._thread.join()
 

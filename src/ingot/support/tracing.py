@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines: what the compiler does, on standard error, as much as `INGOT_DEBUG` asks for.
+"""Log lines of the compiler, on standard error, at the level of `INGOT_DEBUG`.
 
 The same lines are records of the logger `ingot.compiler`, for programs that set up `logging`:
 compilations at INFO, passes at DEBUG, and the rest below (`LOGGING_LEVELS`).
@@ -7,8 +7,8 @@ compilations at INFO, passes at DEBUG, and the rest below (`LOGGING_LEVELS`).
 A line is an event and its fields, `[ingot  12.3 ms] fusion.fused producer=multiply.3 reason=loop`,
 so that people read it and `grep` finds it. Levels are those of `flags.DEBUG`.
 
-Invariant: a level that is not asked for costs one comparison and formats nothing; give fields
-that are dear to compute as callables.
+Invariant: a disabled level costs one comparison and formats nothing; fields that are expensive to
+compute are passed as callables.
 
 Example:
     >>> with flags.override(flags.DEBUG, 0):
@@ -30,7 +30,7 @@ _logger = logging.getLogger("ingot.compiler")
 
 
 class Level(IntEnum):
-    """What is told from which `INGOT_DEBUG` on."""
+    """The values of `INGOT_DEBUG`: each shows its own lines and those of lower levels."""
 
     COMPILATION = 1
     PASS = 2
@@ -105,7 +105,7 @@ def enabled(level: Level) -> bool:
 
 
 def log(level: Level, event: str, **fields: object) -> None:
-    """Print one line if `level` is asked for; a callable field is called only then."""
+    """Print one line if `level` is enabled; callable fields are called only then."""
     if not enabled(level):
         return
     words = [event, *(f"{name}={_field_text(value)}" for name, value in fields.items())]
@@ -113,13 +113,13 @@ def log(level: Level, event: str, **fields: object) -> None:
 
 
 def log_text(level: Level, event: str, text: Callable[[], str]) -> None:
-    """Print an event followed by a whole text (a module, LLVM IR), made only when asked for."""
+    """Print an event followed by a whole text (a module, LLVM IR), made only if enabled."""
     if enabled(level):
         _emit(level, f"{event}\n{text()}")
 
 
 def _emit(level: Level, message: str) -> None:
-    """Print a message if `INGOT_DEBUG` asks for it, log it if `logging` does."""
+    """Print a message if `INGOT_DEBUG` enables its level, log it if `logging` does."""
     if flags.DEBUG.value() >= level:
         milliseconds = (time.perf_counter() - _START) * 1e3
         print(f"[ingot {milliseconds:8.1f} ms] {message}", file=sys.stderr)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recursion on a list instead of the machine's stack, as deep as memory reaches.
+"""Recursion on a list instead of the machine's stack, limited only by memory.
 
-What a program nests (loops in loops, calls in calls) is as deep as its author wants, and Python's
-stack is not. A function that goes down such a nest is written as a generator: it yields the call
-that it wants made, gets its result back, and returns its own. `run` drives them.
+Programs nest loops and calls as deep as their author wants, but Python's stack is limited. A
+function that recurses over such a nest is written as a generator: it yields a call, gets the call's
+result back, and returns its own. `run` drives them.
 
-Invariant: one frame of Python's stack is in use, however deep the calls are. An error goes through
-the waiting callers as through those of a function: their `finally` and `with` are honoured.
+Invariant: one frame of Python's stack is in use, however deep the calls are. An error propagates
+through the waiting callers as through those of a function: their `finally` and `with` run.
 
 Example:
     >>> def depth(nest: tuple[object, ...]) -> Recursion[int]:
@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, TypeVar
 _Result = TypeVar("_Result")
 
 Recursion: TypeAlias = Generator[Any, Any, _Result]
-"""A call that is not begun yet; it yields the calls that it makes."""
+"""A call that has not begun; it yields the calls that it makes."""
 
 
 def run(call: Recursion[_Result]) -> _Result:

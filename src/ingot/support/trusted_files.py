@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that only this user or the administrator can have written.
 
-For caches of machine code: whoever writes an entry decides what this process executes. A folder is
-trusted as ssh and sudo trust one: every component of its path, links included, belongs to this user
-or root, and nobody else may write it; a sticky folder on the way (`/tmp`) lets others add names but
-not change ours. A group that has this user alone, by his name, is nobody else: distributions that
-make one for each user let it write what is new (umask 002). A file is trusted on its own: it is
-opened without following a link or waiting for a FIFO, and what is open must be a regular file of
-this user or root that nobody else may write.
+They are for caches of machine code: the writer of an entry decides what this process executes. A
+folder is trusted as by ssh and sudo: every component of its path, links included, belongs to this
+user or root, and nobody else may write it; in a sticky folder on the way (`/tmp`) others can add
+names but not change ours. A group of the user's name that has only this user does not count as
+somebody else: distributions that make one for each user let it write new files (umask 002). A file
+is trusted on its own: it is opened without following a link or waiting for a FIFO, and must be a
+regular file of this user or root that nobody else may write.
 
-Invariant: nothing here raises but `OSError` from making folders; what is not trusted is not read.
+Invariant: only making folders raises (`OSError`); files that are not trusted are not read.
 
 Source: OpenSSH's `safe_path` (misc.c).
 """
@@ -32,7 +32,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def distrust(folder: Path) -> str | None:
-    """Return why a folder is not trusted, with what to do; "" if it is, None if it is not there."""
+    """Return why a folder is not trusted, and what to do; "" if it is, None if there is none."""
     waiting = list(reversed(Path(os.path.abspath(folder)).parts))
     path, links = waiting.pop(), 0
     try:
@@ -72,10 +72,9 @@ def _distrust_component(path: str, status: os.stat_result, *, is_last: bool) -> 
 
 
 def _may_others_write(file: str | int, status: os.stat_result) -> bool:
-    """Whether a mode lets anybody write but the owner and a group of this user alone.
+    """Whether a mode lets anybody write besides the owner and a private group of this user.
 
-    Where users have rights of their own (an access control list), the group's bits are the most
-    that any of these has.
+    With an access control list, the group's bits are the union of the listed users' rights.
     """
     others = status.st_mode & _OTHERS_WRITE
     if others != stat.S_IWGRP:
@@ -85,7 +84,7 @@ def _may_others_write(file: str | int, status: os.stat_result) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_private_group(user: int, group: int) -> bool:
-    """Whether a group has the name of this user, is his own, and has no other member."""
+    """Whether a group has the name of this user, is the user's own, and has no other member."""
     try:
         owner, found = pwd.getpwuid(user), grp.getgrgid(group)
     except KeyError:
@@ -101,7 +100,7 @@ def _is_private_group(user: int, group: int) -> bool:
 def _has_access_list(file: str | int) -> bool:
     try:
         return _ACCESS_LIST in os.listxattr(file)
-    except OSError as error:  # A file system without attributes has no lists.
+    except OSError as error:  # A file system without attributes has no access control lists.
         return error.errno not in (errno.ENOTSUP, errno.ENODATA)
 
 
@@ -110,7 +109,7 @@ def _is_owner_trusted(status: os.stat_result) -> bool:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for this user alone.
+    """Make a folder and its missing parents, with access for this user only.
 
     Raises:
         OSError: one cannot be made.
@@ -125,7 +124,7 @@ def make_folders(folder: Path) -> None:
 
 
 def read_trusted(path: str | Path, most_bytes: int) -> bytes | None:
-    """Return the bytes of a trusted file and note its use (its time); None for any other.
+    """Return the bytes of a trusted file, and set its time of use; None for any other file.
 
     A file larger than `most_bytes` is not read either.
     """
@@ -148,7 +147,7 @@ def read_trusted(path: str | Path, most_bytes: int) -> bytes | None:
 
 
 def is_trusted_file(file: str | int, status: os.stat_result) -> bool:
-    """Whether a path or open file, of this status, is regular and written by nobody else."""
+    """Whether a path or open file, of this status, is regular and can be written by nobody else."""
     return (
         stat.S_ISREG(status.st_mode)
         and _is_owner_trusted(status)

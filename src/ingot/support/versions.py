@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versions of what Ingot runs on: `ingot.show_versions()`, and a part of `ingot doctor`.
+"""The versions of Ingot's dependencies: `ingot.show_versions()`, and a part of `ingot doctor`.
 
-Nothing is imported that may fail to load: versions are read from what the packages' installers
-wrote. Ingot's own stands here, so that it is right in a checkout too; `pyproject.toml` and
-`ingot.__version__` take it from here.
+Nothing is imported that may fail to load: versions are read from the packages' metadata. Ingot's
+own version is here, so that it is right in a checkout too; `pyproject.toml` and `ingot.__version__`
+take it from here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import platform
 VERSION = "0.1.0"
 """The version of Ingot."""
 NEEDED = ("numpy", "ml_dtypes", "llvmlite", "scipy")
-"""What Ingot cannot run without."""
+"""The packages that Ingot requires."""
 TERMINAL = ("rich", "click")
-"""What the command line needs."""
+"""The packages that the command line requires."""
 TESTED = {"tensorflow": ("2.20", "2.21"), "jax": ("0.10",), "jaxlib": ("0.10",)}
-"""Framework -> the series that its front end is tested with; tests hold it to the front ends."""
+"""Framework -> the release series that its front end is tested with; a test compares both."""
 
 
 def installed(package: str) -> str | None:
@@ -31,7 +31,7 @@ def installed(package: str) -> str | None:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of Ingot, Python, the system and each package that matters, by name."""
+    """Return the versions of Ingot, Python, the system and the relevant packages, by name."""
     packages = (*NEEDED, *TERMINAL, *TESTED, "keras")
     return {
         "ingot": VERSION,
@@ -42,7 +42,7 @@ def versions() -> dict[str, str | None]:
 
 
 def show_versions() -> None:
-    """Print what a report of a problem should say: versions of Ingot and of what it runs on.
+    """Print the versions of Ingot and of its dependencies, for reports of problems.
 
     Example:
         >>> import ingot

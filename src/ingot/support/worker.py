@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child process that answers messages: what may crash, hang or eat memory runs in one.
+"""A child process that answers messages, for code that may crash, hang or exhaust memory.
 
-Two kinds: `spawned` runs a module of Ingot's in a new interpreter, from any process whatever
-threads it has; `forked` continues a function in a copy of this process, which must have one thread.
-Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the system ends
-when memory is short.
+There are two kinds: `spawned` runs a module of Ingot's in a new interpreter, even if this process
+has other threads; `forked` continues a function in a copy of this process, which must have one
+thread. Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the
+system kills when memory is short.
 
-Invariant: the end of the parent ends the child, which finds its channel closed; a forked one at
-once, whatever it does.
+Invariant: when the parent ends, the child ends, too, because its channel is closed; a forked one
+ends at once, whatever it does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingot.support.channel import Channel, channel_pair
 from ingot.support.diagnostics import ResourceError
 
 _LOG_BYTES = 2000
-"""So much of what a child printed last is kept."""
+"""Bytes of a child's last output that are kept."""
 _PR_SET_PDEATHSIG = 1
 _FIRST_TO_GO = "1000"
 
@@ -38,7 +38,7 @@ class Worker:
 
     Attributes:
         pid: its number.
-        channel: requests go out, answers come in.
+        channel: for requests to it and its answers.
     """
 
     def __init__(self, pid: int, channel: Channel, log: BinaryIO | None = None) -> None:
@@ -49,35 +49,35 @@ class Worker:
         self._status: int | None = None
 
     def is_alive(self) -> bool:
-        """Whether the process goes on."""
+        """Whether the process has not ended."""
         return self._status is None and not self._reap(os.WNOHANG)
 
     def signal(self, number: int) -> None:
-        """Send a signal, if there is still a process that takes one."""
+        """Send a signal, if the process has not ended."""
         if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End the process and forget its channel."""
+        """Kill the process and close its channel."""
         self.signal(signal.SIGKILL)
         self.wait()
         self.abandon()
 
     def wait(self) -> int:
-        """Return the exit status (the signal's number, negative) when the process has ended."""
+        """Wait for the process; return its exit status, or minus the signal that killed it."""
         if self._status is None:
             self._reap(0)
         return self._status or 0
 
     def abandon(self) -> None:
-        """Forget the channel, but let the process be: in a forked child it is another's."""
+        """Close the channel but leave the process: in a forked child it is the parent's."""
         self.channel.close()
         if self._log is not None:
             self._log.close()
 
     def how_it_ended(self) -> str:
-        """Return the signal or the status that the process ended with, in words."""
+        """Return a description of the signal or the status that the process ended with."""
         status = self.wait()
         if status >= 0:
             return f"exit status {status}"
@@ -85,7 +85,7 @@ class Worker:
         return known.get(-status, f"signal {-status}")
 
     def printed(self, most: int = _LOG_BYTES) -> str:
-        """Return the last bytes (at most so many) that the process printed, if to a file."""
+        """Return the process's last output, at most `most` bytes, if it prints to a file."""
         if self._log is None:
             return ""
         size = self._log.seek(0, os.SEEK_END)
@@ -93,15 +93,15 @@ class Worker:
         return self._log.read().decode("utf-8", "replace").strip()
 
     def forget_printed(self) -> None:
-        """Let `printed` begin here."""
+        """Let `printed` return only later output."""
         if self._log is not None:
             self._log.truncate(0)
 
     def _reap(self, options: int) -> bool:
-        """Note how the process ended, if it did."""
+        """Record how the process ended, if it did."""
         try:
             pid, status = os.waitpid(self.pid, options)
-        except ChildProcessError:  # Somebody else in this process waited for it.
+        except ChildProcessError:  # Other code in this process has waited for it.
             self._status = 0
             return True
         if pid:
@@ -163,7 +163,7 @@ def forked(run: Callable[[Channel], None]) -> Worker:
 
 
 def prepare() -> None:
-    """Make this process one that its parent may end, and that ends before its parent does."""
+    """Set this process to ignore Ctrl-C, and to be killed first when memory is short."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -171,11 +171,11 @@ def prepare() -> None:
 
 
 def _end_with_parent() -> None:
-    """Let the end of the thread that forked end this process, whatever it is doing."""
+    """Let the system kill this process when the thread that forked it ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def inherited(arguments: list[str]) -> Channel:
-    """Return the channel that `spawned` gave to this process as arguments."""
+    """Return the channel that `spawned` passed to this process as arguments."""
     connection, outgoing, incoming = map(int, arguments)
     return Channel(socket.socket(fileno=connection), outgoing, incoming)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's own switches: what of `XLA_FLAGS` Ingot honours, so that habits and scripts go on working.
+"""XLA's own switches in `XLA_FLAGS` that Ingot honours, so that habits and scripts still work.
 
 `_SETTINGS` lists the flags that do something here, `_WITHOUT_EFFECT` those that are accepted
 because they ask for what Ingot does anyway. Any other flag is an error with the nearest known
@@ -60,13 +60,13 @@ class XlaFlags:
         return self.dump_to or (STANDARD_OUTPUT if asks_for_format else "")
 
     def dumps_module(self, name: str) -> bool:
-        """Return whether the module called `name` is dumped at all."""
+        """Return whether the module called `name` is dumped."""
         return bool(self.dump_folder) and re.search(self.dump_hlo_module_re, name) is not None
 
     def dumps_pass(self, name: str, pipeline: str = "") -> bool:
         """Return whether modules are dumped around the pass called `name` of a pipeline.
 
-        Either of the two expressions asks for passes; where both are given, both have to match.
+        If only one of the two expressions is set, it must match; if both are set, both must.
         """
         patterns = ((self.dump_hlo_pass_re, name), (self.dump_hlo_pipeline_re, pipeline))
         asked = [(pattern, text) for pattern, text in patterns if pattern]
@@ -74,7 +74,7 @@ class XlaFlags:
 
 
 def boolean(text: str) -> bool:
-    """Return the truth that a flag's value says; a bare flag is true."""
+    """Return the value of a Boolean flag; a bare flag is true."""
     values = {"": True, "true": True, "1": True, "false": False, "0": False}
     if text.lower() not in values:
         raise ValueError("it takes true or false")
@@ -136,7 +136,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_force_host_platform_device_count": (_count, "Devices that JAX sees in this process."),
 }
 
-# Honoured here, but set by people who do not think of Ingot: other flags beside it are not judged.
+# Honoured here, but usually set for another XLA: other flags are not checked because of it.
 _COMMON = {"xla_force_host_platform_device_count"}
 
 # XLA's flag -> why nothing needs to be done.
@@ -180,7 +180,7 @@ def _read_value(name: str, value: str) -> Any:
 
 
 def parse(text: str) -> XlaFlags:
-    """Return what the flags in `text` (the value of `XLA_FLAGS`) set.
+    """Return the settings of `text`, the value of `XLA_FLAGS`.
 
     Raises:
         FlagError: INGOT0600, a flag is unknown (and another one is for Ingot) or a value is wrong.
@@ -200,7 +200,7 @@ def parse(text: str) -> XlaFlags:
 
 
 def override(settings: XlaFlags, values: Mapping[str, str]) -> XlaFlags:
-    """Return settings with other values for flags by their whole name; unknown ones are left out.
+    """Return settings with other values of flags, by full names; unknown flags are ignored.
 
     Raises:
         FlagError: INGOT0600, a value is wrong.
@@ -224,7 +224,7 @@ def _read_file(name: str, variable: str) -> str:
 
 
 def current() -> XlaFlags:
-    """Return what the environment asks for now; `INGOT_DUMP_TO` goes before `--xla_dump_to`."""
+    """Return the settings of the environment; `INGOT_DUMP_TO` overrides `--xla_dump_to`."""
     settings = parse(flags.environment(VARIABLE) or "")
     folder = flags.DUMP_TO.value()
     return replace(settings, dump_to=folder) if folder else settings

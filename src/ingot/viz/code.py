@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code of each kernel, cut out of the texts of its program: HLO, kernel IR, LLVM IR.
 
-Kernels share LLVM modules, and matrix products run in the library: of a kernel the functions that
-the host program calls are shown, and what they call of the library by name.
+Kernels share LLVM modules, and matrix products run in the library. The code of a kernel is the
+functions that the host program calls, with the names of library functions that they call.
 """
 
 from __future__ import annotations

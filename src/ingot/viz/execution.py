@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ran in a profile: the times of a program's kernels, and when each ran in its last execution.
+"""The events of a profile: times of a program's kernels, and the events of its last execution.
 
-`gather` asks for both; `flame` draws the second. A profile may hold many programs and executions,
-of many threads. The last execution of a program is the one that ended last: the events of its
-thread and device, back to where a kernel, call or loop that no loop runs would come twice.
+`gather` reads both; `flame` draws the second. A profile may hold many programs and executions, of
+many threads. The last execution of a program is the one that ended last: the latest events of its
+thread and device in which no kernel, call or loop outside of loops occurs twice.
 
-Invariant: an event is as deep as the loops around it that the same execution runs.
+Invariant: the depth of an event is the number of loops of the same execution that contain it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ingot.runtime.records import PROGRAM
 from ingot.viz.report import EventReport
 
 _LEAST = 1e-3
-"""A shorter event, as a share of the whole execution, is left out: a loop may run a million."""
+"""Shorter events, as a share of the execution, are left out: a loop may have a million."""
 
 Run = tuple[Site, Event]
 
 
 def runs_of(profile: Profile, executable: Executable) -> list[Run]:
-    """Return what a profile has of one program."""
+    """Return the runs of one program in a profile."""
     record = executable.program.record_address
     key = (PROGRAM.read(record, "run"), PROGRAM.read(record, "constants"))
     return [(site, event) for site, event in profile.runs if event.program == key]
@@ -41,20 +41,20 @@ def shortest_times(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def last_execution(runs: Sequence[Run], kernels: int) -> tuple[EventReport, ...]:
-    """Return the events of the last execution, each before what is inside it.
+    """Return the events of the last execution, each before those within it.
 
     Args:
-        runs: what a profile has of one program.
-        kernels: how many kernels the program has; they are its first sites.
+        runs: the runs of one program.
+        kernels: the number of the program's kernels, which are its first sites.
     """
     if not runs:
         return ()
     last = max((event for _, event in runs), key=lambda event: event.end)
     rows = [run for run in runs if (run[1].thread, run[1].device) == (last.thread, last.device)]
     rows.sort(key=lambda run: (run[1].start, -run[1].end))
-    placed = _last_part(_with_depths(rows))
-    begin = min(event.start for _, event, _ in placed)
-    whole = max(event.end for _, event, _ in placed) - begin
+    nested = _last_part(_with_depths(rows))
+    begin = min(event.start for _, event, _ in nested)
+    whole = max(event.end for _, event, _ in nested) - begin
     return tuple(
         EventReport(
             name=site.name,
@@ -64,33 +64,33 @@ def last_execution(runs: Sequence[Run], kernels: int) -> tuple[EventReport, ...]
             start=(event.start - begin) / 1e9,
             seconds=(event.end - event.start) / 1e9,
         )
-        for site, event, depth in placed
+        for site, event, depth in nested
         if event.end - event.start >= _LEAST * whole
     )
 
 
 def _with_depths(rows: Sequence[Run]) -> list[tuple[Site, Event, int]]:
-    """Return events, in order of their starts, with how many of the others hold each."""
-    around: list[int] = []  # where those end that began before and go on
-    placed: list[tuple[Site, Event, int]] = []
+    """Return events, in order of their starts, each with the number of others that contain it."""
+    around: list[int] = []  # the ends of events that contain the present one
+    nested: list[tuple[Site, Event, int]] = []
     for site, event in rows:
         while around and around[-1] < event.end:
             around.pop()
-        placed.append((site, event, len(around)))
+        nested.append((site, event, len(around)))
         around.append(event.end)
-    return placed
+    return nested
 
 
-def _last_part(placed: list[tuple[Site, Event, int]]) -> list[tuple[Site, Event, int]]:
-    """Return the end of a list in which no outermost site comes twice."""
+def _last_part(nested: list[tuple[Site, Event, int]]) -> list[tuple[Site, Event, int]]:
+    """Return the longest end of a list in which no outermost site occurs twice."""
     seen: set[int] = set()
-    begin = len(placed)
-    for number in range(len(placed) - 1, -1, -1):
-        _, event, depth = placed[number]
+    begin = len(nested)
+    for number in range(len(nested) - 1, -1, -1):
+        _, event, depth = nested[number]
         if depth:
             continue
         if event.site in seen:
             break
         seen.add(event.site)
         begin = number
-    return placed[begin:]
+    return nested[begin:]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where time went, as flame graphs: that of compilation, and that of the last execution.
+"""Flame graphs of the time of compilation, and of the last execution.
 
-A bar is as wide as it took time, and lies beneath what it was part of: passes beneath the phase of
-the passes, kernels beneath the loop that runs them.
+The width of a bar is its time, and it is beneath the bar that it is a part of: passes are beneath
+the phase of the passes, kernels beneath the loop that runs them.
 
 Invariant: a bar lies within the one above it, and bars of one depth do not overlap.
 """
@@ -17,7 +17,7 @@ from ingot.viz.report import PassReport, PhaseReport, ProgramReport
 PASSES = "passes"
 """The phase that runs the passes."""
 _LEAST = 1e-3
-"""A bar of a smaller share of the whole is not drawn."""
+"""Bars of a smaller share of the whole are not drawn."""
 
 
 @record
@@ -27,9 +27,9 @@ class Bar:
     Attributes:
         left, width: shares of the whole.
         depth: the row; the first is 0.
-        name: what is written on it.
-        seconds: the time that it stands for.
-        kernel: the number of the kernel that it stands for, or None.
+        name: its text.
+        seconds: its time.
+        kernel: the number of its kernel, or None.
     """
 
     left: float
@@ -63,7 +63,7 @@ def flame_of(program: ProgramReport) -> tuple[Bar, ...]:
     if not total:
         return ()
     bars: list[Bar] = []
-    starts = [0.0]  # where the next bar of each depth begins
+    starts = [0.0]  # the left end of the next bar at each depth
     for phase in program.phases:
         del starts[phase.depth + 1 :]
         left = starts[phase.depth]

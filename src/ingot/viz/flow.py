@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel feeds which: the graph of the kernels of a scheduled module, for `gather`.
+"""The data flow between the kernels of a scheduled module, for `gather`.
 
-What only passes values on (a tuple, a copy, a loop) is left out: who reads it reads the kernels
-behind it. What a called computation (`call`) makes counts as made by the call's operands.
+Instructions that only pass values on (a tuple, a copy, a loop) are left out: their users read the
+kernels that made the values. Results of a called computation (`call`) count as made by the call's
+operands.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ Sources = dict[Instruction, frozenset[int]]
 def feeds_of(
     module: Module, kernels: Sequence[Instruction], positions: Mapping[Instruction, int]
 ) -> list[tuple[int, ...]]:
-    """Return for each kernel the numbers of those that read what it writes.
+    """Return for each kernel the numbers of those that read its results.
 
     Args:
         module: the scheduled module.
         kernels: the fusion instructions, by number.
-        positions: place of each instruction on the line of all (`analysis.liveness`).
+        positions: the position of each instruction in the order of all (`analysis.liveness`).
     """
     numbers = {instruction: number for number, instruction in enumerate(kernels)}
     callers = {called: item for item in positions for called in called_by_control_flow(item)}
@@ -42,7 +43,7 @@ def feeds_of(
 
 
 def _behind(item: Instruction, sources: Sources) -> frozenset[int]:
-    """Return the kernels that made what an instruction reads."""
+    """Return the kernels that made the operands of an instruction."""
     operands: Sequence[Instruction] = item.operands
     if item.opcode == "get-tuple-element" and operands[0].opcode == "tuple":
         index: int = item.attributes.index
@@ -51,6 +52,6 @@ def _behind(item: Instruction, sources: Sources) -> frozenset[int]:
 
 
 def _made(item: Instruction, sources: Sources) -> frozenset[int]:
-    """Return the kernels that made a value: of a loop or conditional, also those inside it."""
+    """Return the kernels that made a value; for a loop or conditional, also those within it."""
     roots = [called.root for called in called_by_control_flow(item)]
     return frozenset(kernel for one in (item, *roots) for kernel in sources.get(one, ()))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an executable to its report: nothing is computed here that the compiler does not know.
+"""From an executable to its report: only facts that the compiler knows are gathered.
 
-Kernels are the first sites of a program (`cpu.sites`), so that a kernel's number is its site's.
+Kernels are the first sites of a program (`host.sites`), so a kernel's number is that of its site.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def report_of(
     """Return the report of executables.
 
     Args:
-        executables: what was compiled; each stage of a staged one is a program.
-        arguments: flattened arguments to run the one executable on, for the kernels' times.
-        observations: what front ends did meanwhile.
-        profile: what ran meanwhile, for the kernels' times.
+        executables: the compiled programs; each stage of a staged one is a program.
+        arguments: flattened arguments on which the one executable is run, for the kernels' times.
+        observations: the observations of front ends.
+        profile: a profile of runs, for the kernels' times.
 
     Raises:
         ExecutionError: the arguments do not fit.
@@ -149,7 +149,7 @@ def _kernels(
 
 
 def _roofline(kernel: KernelInfo, seconds: float | None) -> float | None:
-    """Return the share of the roofline that a kernel reached; None where it was not timed."""
+    """Return the share of the roofline that a kernel reached; None if it was not timed."""
     if seconds is None:
         return None
     sizes = (kernel.bytes_read, kernel.bytes_written, kernel.flops, kernel.transcendentals)
@@ -166,23 +166,23 @@ def _lines(kernels: Sequence[KernelReport]) -> tuple[SourceLine, ...]:
     """Return the user's lines, by file and number."""
     users: defaultdict[str, list[int]] = defaultdict(list)
     for kernel in kernels:
-        for place in kernel.lines:
-            users[place].append(kernel.number)
+        for location in kernel.lines:
+            users[location].append(kernel.number)
 
-    def order(place: str) -> tuple[str, int]:
-        file, _, line = place.rpartition(":")
+    def order(location: str) -> tuple[str, int]:
+        file, _, line = location.rpartition(":")
         return file, int(line) if line.isdecimal() else 0
 
     return tuple(
-        SourceLine(place, linecache.getline(*order(place)).strip(), tuple(users[place]))
-        for place in sorted(users, key=order)
+        SourceLine(location, linecache.getline(*order(location)).strip(), tuple(users[location]))
+        for location in sorted(users, key=order)
     )
 
 
 def _by_name(kernels: Sequence[KernelReport]) -> dict[str, int]:
     """Return the kernel of each instruction, by its name and by that without its number.
 
-    Names inside kernels have a number behind those of the graph.
+    Names of fused instructions are those of the graph with a number appended.
     """
     exact = {name: kernel.number for kernel in kernels for name in kernel.instructions}
     stems: dict[str, int] = {}
@@ -202,7 +202,7 @@ def _stem(name: str) -> str:
 
 
 def _phases(root: Phase) -> tuple[PhaseReport, ...]:
-    """Return the tree of phases, each before what is inside it."""
+    """Return the tree of phases, each before those within it."""
     rows: list[PhaseReport] = []
     waiting = [(child, 0) for child in reversed(root.children.values())]
     while waiting:

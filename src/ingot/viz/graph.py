@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of a report's kernels, ready to draw: boxes, lines, and what was folded.
+"""The graph of a report's kernels, ready to draw: boxes, lines, and a remark about folding.
 
-A program of many kernels is drawn by source line (kernels without one with their equals), and one
-of many source lines by those that move most bytes. Invariant: a box needs only boxes of smaller
-number, so a folded graph has no cycle; edges back to an earlier line are not drawn.
+The kernels of a large program are folded by source line (equal kernels, if they have none); if
+there are many source lines, only those that move most bytes are drawn. Invariant: a box needs only
+boxes of smaller number, so a folded graph has no cycle; edges back to an earlier line are not
+drawn.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ class Picture:
 
     @property
     def left(self) -> float:
-        """Where the drawing begins, with a margin."""
+        """The left end of the drawing, with a margin."""
         return min((box.x for box in self.boxes), default=0.0) - GAP
 
     @property
     def width(self) -> float:
-        """How wide the drawing is, with margins: a narrow graph is not drawn in a wide frame."""
+        """The width of the drawing, with margins: a narrow graph has a narrow frame."""
         right = max((box.x for box in self.boxes), default=0.0) + BOX_WIDTH + GAP
         return right - self.left
 
 
 def kind_of(opcodes: Sequence[str]) -> str:
-    """Return the kind of a kernel: what takes its time, by its opcodes."""
+    """Return the kind of a kernel, by the opcodes that dominate its time."""
     present = set(opcodes)
     for name, members in _KINDS:
         if present & members:
@@ -78,9 +79,9 @@ def picture_of(program: ProgramReport) -> Picture:
             source, target = owner.get(kernel.number), owner.get(user)
             if source is not None and target is not None and source < target:
                 needs[target][source] = None
-    places, height = _places(layers([tuple(row) for row in needs]))
+    corners, height = _corners(layers([tuple(row) for row in needs]))
     boxes = tuple(
-        _box([program.kernels[n] for n in group], *places[at]) for at, group in enumerate(groups)
+        _box([program.kernels[n] for n in group], *corners[at]) for at, group in enumerate(groups)
     )
     lines = tuple(
         (_line(boxes[need], boxes[at]), need, at) for at, row in enumerate(needs) for need in row
@@ -89,7 +90,7 @@ def picture_of(program: ProgramReport) -> Picture:
 
 
 def _groups(program: ProgramReport) -> tuple[list[tuple[int, ...]], str]:
-    """Return the kernels of each box, in the order of their first kernels, and what was folded."""
+    """Return the kernels of each box, in the order of their first ones, and a remark on folding."""
     kernels = program.kernels
     if len(kernels) <= MOST_BOXES:
         return [(kernel.number,) for kernel in kernels], ""
@@ -113,37 +114,37 @@ def _traffic(kernel: KernelReport) -> int:
     return sum(s for s in (kernel.bytes_read, kernel.bytes_written) if isinstance(s, int))
 
 
-def _places(rows: Sequence[Sequence[int]]) -> tuple[dict[int, tuple[float, float]], float]:
+def _corners(rows: Sequence[Sequence[int]]) -> tuple[dict[int, tuple[float, float]], float]:
     """Return the corner of each box, and the height of all."""
-    places: dict[int, tuple[float, float]] = {}
+    corners: dict[int, tuple[float, float]] = {}
     most, y = int((WIDTH + GAP) // (BOX_WIDTH + GAP)), 12.0
     for row in rows:
         for start in range(0, len(row), most):
             part = row[start : start + most]
             left = (WIDTH - len(part) * (BOX_WIDTH + GAP) + GAP) / 2
             for at, number in enumerate(part):
-                places[number] = (left + at * (BOX_WIDTH + GAP), y)
+                corners[number] = (left + at * (BOX_WIDTH + GAP), y)
             y += BOX_HEIGHT + (LAYER_GAP if start + most >= len(row) else GAP)
-    return places, max(y - LAYER_GAP + 12, 0)
+    return corners, max(y - LAYER_GAP + 12, 0)
 
 
 def _box(kernels: Sequence[KernelReport], x: float, y: float) -> Box:
     first = kernels[0]
     numbers = tuple(kernel.number for kernel in kernels)
     kind = kind_of([name for kernel in kernels for name in kernel.opcodes])
-    place = _short_place(first.lines[-1]) if first.lines else first.instruction
+    location = _short_location(first.lines[-1]) if first.lines else first.instruction
     if len(kernels) > 1:
         moved = sum(map(_traffic, kernels))
-        what = place if first.lines else opcodes_text(first)
+        what = location if first.lines else opcodes_text(first)
         texts = (f"{len(kernels)} kernels", what, f"{bytes_text(moved)} moved")
     else:
         moved = f"{bytes_text(first.bytes_read)} in, {bytes_text(first.bytes_written)} out"
-        texts = (f"#{first.number} {opcodes_text(first)}", place, moved)
+        texts = (f"#{first.number} {opcodes_text(first)}", location, moved)
     return Box(numbers, x, y, kind, tuple(_cut(text) for text in texts))
 
 
-def _short_place(place: str) -> str:
-    return place.rpartition("/")[2]
+def _short_location(location: str) -> str:
+    return location.rpartition("/")[2]
 
 
 def _cut(text: str) -> str:

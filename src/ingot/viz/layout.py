@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the nodes of a drawn graph stand: in layers, each below what it needs.
+"""The layout of a drawn graph: nodes in layers, each below the nodes that it needs.
 
-The report's page and `tools/fusion_picture.py` draw with it.
+The report's page and `tools/fusion_picture.py` use it.
 
 Example:
     >>> layers([(), (0,), (0,), (1, 2)])
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 
 def layers(needs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return nodes by depth, each layer ordered by where its needs stand.
+    """Return nodes by depth, each layer ordered by the positions of the nodes' needs.
 
     Args:
         needs: for each node, the nodes that it needs; all of smaller number.
@@ -23,13 +23,13 @@ def layers(needs: Sequence[Sequence[int]]) -> list[list[int]]:
     for row in needs:
         depth.append(1 + max((depth[need] for need in row), default=-1))
     rows: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
-    place: dict[int, float] = {}
+    position: dict[int, float] = {}
     for number, level in enumerate(depth):
         rows[level].append(number)
     for row in rows:
-        row.sort(key=lambda n: sum(place[m] for m in needs[n]) / max(1, len(needs[n])))
+        row.sort(key=lambda n: sum(position[m] for m in needs[n]) / max(1, len(needs[n])))
         for at, number in enumerate(row):
-            place[number] = (at + 0.5) / len(row)
+            position[number] = (at + 0.5) / len(row)
     return rows
 
 

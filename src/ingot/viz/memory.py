@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory by kernel: which buffers are live while each kernel runs, from the buffer assignment.
 
-Sizes that are symbolic are left out of sums, as in the compiler's own peak.
+Symbolic sizes are left out of sums, as in the compiler's own peak.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ingot.viz.report import BufferReport
 
 
 def made_buffers(assignment: BufferAssignment) -> list[Contents]:
-    """Return the buffers that a call makes: temporaries and results."""
+    """Return the buffers that a call allocates: temporaries and results."""
     kinds = (Temp, Output)
     return [
         one for one in buffer_usage(assignment).buffers if isinstance(one.slice.allocation, kinds)

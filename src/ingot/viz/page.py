@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report as one HTML file: the templates in `templates/`, filled in by jinja2.
 
-Everything that is shown before a click is in the page's own HTML, so it can be read, searched and
-printed without scripts; the code of the kernels is data that the script shows.
+Everything that is visible before a click is in the page's own HTML, so it can be read, searched and
+printed without scripts; the code of the kernels is data that the script shows on demand.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _by_size(report: Report) -> list[int]:
 
 
 def _shown(program: ProgramReport) -> dict[str, Any]:
-    """Return what the template shows of a program beside its records."""
+    """Return the template's variables of a program, besides its records."""
     sizes = [kernel.live_bytes for kernel in program.kernels]
     return {
         "report": program,
@@ -87,13 +87,13 @@ def _shown(program: ProgramReport) -> dict[str, Any]:
 
 
 def _data(report: Report) -> str:
-    """Return the kernels and lines as JSON that may stand in a script element."""
+    """Return the kernels and lines as JSON that is safe in a script element."""
     rows = [_program_data(program) for program in report.programs]
     return json.dumps(rows).replace("<", "\\u003c")
 
 
 def _program_data(program: ProgramReport) -> dict[str, Any]:
-    """Return what the script needs of a program; the layers of a model have one code, kept once."""
+    """Return the script's data of a program; equal code, as of a model's layers, is stored once."""
     texts: dict[str, int] = {}
     kernels = [dataclasses.asdict(kernel) for kernel in program.kernels]
     for kernel in kernels:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report holds: a tree of records, which every form of the report is made from.
+"""The content of a report: a tree of records, from which text, JSON and page are made.
 
 Invariant: nothing here refers to the executable, so a report can outlive it. Numbers of kernels are
 indices in `ProgramReport.kernels`. A size is an integer in bytes (or operations, for FLOPs), or the
@@ -18,8 +18,9 @@ from ingot.support.diagnostics import ResourceError
 from ingot.support.observing import Observation
 from ingot.support.records import record
 
-SCHEMA = 1
-"""Version of the form of `Report.to_json`; it changes when a field goes or changes its meaning."""
+SCHEMA = 2
+"""Version of the schema of `Report.to_json`; it changes if a field is removed or changes its
+meaning."""
 
 Size: TypeAlias = int | str
 
@@ -33,18 +34,18 @@ class KernelReport:
         name: symbol, `k_` and a fingerprint; equal kernels have one name.
         instruction: the fusion instruction that calls it.
         kind: XLA's fusion kind.
-        opcodes, instructions: what is inside.
-        lines: the user's file:line of what is inside, without repeats.
-        op_name: what the framework calls it; may be empty.
+        opcodes, instructions: the fused instructions.
+        lines: their source locations (file:line), each once.
+        op_name: the framework's name; may be empty.
         bytes_read, bytes_written: memory traffic of one call.
         flops: arithmetic operations of one call.
         strategy: how it runs: "lanes", "square tiles", "product", ...
-        refused: strategies that come before it, and why each does not take the kernel.
+        refused: the strategies tried before, each with the reason why it did not take the kernel.
         bound: what limits it by the model of the machine: "memory", "compute", "latency", or empty.
-        feeds: the kernels that read what it writes.
+        feeds: the kernels that read its results.
         live_bytes: bytes of temporaries and results that are live while it runs.
-        seconds: time of one call where the program was run for the report, else None.
-        roofline: share of what this machine can do (`client.roofline`) that this is, else None.
+        seconds: time of one call if the program was run for the report, else None.
+        roofline: share of this machine's limit (`client.roofline`) that it reached, else None.
         hlo, kernel_ir, llvm_ir: its code at three stages.
     """
 
@@ -73,9 +74,9 @@ class KernelReport:
 
 @record
 class SourceLine:
-    """A line of the user's program: file:line, its text if the file can be read, its kernels."""
+    """A line of the user's program: its location, its text if the file can be read, its kernels."""
 
-    place: str
+    location: str
     text: str
     kernels: tuple[int, ...]
 
@@ -93,10 +94,10 @@ class FusionReport:
 
 @record
 class RewriteReport:
-    """A rewrite that fired: the rule, its place in Ingot, the instruction before and after."""
+    """A rewrite that fired: the rule, its location in Ingot, the instruction before and after."""
 
     rule: str
-    place: str
+    location: str
     before: str
     after: str
 
@@ -114,7 +115,7 @@ class BufferReport:
 
 @record
 class PhaseReport:
-    """A phase of compilation: name, depth in the tree of phases, seconds, how often it ran."""
+    """A phase of compilation: name, depth in the tree of phases, seconds, number of runs."""
 
     name: str
     depth: int
@@ -141,9 +142,9 @@ class EventReport:
         name: its HLO instruction.
         kind: "kernel", "call" or "loop".
         kernel: its number, or None.
-        depth: how many loops it runs in.
+        depth: the number of loops that it is nested in.
         start: seconds from the beginning of the execution.
-        seconds: how long it took.
+        seconds: its duration.
     """
 
     name: str
@@ -159,15 +160,15 @@ class ProgramReport:
     """One compiled program.
 
     Attributes:
-        name: of the module.
+        name: the name of the module.
         target: LLVM triple and CPU.
         arguments, results: shape and type of each flattened array.
         instructions_before: HLO instructions before the passes.
         kernels, lines, fusions, rewrites, buffers, phases, passes: see their types.
         memory: bytes by XLA's names (`CompiledMemoryStats`).
         hlo_before, hlo: the module before and after the passes.
-        execution: what ran in the last execution, where the program was run for the report; the
-            events that take less than a thousandth of it are left out.
+        execution: the events of the last execution, if the program was run for the report; those
+            that take less than a thousandth of it are left out.
     """
 
     name: str
@@ -200,20 +201,20 @@ class ProgramReport:
 
 @record
 class Report:
-    """What the compiler made of a program: `str` for text, `to_json` for data, `save` for a page.
+    """The report on a program's compilation: `str` for text, `to_json` for data, `save` for a page.
 
     Attributes:
         programs: the compiled programs; a function that was compiled for several shapes or that
             runs in stages has several.
-        observations: functions that were compiled again, and parts that run on the host, with why,
-            as far as it happened while the report was made.
+        observations: functions that were compiled again, and parts that run on the host, each with
+            the reasons, as observed while the report was made.
     """
 
     programs: tuple[ProgramReport, ...]
     observations: tuple[Observation, ...] = ()
 
     def to_json(self) -> str:
-        """Return all fields as JSON, with `schema` for the version of their form."""
+        """Return all fields as JSON, with `schema` for the version of the schema."""
         content: dict[str, Any] = {"schema": SCHEMA, **dataclasses.asdict(self)}
         return json.dumps(content)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report as text: plain lines for `str`, and the same lines in colour for rich.
 
-`lines` is the one source of both forms, so neither can say what the other does not.
+`lines` is the source of both, so they have the same content.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def bytes_text(size: Size) -> str:
 
 
 def count_text(size: Size) -> str:
-    """Return a number of operations with thousands apart; an expression as it is."""
+    """Return a number of operations with thousands separated; an expression as it is."""
     return f"{size:,}" if isinstance(size, int) else size
 
 
 def opcodes_text(kernel: KernelReport) -> str:
-    """Return what a kernel computes: each opcode once, with how often; what only moves is last."""
+    """Return what a kernel computes: opcodes with counts, those that only move values last."""
     counts = sorted(Counter(kernel.opcodes).items(), key=lambda row: row[0] in PLUMBING)
     return ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts)
 
@@ -50,7 +50,7 @@ def plain(report: Report) -> str:
 
 
 def rich_text(report: Report) -> Text:
-    """Return the same for rich."""
+    """Return the text of a report for rich."""
     from rich.text import Text
 
     return Text("\n").join(Text(text, style=style) for style, text in _all_lines(report))
@@ -110,11 +110,11 @@ def _reasons(program: ProgramReport) -> Iterator[Line]:
     for row in apart[:LIMIT]:
         yield "", f"  {row.producer} is not in the kernel of {row.consumer}: {row.reason}"
     yield from _rest(len(apart))
-    counts = Counter((row.rule, row.place) for row in program.rewrites)
+    counts = Counter((row.rule, row.location) for row in program.rewrites)
     if counts:
         yield "bold", f"rewrites: {len(program.rewrites)}"
-    for (rule, place), count in counts.most_common(LIMIT):
-        yield "", f"  {count} {rule} ({place})"
+    for (rule, location), count in counts.most_common(LIMIT):
+        yield "", f"  {count} {rule} ({location})"
     yield from _rest(len(counts))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, PjrtError
 
-from ingot.client.pjrt import hot
+from ingot.client.pjrt import native_module
 from ingot.client.pjrt.plugin import Plugin
 from ingot.runtime.native import allocator_statistics, native_runtime
 
@@ -92,7 +92,7 @@ class World:
 def world() -> Iterator[World]:
     memory = Memory()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hot, "native_runtime", lambda: memory)
+        patch.setattr(native_module, "native_runtime", lambda: memory)
         made = World(memory)
     yield made
     memory.left = -1

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PJRT C API as data: every argument struct and the order of the function table.
 
-At the border of the client. From the two tables follow the records (byte offsets for emitted code,
-ctypes structures for Python) and the table that a host gets. Invariant: a field without a kind is
-a pointer, every struct of `ARGUMENTS` begins with `struct_size` and `extension_start`, and a test
-compares names, order, kinds and sizes with the C header.
+The records (byte offsets for emitted code, ctypes structures for Python) and the function table
+that a host gets follow from the two tables here. Invariant: a field without a kind is a pointer,
+every struct of `ARGUMENTS` begins with `struct_size` and `extension_start`, and a test compares
+names, order, kinds and sizes with the C header.
 
 Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, the layouts and profiler extensions beside it, and
 xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension, attributes of devices and
 layouts of parameters are newer than that header.
-Without the FFI extension hosts do not attach data to executions; foreign calls have a registry of
-their own (`ingot.semantics.custom_calls`).
+The FFI extension is left out, so hosts attach no data to executions; foreign calls have a registry
+of their own (`ingot.semantics.custom_calls`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESOURCE_EXHAUSTED = 8
 FAILED_PRECONDITION = 9
 UNIMPLEMENTED = 12
 INTERNAL = 13
-"""The codes of errors that we give (PJRT_Error_Code, which are absl's)."""
+"""The codes of our errors (PJRT_Error_Code, which are absl's)."""
 
 
 def _words(text: str) -> list[str]:
@@ -262,7 +262,7 @@ PJRT_Shardings_PJRT_Executable_ParameterShardings: executable num_parameters:i64
 PJRT_Shardings_PJRT_Executable_OutputShardings: executable num_outputs:i64 shardings
     sharding_sizes
 """
-"""What each function takes: a pointer to these fields."""
+"""The arguments of each function: a pointer to a struct of these fields."""
 
 API = _words("""
 PJRT_Error_Destroy PJRT_Error_Message PJRT_Error_GetCode PJRT_Plugin_Initialize

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host wants of a compilation: the fields of CompileOptionsProto that Ingot reads.
+"""The options of a compilation: the fields of CompileOptionsProto that Ingot reads.
 
 Options by name are XLA's debug options. Those that `XLA_FLAGS` may hold too (dumps, passes to leave
-out) do the same here, for one compilation; the others have no effect. A name that is no option of
-XLA's at all, or a value of another type, is an error, as it is there.
+out) have their effect on one compilation; the others have none. A name that XLA does not know, or a
+value of another type, is an error, as in XLA.
 
 Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
 """
@@ -24,14 +24,14 @@ _EFFORTS = frozenset(
     ("exec_time_optimization_effort", "memory_fitting_effort", "optimization_level")
 )
 _KEPT = 64
-"""Options that are read once: hosts give the same ones with every program."""
+"""Parsed options that are cached: hosts pass the same ones with every program."""
 _MOST_DEVICES = 1 << 16
 _WORDS = ("true", "false", "1", "0")
 _FIELDS = ("string_field", "bool_field", "int_field", "double_field")
 _TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,), "int32": (int,), "int64": (int,), "float": (int, float), "string": (),
 }  # fmt: skip
-"""What a value may be of that is no text; a text is read."""
+"""The types that a value may have, by the option's type; texts are parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class CompileOptions:
 
 @lru_cache(_KEPT)
 def read_compile_options(data: bytes) -> CompileOptions:
-    """Return what a serialized CompileOptionsProto says.
+    """Return the options of a serialized CompileOptionsProto.
 
     Raises:
-        ParseError: this is no such message.
+        ParseError: the data is not such a message.
         PjrtError: an option is unknown, its value is not one of its type, or the devices do not
             fit the replicas and partitions.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """XLA's debug options as data: every name, by the type of its value.
 
-What a host may override by name (`compile_options`); Ingot heeds those of `support.xla_flags`.
+A host may override these by name (`compile_options`); those of `support.xla_flags` have an effect.
 
 Source: xla/xla.proto (DebugOptions) of jaxlib 0.10.2.
 """

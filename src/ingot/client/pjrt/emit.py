@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared notions of the native PJRT functions: slots, the runtime's functions, errors, references.
+"""What the native PJRT functions share: slots, the runtime's functions, errors, references.
 
-Beneath the `hot_*` files. A slot is a function of the C API: it takes the address of its arguments,
-whose fields are those of `c_api`. Invariant: a slot returns null, or a reference to an error that
-the host destroys.
+The `native_*` files are above it. A slot is a function of the C API: it takes the address of its
+arguments, whose fields are those of `c_api`. Invariant: a slot returns null, or a reference to an
+error that the host destroys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ingot.runtime.entries import ingot_allocate, ingot_execute, ingot_free
 F = TypeVar("F", bound=Callable[..., Any])
 
 FOREVER = 1 << 62
-"""References of what is never freed."""
+"""The reference count of objects that are never freed."""
 
 HANDLES = {
     **{
@@ -41,7 +41,7 @@ HANDLES = {
     **{"non_donatable_input_indices": Array[i64], "output_lists": Array[Array[Buffer | None]]},
     **{"argument_lists": Array[Array[Buffer]], "device_complete_events": Array[Event]},
 }
-"""What arguments of these names point to."""
+"""The types that arguments of these names point to."""
 
 
 def arguments(name: str) -> Any:
@@ -55,7 +55,7 @@ def slot(name: str) -> Callable[[F], F]:
 
 
 IMPORTS = tuple(map(symbol_of, (ingot_allocate, ingot_free, ingot_execute)))
-"""What the module takes from the native runtime."""
+"""The functions of the native runtime that the module imports."""
 
 
 @inlined

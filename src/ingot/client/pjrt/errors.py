@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of Python slots: exceptions to PJRT errors, with Ingot's own text.
+"""Failures of Python slots: conversion of exceptions to PJRT errors, with Ingot's own text.
 
-Invariant: no exception leaves a slot; each becomes a `PJRT_Error*` whose code is the nearest of
-absl's and whose message is the whole diagnostic.
+Invariant: no exception leaves a slot; each becomes a `PJRT_Error*` with the closest of absl's codes
+and the whole diagnostic as its message.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class PjrtError(Exception):
 
 
 def _code_of(problem: IngotError) -> int:
-    """Return absl's code: what a foreign call itself says of its failure, or what fits the kind."""
+    """Return absl's code: a failed foreign call's own status, or that of the kind of error."""
     if isinstance(problem, ExecutionError) and problem.status in ERROR_CODES:
         return ERROR_CODES.index(problem.status)
     return next((code for kind, code in _CODES if isinstance(problem, kind)), INTERNAL)
 
 
 def error_of(problem: BaseException) -> PjrtError:
-    """Return what the host is told of an exception."""
+    """Return the PJRT error for an exception."""
     if isinstance(problem, PjrtError):
         return problem
     if isinstance(problem, IngotError):
@@ -75,13 +75,13 @@ class ErrorFactory:
         self.new: Any = None
 
     def make(self, problem: BaseException) -> int:
-        """Return the address of a new error, owned by who gets it."""
+        """Return the address of a new error, which the receiver owns."""
         told = error_of(problem)
         data = str(told).encode(errors="backslashreplace")
         return int(self.new(told.code, data, len(data)) or 0)
 
     def target(self, name: str, slot: Any) -> Target:
-        """Return a slot as what a trampoline calls: arguments' address in, error's address out."""
+        """Return a slot as a function for a trampoline, of addresses: arguments to error."""
         structure: Any = record(name).structure
 
         def call(address: int) -> int:

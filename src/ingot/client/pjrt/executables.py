@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables behind PJRT handles: an `ingot.client.Executable` with what hosts ask of it.
+"""Executables behind PJRT handles: an `ingot.client.Executable` with what hosts read.
 
-Invariant: the record says all that an execution needs (sizes, bytes, donations, outputs), so the
-machine code of `hot_execute` never asks Python; programs of hosts have static sizes only.
+Invariant: the record has all that an execution needs (sizes, bytes, donations, outputs), so the
+machine code of `native_execute` never calls Python; programs of hosts have static sizes only.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
-from ingot.client.pjrt.hot_transfer import element_bytes
+from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
     ARGUMENT,
     EXECUTABLE,
     INLINE,
-    MANY,
+    MULTI_DEVICE,
     OUTPUT,
     PATIENT,
     QUEUED,
@@ -53,7 +53,7 @@ _INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
 the call: waking a worker takes about as long."""
 _CALL_WORK = 32
-"""What a custom call is taken to do with each byte: decompositions of matrices are slow."""
+"""Assumed operations of a custom call on each byte: decompositions of matrices are slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Source:
 
     def fingerprint(self, version: str) -> str:
         """Return a name of program, options and compiler."""
-        # Of the options what they mean: protobuf writes maps in any order.
+        # The parsed options, since protobuf writes maps in any order.
         options = self.options
         meaning = (version, options.num_replicas, options.num_partitions, options.devices,
                    options.overrides)  # fmt: skip
@@ -90,19 +90,19 @@ class LoadedExecutable(Handle):
         division: Partitioned,
         executable: Executable | GpuExecutable,
     ) -> None:
-        """Fill the record of `executable`, compiled from `module`, which is divided so."""
+        """Fill the record of `executable`, compiled from `module`."""
         super().__init__(EXECUTABLE)
         self.client = client
         self.source = source
         self.executable = executable
         self.division = division
         self.devices = _devices(client, source.options)
-        """All that run the program, whichever process has them."""
+        """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
-        """Records of executions on several devices that are over (`many`)."""
+        """Records of finished executions on several devices, for later ones (`multi_device`)."""
         local = [device for device in self.devices if device.is_addressable]
         self._programs = [self._program_on(device) for device in local]
-        """What each of this process's devices runs."""
+        """The program that each of this process's devices runs."""
         info = executable.artifact.info
         self.set(
             references=1,
@@ -121,7 +121,7 @@ class LoadedExecutable(Handle):
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
 
     def _program_on(self, device: Device) -> Program | CudaProgram:
-        """Return the program as it is loaded on a device."""
+        """Return the program that is loaded on a device."""
         found = self.executable
         return found.program if isinstance(found, Executable) else found.on(device.gpu)
 
@@ -133,7 +133,7 @@ class LoadedExecutable(Handle):
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""
         wanted = (self.structure.num_devices, len(self.executable.artifact.info.params))
-        # A host whose process runs nothing of the program has no arguments for it.
+        # A process that runs no part of the program passes no arguments.
         if (num_devices, num_arguments if num_devices else wanted[1]) != wanted:
             raise PjrtError(
                 INVALID_ARGUMENT,
@@ -153,7 +153,7 @@ class LoadedExecutable(Handle):
 
     @cached_property
     def collectives(self) -> int:
-        """A digest of what devices meet for: processes with different ones are told so."""
+        """A digest of the program's collectives: processes with different ones get an error."""
         calls = [
             (call.target, call.config, tuple(map(str, call.operands)))
             for call in self.executable.artifact.calls
@@ -166,7 +166,7 @@ class LoadedExecutable(Handle):
     def optimized_program(self) -> bytes:
         """The program after all passes, as HloModuleProtoWithConfig."""
         module = write_module(self.executable.module)
-        # XLA's schedules name every computation, reducers included; ours only what is run in order.
+        # XLA's schedules name every computation, also reducers; ours only those that run in order.
         module.pop("schedule", None)
         config: Message = {
             "entry_computation_layout": module["host_program_shape"],
@@ -189,10 +189,10 @@ class LoadedExecutable(Handle):
 
     def _mode(self) -> int:
         if len(self.devices) > 1 or not self.devices[0].is_addressable:
-            return MANY
+            return MULTI_DEVICE
         calls = self.executable.artifact.calls
         if any(_calls_host(call.target) for call in calls):
-            # A callback may run programs of its own, for which this device's queue must be free.
+            # A callback may run programs itself, for which this device's queue must be free.
             return PATIENT
         if isinstance(self.executable, GpuExecutable):
             return INLINE  # It only enqueues.
@@ -258,7 +258,7 @@ class LoadedExecutable(Handle):
         return status_error(self.executable.artifact.info, status, ())
 
     def out_of_memory(self) -> ResourceError:
-        """Return the error of an execution that got no memory: how much one asks for."""
+        """Return the error of an execution that got no memory, with the bytes that it needs."""
         found = self.memory_statistics()
         results = found["output_size_in_bytes"] - found["alias_size_in_bytes"]
         return ResourceError(
@@ -297,7 +297,7 @@ def _devices(client: Client, options: CompileOptions) -> list[Device]:
 
 
 def device_of(client: Client, options: CompileOptions) -> str:
-    """Return what `ingot.compile` calls the device that a program is for."""
+    """Return `ingot.compile`'s name of the device that a program is for."""
     gpu = _devices(client, options)[0].gpu
     return "cpu" if gpu is None else f"gpu:{gpu.number}"
 
@@ -343,7 +343,7 @@ def _static(size: object) -> int:
 
 
 def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
-    """Return the parameters whose buffers the program takes over, aliased or only given away."""
+    """Return the parameters whose buffers the program takes over, aliased or only donated."""
     donors = (taken.parameter for taken in taken_donors(module))
     aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
     return frozenset([*donors, *aliased, *(item.parameter for item in module.aliases)])

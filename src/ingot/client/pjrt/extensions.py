@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python slots of the extensions: layouts and shardings.
 
-What is asked of a buffer is machine code (`hot_layouts`).
+The layouts of buffers are native functions (`native_layouts`).
 
 Source: pjrt_c_api_layouts_extension.h.
 """
@@ -15,8 +15,8 @@ from ingot.client.pjrt.c_api import UNIMPLEMENTED
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import lookup
-from ingot.client.pjrt.hot_layouts import RANK_TEXT
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.native_layouts import RANK_TEXT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
 from ingot.formats.hlo_proto.wire import encode
@@ -27,7 +27,7 @@ class ExtensionSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native) -> None:
-        """Note where layouts are."""
+        """Hold the native functions."""
         self.native = native
 
     def _layout(self, rank: int) -> int:
@@ -40,12 +40,12 @@ class ExtensionSlots(Slots):
         "PJRT_Layouts_PJRT_Client_GetDefaultLayout", "PJRT_Layouts_PJRT_Topology_GetDefaultLayout"
     )
     def default_layout(self, args: Any) -> None:
-        """Give the layout of a new buffer."""
+        """Return the layout of a new buffer."""
         args.layout = self._layout(args.num_dims)
 
     @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
     def output_layouts(self, args: Any) -> None:
-        """Give the layouts of a program's results."""
+        """Return the layouts of a program's results."""
         executable = lookup(args.executable, LoadedExecutable)
         outputs = executable.executable.artifact.info.outputs
         args.num_outputs = len(outputs)
@@ -53,7 +53,7 @@ class ExtensionSlots(Slots):
 
     @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
     def parameter_layouts(self, args: Any) -> None:
-        """Give those of its parameters; hosts without them decode the whole program."""
+        """Return the layouts of its parameters; without them hosts decode the whole program."""
         executable = lookup(args.executable, LoadedExecutable)
         params = executable.executable.artifact.info.params
         args.num_parameters = len(params)
@@ -61,14 +61,14 @@ class ExtensionSlots(Slots):
         args.layouts = self._layouts(executable, "parameter layouts", ranks)
 
     def _layouts(self, executable: LoadedExecutable, name: str, ranks: list[int]) -> int:
-        """Return the layouts of arrays of these ranks, kept with the executable as `name`."""
+        """Return the layouts of arrays of these ranks, cached in the executable as `name`."""
         return executable.once(
             name, lambda: executable.keep_words([self._layout(rank) for rank in ranks])
         )
 
     @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
     def parameter_shardings(self, args: Any) -> None:
-        """Say how a program's parameters are divided."""
+        """Return how a program's parameters are divided."""
         executable = lookup(args.executable, LoadedExecutable)
         found = executable.division.parameters
         args.num_parameters, args.shardings, args.sharding_sizes = executable.once(
@@ -77,7 +77,7 @@ class ExtensionSlots(Slots):
 
     @slot("PJRT_Shardings_PJRT_Executable_OutputShardings")
     def output_shardings(self, args: Any) -> None:
-        """Say how a program's results are divided."""
+        """Return how a program's results are divided."""
         executable = lookup(args.executable, LoadedExecutable)
         found = executable.division.results
         args.num_outputs, args.shardings, args.sharding_sizes = executable.once(
@@ -87,7 +87,7 @@ class ExtensionSlots(Slots):
     def _shardings(
         self, executable: LoadedExecutable, shardings: Sequence[Sharding]
     ) -> tuple[int, int, int]:
-        """Return count, texts and sizes; nothing is said of one device, or of no values."""
+        """Return count, texts and sizes; zeros for one device, or for no values."""
         if len(executable.devices) == 1 or not shardings:
             return 0, 0, 0
         data = [write_sharding(sharding) for sharding in shardings]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots that only read: a table of which field of a struct goes into which result.
+"""Slots that only read: a table of the field of a struct for each result.
 
 Invariant: these functions touch nothing but their arguments and one record, so they are machine
 code without exceptions, locks or Python.
@@ -101,7 +101,7 @@ GETTERS: dict[str, str] = {
     ),
     "PJRT_LoadedExecutable_IsDeleted": "is_deleted=deleted",
 }
-"""Per slot: results, as `result=field of the record`, or the name alone if both are called so."""
+"""Per slot: results, as `result=field of the record`, or one name if both are equal."""
 
 
 def emit_getters(module: ModuleBuilder) -> None:

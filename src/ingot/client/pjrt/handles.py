@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records that Python fills, and the objects behind their addresses.
 
-Invariant: a handle that a host may hold is in the registry, which keeps the record and all that it
-points to alive until `forget`.
+Invariant: a handle that a host may hold is in the registry, which keeps the record and everything
+that it points to alive until `forget`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 class Handle:
-    """A record at a fixed address; subclasses are what a PJRT handle means."""
+    """A record at a fixed address; subclasses are the objects of PJRT handles."""
 
     def __init__(self, layout: Record) -> None:
         """Make a zeroed record and register it."""
@@ -57,23 +57,23 @@ class Handle:
         self.set(**{name: named.address, f"num_{name}": len(values)})
 
     def keep_bytes(self, data: bytes) -> int:
-        """Return the address of a copy of `data` with a zero behind it."""
+        """Return the address of a copy of `data` that ends with a zero byte."""
         return self._keep(array("B", data + b"\0"))
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """Return `make()`, which only the first call for `name` makes: hosts ask often."""
+        """Return `make()`, computed by the first call for `name` only: hosts ask often."""
         if name not in self._once:
             self._once[name] = make()
         return self._once[name]
 
     def keep_once(self, name: str, make: Callable[[], bytes]) -> tuple[int, int]:
-        """Return address and size of `make()`, which only the first call for `name` makes."""
+        """Return address and size of `make()`, computed by the first call for `name` only."""
 
-        def keep() -> tuple[int, int]:
+        def make_and_keep() -> tuple[int, int]:
             data = make()
             return self.keep_bytes(data), len(data)
 
-        return self.once(name, keep)
+        return self.once(name, make_and_keep)
 
     def keep_words(self, values: Sequence[int], kind: str = "q") -> int:
         """Return the address of an array of integers, int64 or of `array`'s kind; never null."""
@@ -84,17 +84,17 @@ class Handle:
         return self.keep_bytes(b"".join(map(bytes, records)))
 
     def _keep(self, values: array[int]) -> int:
-        # An array of `array`: each length of ctypes' is a new type, which takes longer to make.
+        # `array` and not ctypes, which makes a new type for each length.
         self.kept.append(values)
         return values.buffer_info()[0]
 
     def forget(self) -> None:
-        """Let go of the record; its address means nothing any more."""
+        """Remove the handle from the registry; its address is invalid then."""
         _objects.pop(self.address, None)
 
 
 def keep_forever() -> None:
-    """Never free what handles hold, not even when the interpreter ends."""
+    """Never free the objects of handles, not even when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_objects))
 
 
@@ -142,7 +142,7 @@ class NamedValues:
 
 
 def read_named_values(address: int, count: int) -> dict[str, Attribute]:
-    """Return what an array of PJRT_NamedValue says."""
+    """Return the values of an array of PJRT_NamedValue."""
     layout = record("PJRT_NamedValue")
     values: dict[str, Attribute] = {}
     for index in range(count):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`jax.debug.inspect_array_sharding`: tells the host how a value of a compiled program is divided.
 
-The host puts a function and its data into the config of an `InspectSharding` call; the partitioner
-takes the call out and says how the value is divided; the function is called while compiling.
+The host puts the addresses of a function and its data into the config of an `InspectSharding` call.
+The partitioner removes the call and records how the value is divided; the function is called during
+the compilation.
 
 Source: xla/python/inspect_sharding.h.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's key-value store, which all processes of a program share: how they find each other.
+"""The host's key-value store, by which the processes of a program find each other.
 
-PJRT_Client_Create brings two functions of the host, one that puts a value and one that waits for
-one. Invariant: they are called while a client is created only.
+PJRT_Client_Create gets two functions of the host: one stores a value, one waits for a value.
+Invariant: they are called only while a client is created.
 
 Source: xla/pjrt/c/pjrt_c_api.h (PJRT_KeyValueGetCallback, PJRT_KeyValuePutCallback).
 """
@@ -22,7 +22,7 @@ _MAKE_ERROR = ctypes.CFUNCTYPE(
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _FAILED = 1
-"""What the host gets for an error and gives back: any address but null."""
+"""The handle that the host gets for an error: any address but null."""
 
 
 class KeyValues:
@@ -40,7 +40,7 @@ class KeyValues:
         return _FAILED
 
     def put(self, key: str, value: str) -> None:
-        """Set a key, which nobody has set before.
+        """Set a key that has not been set before.
 
         Raises:
             ExecutionError: INGOT0518, the host could not.
@@ -52,10 +52,10 @@ class KeyValues:
         self._call(self._args.kv_put_callback, args, key)
 
     def get(self, key: str, seconds: float) -> str:
-        """Return the value of a key, once somebody has set it.
+        """Wait until a key is set; return its value.
 
         Raises:
-            ExecutionError: INGOT0518, nobody did in time.
+            ExecutionError: INGOT0518, the key was not set in time.
         """
         args, _kept = self._arguments("PJRT_KeyValueGetCallback", key)
         args.timeout_in_ms = int(seconds * 1000)
@@ -67,7 +67,7 @@ class KeyValues:
         return value
 
     def _arguments(self, name: str, key: str) -> tuple[Any, bytes]:
-        """Return the arguments of a callback, and what must live as long as they do."""
+        """Return the arguments of a callback, and the bytes that must live as long as they."""
         structure = record(name).structure
         args, data = structure(), key.encode()
         args.struct_size = ctypes.sizeof(structure)

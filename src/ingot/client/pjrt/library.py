@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`libingot_pjrt.so`: the function table for hosts that load C libraries (Reactant, EXLA, C++).
 
-The library exports `GetPjrtApi` and little else: the first call finds the Python of the process, or
-loads and initializes the one that made the library, from where it lies, and runs a line of Python
-that links the plugin. Made without a C compiler or linker.
+The library exports `GetPjrtApi` and little else. Its first call finds the Python of the process, or
+loads and initializes the one that made the library, and runs a line of Python that links the
+plugin. It is made without a C compiler or linker.
 
 Invariant: in a host that runs Python itself nothing is initialized a second time; in another one
 the GIL is given back before `GetPjrtApi` returns, and the environment is as it was.
@@ -35,8 +35,9 @@ from ingot.support.diagnostics import UnsupportedError
 _RTLD_NOW_GLOBAL = 0x102
 _DIGITS = 16
 _HINT = "cannot load the Python that it was made with; make it again with `ingot pjrt`"
-_PLACE = "0x" + "0" * _DIGITS
-"""What the machine code overwrites with the address where the table's address is wanted."""
+_PLACEHOLDER = "0x" + "0" * _DIGITS
+"""The number that the machine code overwrites with the address at which the table's address is
+stored."""
 
 _CODE = f"""
 import os, sys
@@ -47,7 +48,7 @@ for path in sites:
     site.addsitedir(path)
 import ctypes
 from ingot.client.pjrt.plugin import api_address
-ctypes.c_uint64.from_address({_PLACE}).value = api_address()
+ctypes.c_uint64.from_address({_PLACEHOLDER}).value = api_address()
 """
 
 
@@ -70,7 +71,11 @@ _NAMES = (
 
 
 def write_library(path: Path, python: Path | None = None) -> int:
-    """Write the library, which loads `python` (default: this one's); return its bytes.
+    """Write the library; return its size in bytes.
+
+    Args:
+        path: the file.
+        python: the shared library of Python that it loads; default: this Python's.
 
     Raises:
         UnsupportedError: this Python has no shared library that another process could load.
@@ -186,10 +191,9 @@ def look_up(functions: PythonFunctions, handle: Pointer | None) -> None:
 
 @inlined
 def set_home() -> Pointer | None:
-    """Set PYTHONHOME, which tells a Python that no program started where it lies.
+    """Set PYTHONHOME to this Python's folder; return a copy of the host's value.
 
-    Without it Python looks for a `python3` in the host's PATH, and takes that one's modules.
-    Returns a copy of what the host has.
+    Without it Python looks for a `python3` in the host's PATH, and uses its modules.
     """
     before = get_variable(_HOME_NAME)
     kept: Pointer | None = None
@@ -201,7 +205,7 @@ def set_home() -> Pointer | None:
 
 @inlined
 def restore_home(before: Pointer | None) -> None:
-    """Set what the host had, or nothing."""
+    """Restore the host's PYTHONHOME, or unset it."""
     if before is None:
         remove_variable(_HOME_NAME)
     else:
@@ -210,20 +214,20 @@ def restore_home(before: Pointer | None) -> None:
 
 
 @inlined
-def write_digits(place: Array[i8], number: i64) -> None:
+def write_digits(target: Array[i8], number: i64) -> None:
     """Write a number as hexadecimal digits."""
     for index in range(_DIGITS):
         digit = number >> (_DIGITS - 1 - index) * 4 & 15
         base = i64(ord("a") - 10) if digit > 9 else ord("0")
-        place[index] = i8(base + digit)
+        target[index] = i8(base + digit)
 
 
 def library_module(python: Path) -> ModuleBuilder:
-    """Return the module with `GetPjrtApi`, which loads `python` where the process has none."""
+    """Return the module with `GetPjrtApi`, which loads `python` if the process has none."""
     text = _script()
     path = static_text("python", str(python))
     script = static_text("script", text, is_constant=False)
-    digits = script + (text.encode().index(_PLACE.encode()) + 2)
+    digits = script + (text.encode().index(_PLACEHOLDER.encode()) + 2)
 
     @exported("GetPjrtApi")
     def get_api() -> Pointer | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine code's functions for Python slots, and small things that slots share.
+"""The native functions that Python slots call, and helpers that slots share.
 
 Invariant: calls that may wait or copy much release the GIL (ctypes does), because a job that they
 wait for may need it.
@@ -17,9 +17,9 @@ from ingot.client.pjrt.c_api import INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUST
 from ingot.client.pjrt.emit import NO_MEMORY_TEXT
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import lookup
-from ingot.client.pjrt.hot import exported_functions
-from ingot.client.pjrt.hot_buffers import DELETED_TEXT
-from ingot.client.pjrt.hot_gpu import GPU_ERROR_TEXT
+from ingot.client.pjrt.native_buffers import DELETED_TEXT
+from ingot.client.pjrt.native_gpu import GPU_ERROR_TEXT
+from ingot.client.pjrt.native_module import exported_functions
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
@@ -50,7 +50,7 @@ class Native:
         return int(function(*args) or 0)
 
     def _bound(self, symbol: str) -> Any:
-        """Return a function of the module as one of Python, by the types of its annotations."""
+        """Return a function of the module for Python, with the types of its annotations."""
         result, params = llvm_signature(exported_functions()[symbol])
         types = [_C_TYPES.get(each, ctypes.c_void_p) for each in (result, *params)]
         return self.library.function(symbol, *types)
@@ -68,7 +68,7 @@ class Native:
         return self._made("event")
 
     def new_late_event(self, storage: int) -> int:
-        """Give a new storage an event that a later call of the host decides; return it."""
+        """Give a new storage an event that a later call of the host will set; return the event."""
         event = self.new_event()
         EVENT.write(event, "late", 1)
         STORAGE.write(storage, "event", event)
@@ -88,7 +88,7 @@ class Native:
         return made
 
     def new_storage(self, size: int, memory: Memory) -> int:
-        """Return a new storage in a memory; PjrtError if there is no room."""
+        """Return a new storage of `size` bytes in a memory; PjrtError if there is no room."""
         storage = self.call("storage", memory.device.structure.gpu, size)
         if not storage:
             raise PjrtError(RESOURCE_EXHAUSTED, f"out of memory while allocating {size} bytes")
@@ -99,9 +99,9 @@ class Native:
     ) -> int:
         """Return a new buffer that takes over the reference to `storage`."""
         array = (ctypes.c_int64 * max(1, len(dims)))(*dims)
-        place = (memory.device.address, memory.address)
+        addresses = (memory.device.address, memory.address)
         try:
-            return self._made("buffer", storage, type_code, array, len(dims), size, *place)
+            return self._made("buffer", storage, type_code, array, len(dims), size, *addresses)
         except PjrtError:
             self.call("storage_release", storage)
             raise
@@ -136,7 +136,7 @@ class Native:
 
     @contextmanager
     def used_storage(self, buffer: int) -> Generator[int]:
-        """Use the storage of a buffer, once its data is there, or has failed.
+        """Use the storage of a buffer, once its data is computed, or has failed.
 
         Raises:
             PjrtError: the buffer is deleted.
@@ -153,7 +153,7 @@ class Native:
             self.call("unuse", buffer)
 
     def ready_event(self, storage: int) -> int:
-        """Return a reference to the event of a storage whose data is there, or has failed."""
+        """Return a reference to the event of a storage whose data is computed, or has failed."""
         event = STORAGE.read(storage, "event")
         if not event:
             return self.done_event()
@@ -161,8 +161,13 @@ class Native:
         return event
 
 
-def place(device: int, memory: int) -> Memory:
-    """Return the memory that a slot's arguments name: one of the two may be null."""
+def memory_of(device: int, memory: int) -> Memory:
+    """Return the memory that a slot's arguments name.
+
+    Args:
+        device: handle of a device, or null.
+        memory: handle of a memory, or null: then the device's default memory.
+    """
     if memory:
         return lookup(memory, Memory)
     return lookup(device, Device).memories[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client, devices, memories and topology: what a host sees of this machine.
+"""Client, devices, memories and topology: this machine, as a host sees it.
 
 Invariant: the objects of a client live as long as the process, because hosts destroy theirs in any
 order.
@@ -18,7 +18,7 @@ from ingot.runtime.cuda.library import execute_address
 from ingot.runtime.own_pools import OwnPool
 
 CPU, CUDA = "cpu", "cuda"
-"""What the devices are; hosts choose lowerings, DLPack and caches by it."""
+"""The platform's name, by which hosts choose lowerings, DLPack and caches."""
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 """The kinds of a CPU, the default one first; as JAX's own CPU backend has them."""
 GPU_MEMORY_KINDS = MEMORY_KINDS[:1]
@@ -26,11 +26,11 @@ GPU_MEMORY_KINDS = MEMORY_KINDS[:1]
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How a client calls itself, which devices it has, and whether long programs are queued.
+    """A client's name and devices, and whether long programs are queued.
 
     Attributes:
-        version: what clients call themselves.
-        processes: those that have devices.
+        version: the version that clients report.
+        processes: the processes that have devices.
         asynchronous: whether long programs are queued.
         gpus: the devices, if they are GPUs; else they are the CPU.
     """
@@ -72,7 +72,7 @@ class Memory(Handle):
 
 
 class Description(Handle):
-    """What a device is, also without a client."""
+    """The description of a device, which needs no client."""
 
     def __init__(self, number: int, process: int, gpu: GpuDevice | None) -> None:
         """Describe device `number`, which a process has; without a GPU it is the CPU."""
@@ -113,11 +113,11 @@ class Device(Handle):
 
     @cached_property
     def pool(self) -> OwnPool:
-        """The threads of executions that run on other devices of the process too."""
+        """The threads for executions that run on other devices of the process as well."""
         return OwnPool()
 
     def after_fork_in_child(self) -> None:
-        """Forget the worker, which fork did not copy, and what it was to do."""
+        """Drop the worker, which fork did not copy, and its queue."""
         self.set(lock=0, first=0, last=0, running=0, unfinished=0, started=0)
         self.set(finished=0, waiting=0)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table that a host gets: `api_address()` is the address of a PJRT_Api.
 
-Joins machine code and Python slots. Invariant: every slot is filled, since a null slot would end
-the process; docs/pjrt.md says of each group what a CPU makes of it.
+It joins machine code and Python slots. Invariant: every slot is filled, since a null slot would
+crash the process; docs/pjrt.md lists what each group does on a CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from ingot import __version__
-from ingot.client.pjrt import hot
+from ingot.client.pjrt import native_module
 from ingot.client.pjrt.c_api import (
     API,
     API_MAJOR,
@@ -57,15 +57,15 @@ _PROGRAM_SLOTS = (
 
 
 def version() -> str:
-    """Return what clients call themselves."""
+    """Return the version that clients report."""
     return f"ingot {__version__}"
 
 
 class _Table:
-    """A C struct that begins with its size and ends with addresses, at an address that stays."""
+    """A C struct that begins with its size and ends with addresses, at a fixed address."""
 
     def __init__(self, header_bytes: int, entries: list[int], kind: int = 0) -> None:
-        """Fill it; an extension says of which kind it is in its second word."""
+        """Fill it; the second word of an extension is its kind."""
         start = header_bytes // 8
         self.words: Any = (ctypes.c_uint64 * (start + len(entries)))()
         self.words[0], self.words[1] = ctypes.sizeof(self.words), kind
@@ -82,7 +82,7 @@ class Plugin:
         flags.check_environment()
         self._errors = ErrorFactory()
         python = self._python_names()
-        self._library = hot.link(python)
+        self._library = native_module.link(python)
         self._close_gate = self._library.function("ingot_pjrt_close_gate", ctypes.c_int64)
         self._open_gate = self._library.function("ingot_pjrt_open_gate", None)
         native = Native(self._library)
@@ -103,30 +103,30 @@ class Plugin:
         helpers = {
             "execution_failed": executables.execution_failed,
             "release_executable": executables.release,
-            "execute_many": executables.execute_many,
+            "execute_on_devices": executables.execute_on_devices,
             "from_host": self._errors.target(
                 "PJRT_Client_BufferFromHostBuffer", transfers.from_host
             ),
             "to_host": self._errors.target("PJRT_Buffer_ToHostBuffer", transfers.to_host),
         }
-        fill_targets(self._library, [*hot.HELPERS, *python], {**helpers, **targets})
+        fill_targets(self._library, [*native_module.HELPERS, *python], {**helpers, **targets})
         self._table = self._make_table()
         self.address = self._table.address
         self.is_inherited = False
         os.register_at_fork(after_in_child=self._after_fork)
         atexit.register(self._leave)
-        # Hosts call until the very end of the process, after the interpreter's.
+        # Hosts call until the end of the process, even after the interpreter's.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def _python_names(self) -> list[str]:
         """Return the slots that are not machine code."""
-        compiled = set(hot.compiled_slots())
+        compiled = set(native_module.compiled_slots())
         extensions = [name for names in EXTENSIONS.values() for name in names]
         names = dict.fromkeys((*API, *extensions, *PROFILER_API))
         return [name for name in names if name not in compiled]
 
     def _make_table(self) -> _Table:
-        """Return struct PJRT_Api, with its extensions behind it."""
+        """Return struct PJRT_Api, with its extensions."""
         profiler = _Table(_PROFILER_HEADER_BYTES, self._addresses(PROFILER_API))
         api = _Table(HEADER_BYTES, self._addresses(API))
         parts = [_Table(_EXTENSION_BYTES, [profiler.address, 0], PROFILER)]
@@ -142,12 +142,12 @@ class Plugin:
         return api
 
     def _with_layouts(self, slot: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a slot that makes programs, before which the layouts extension is published.
+        """Return a slot that makes programs, which publishes the layouts extension first.
 
-        jaxlib's client looks for extensions once, when it is made; if layouts are among them it
-        asks for every array's as text, half a microsecond of each read. Without, arrays are
-        row-major to it, which they are. For programs it looks each time; without, it decodes the
-        whole program.
+        jaxlib's client looks for extensions once, when it is made. If layouts were among them, it
+        would ask for every array's as text, which takes half a microsecond of each read; without
+        them it assumes row-major arrays, which is right. For programs it looks each time, and
+        without layouts it decodes the whole program.
         """
 
         def make(args: Any) -> None:
@@ -164,10 +164,10 @@ class Plugin:
         return [self._library.address(name) for name in names]
 
     def _leave(self) -> None:
-        """Let running programs, and threads that destroy some, end before the interpreter does.
+        """Wait for running programs, and for threads that destroy some, when the interpreter ends.
 
-        From here on nothing is destroyed any more. What runs longer than `INGOT_EXIT_TIMEOUT` (an
-        endless loop) is cut off by the end of the process.
+        From here on nothing is destroyed any more. A program that runs longer than
+        `INGOT_EXIT_TIMEOUT` (an endless loop) ends with the process.
         """
         keep_forever()
         end = time.monotonic() + flags.EXIT_TIMEOUT.value()
@@ -198,7 +198,7 @@ def _plugin() -> Plugin:
 
 
 def is_inherited() -> bool:
-    """Whether this is a forked child of a process that had a client, whose threads are not here."""
+    """Whether this is a forked child of a process with a client: its threads do not exist here."""
     return _plugin().is_inherited
 
 

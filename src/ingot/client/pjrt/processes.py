@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one program: who has which devices, and how their devices reach each other.
+"""The processes of one program: which devices each has, and how the devices reach each other.
 
-Each process puts into the host's key-value store how many devices it has and where it listens, and
-waits for the others'. Devices are numbered process after process. Invariant: all processes make
-their clients in the same order, so the n-th client of each belongs together.
+Each process writes its number of devices and the addresses at which it listens into the host's
+key-value store, and waits for the others. Devices are numbered process after process. Invariant:
+all processes make their clients in the same order, so the n-th client of each belongs together.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Processes:
     """The processes of a client.
 
     Attributes:
-        index: the number of this one.
-        num_devices: how many devices each has.
+        index: the number of this process.
+        num_devices: the number of devices of each process.
         reach: how they reach each other; None for a single process.
     """
 
@@ -53,7 +53,7 @@ class Processes:
         return next(process for process, end in enumerate(ends) if device < end)
 
     def network(self, devices: Sequence[int]) -> Network:
-        """Return how devices of the client reach each other; makes the links that lack.
+        """Return how devices of the client reach each other; make missing links.
 
         Raises:
             ExecutionError: INGOT0518, another process cannot be reached.
@@ -72,7 +72,7 @@ class Processes:
         return Network(self.index, owners, links, reach.transport)
 
     def lose(self, process: int) -> None:
-        """Let nobody wait for a process any more."""
+        """End all waiting for a process."""
         if isinstance(self.reach, Sockets) and process != self.index:
             first = sum(self.num_devices[:process])
             self.reach.links.cut(range(first, first + self.num_devices[process]))
@@ -80,7 +80,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Processes that talk through sockets: where each listens, and this one's links."""
+    """Processes that communicate through sockets: the addresses of each, and this one's links."""
 
     hosts: tuple[Host, ...]
     links: Links
@@ -97,7 +97,7 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Processes that talk through MPI: the rank of each, and how many devices there are."""
+    """Processes that communicate through MPI: the rank of each, and the number of devices."""
 
     ranks: tuple[int, ...]
     num_devices: int
@@ -117,7 +117,7 @@ def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -
 
     Args:
         options: PJRT_Client_Create's: `node_id` and `num_nodes`, if there are several.
-        num_devices: of this process.
+        num_devices: the number of devices of this process.
         args: PJRT_Client_Create's arguments.
 
     Raises:
@@ -155,7 +155,7 @@ def _wants_mpi(options: dict[str, Attribute]) -> bool:
 
 
 def _check_alike(found: Sequence[dict[str, Any]]) -> None:
-    """Raise PjrtError unless all processes are of one version and talk in one way."""
+    """Raise PjrtError unless all processes have one version and one transport."""
     for process, row in enumerate(found):
         if row["version"] != found[0]["version"]:
             raise PjrtError(

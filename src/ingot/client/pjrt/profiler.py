@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profiler extension: `jax.profiler.trace` shows our kernels by name.
 
-A host that profiles creates a profiler, starts and stops it, and collects an XSpace: a plane for
-each device, a line for each thread that ran something on it, an event for each kernel, foreign call
-and loop, with XLA:CPU's statistics (`hlo_op`, `hlo_module`). Invariant: without a profiler that is
-started nothing is recorded.
+A host creates a profiler, starts and stops it, and collects an XSpace: a plane for each device, a
+line for each thread that ran something on it, an event for each kernel, foreign call and loop, with
+XLA:CPU's statistics (`hlo_op`, `hlo_module`). Invariant: nothing is recorded unless a profiler is
+started.
 
 Source: xla/backends/profiler/plugin/profiler_c_api.h, tsl/profiler/protobuf/xplane.proto.
 """
@@ -53,12 +53,12 @@ class ProfilerSlots(Slots):
 
     @slot("PLUGIN_Profiler_Create")
     def create(self, args: Any) -> None:
-        """Its options choose among tracers of XLA."""
+        """Create a profiler; its options, which choose among tracers of XLA, have no effect."""
         args.profiler = HostProfiler().address
 
     @slot("PLUGIN_Profiler_Destroy")
     def destroy(self, args: Any) -> None:
-        """Forget a profiler; a recording that goes on ends."""
+        """Destroy a profiler; a recording in progress ends."""
         profiler = lookup(args.profiler, HostProfiler)
         if profiler.structure.started:
             profiler.profiler.stop()
@@ -83,9 +83,9 @@ class ProfilerSlots(Slots):
 
     @slot("PLUGIN_Profiler_CollectData")
     def collect(self, args: Any) -> None:
-        """Into the host's buffer, or the bytes where they lie here.
+        """Write the data into the host's buffer, or return its address here.
 
-        The header says that the first call asks for the size only; jaxlib reads the data after it.
+        By the header the first call asks for the size only; jaxlib reads the data after it.
         """
         profiler = lookup(args.profiler, HostProfiler)
         args.buffer_size_in_bytes = profiler.structure.data_size
@@ -96,7 +96,7 @@ class ProfilerSlots(Slots):
 
 
 def xspace(profile: Profile) -> bytes:
-    """Return a profile as a serialized XSpace; nothing if nothing ran."""
+    """Return a profile as a serialized XSpace; b"" if nothing ran."""
     devices: defaultdict[tuple[int, int], list[tuple[Site, Event]]] = defaultdict(list)
     for site, event in profile.runs:
         devices[event.device].append((site, event))
@@ -108,7 +108,7 @@ def xspace(profile: Profile) -> bytes:
 
 
 def _plane(number: int, runs: list[tuple[Site, Event]], begin: int) -> Message:
-    """Return the plane of a device; names beginning so are shown as they are by TensorBoard."""
+    """Return the plane of a device; TensorBoard shows names with this prefix unchanged."""
     numbers = {site: index for index, site in enumerate(dict.fromkeys(s for s, _ in runs), 1)}
     lines: defaultdict[int, list[Message]] = defaultdict(list)
     for site, event in sorted(runs, key=lambda run: run[1].start):

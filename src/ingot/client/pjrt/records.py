@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of the PJRT C API as C structs: what lies where behind each handle.
+"""The objects of the PJRT C API as C structs: the layout behind each handle.
 
 A handle (`PJRT_Buffer*`, `PJRT_Device*`, ...) is the address of one of these. Python fills those
 of the client, its devices and executables, through the layouts at the end; native functions make
-and free errors, events, storages, buffers and jobs. Invariant: whoever holds a handle holds one
-reference; `references` counts them, and the last one to go frees the struct.
+and free errors, events, storages, buffers and jobs. Invariant: each holder of a handle has one
+reference; `references` counts them, and dropping the last one frees the struct.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.records import Buffers, Program, Runtime
 
 GONE = 1 << 62
-"""In `Buffer.users`: nobody may begin to use the storage; who ends last gives it back."""
+"""In `Buffer.users`: no new use of the storage may begin; the last user frees it."""
 
 STORAGE_HEADER_BYTES = 64
-"""Our own memory lies this far after its storage, so that it is 64-byte aligned."""
+"""Bytes from a storage to our own memory of it, which is so 64-byte aligned."""
 
 INLINE = 0
 """Runs in the call of Execute."""
 QUEUED = 1
-"""Runs on the device's worker, unless the host waits for it anyway (`hot_waits`)."""
-MANY = 2
+"""Runs on the device's worker, unless the host only waits for it (`native_inline`)."""
+MULTI_DEVICE = 2
 """Runs on several devices at once; Python gives each worker its part."""
 PATIENT = 3
 """Waits in the call for its arguments, then runs there: it may call back into the host."""
 
 
 class Counted(Struct):
-    """What counts its references, in its first field."""
+    """An object that counts its references, in its first field."""
 
     references: Atomic[i64]
 
@@ -53,7 +53,7 @@ class Event(Counted, name="IngotPjrtEvent"):
     lock: Atomic[i32]
     error: Error | None  # why it failed; set before `done`
     waiters: Waiter | None  # a list, last one first
-    late: i32  # 1: a later call of the host decides when; see `hot_queue`
+    late: i32  # 1: a later call of the host decides when; see `native_queue`
 
 
 class Waiter(Struct, name="IngotPjrtWaiter"):
@@ -65,18 +65,18 @@ class Waiter(Struct, name="IngotPjrtWaiter"):
 
 
 class Gpu(Struct, name="IngotPjrtGpu"):
-    """A GPU behind a device: where its executions are enqueued, and by what."""
+    """A GPU behind a device: the stream of its executions, and the function that enqueues them."""
 
     stream: CudaStream
     execute: Callable[[Program, Runtime, Buffers, Buffers, Array[i64]], i32]
 
 
 class Storage(Counted, name="IngotPjrtStorage"):
-    """Memory, with the event after which its data is there."""
+    """Memory, with the event after which its data is computed."""
 
     data: Pointer
     bytes: i64
-    event: Event | None  # null: the data is there
+    event: Event | None  # null: the data is computed
     external: Atomic[i64]  # references by host views, which forbid donation
     release: Callable[[Pointer, Pointer | None], None] | None  # for memory that is not ours
     context: Pointer | None
@@ -170,12 +170,12 @@ class Device(Struct, name="IngotPjrtDevice", own_line=("lock", "launches")):
     last: Job | None
     running: Job | None  # what the worker runs now
     unfinished: Atomic[i64]  # jobs in the queue or running
-    finished: Atomic[i32]  # jobs done so far; hosts that are far ahead sleep on it
+    finished: Atomic[i32]  # jobs done so far; hosts with a long backlog sleep on it
     waiting: Atomic[i32]  # hosts that sleep there
     started: i32  # 1 once the worker exists
     launches: i64  # executions so far
-    waited: i64  # bit k: the host waited at once for the k-th last of them
-    deadline: i64  # cycle until which asking for a result is at once
+    waited_mask: i64  # bit k: the host waited at once for the k-th last execution
+    deadline: i64  # cycle until which a request for a result counts as at once
     gpu: Gpu | None  # null: the CPU
 
 
@@ -225,9 +225,9 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     default_device: Device
     donates: i8  # whether any argument may be donated
     deleted: i8
-    mode: i32  # INLINE, QUEUED, MANY or PATIENT
+    mode: i32  # INLINE, QUEUED, MULTI_DEVICE or PATIENT
     last_launch: i64  # its last execution, by the device's `launches`
-    waits: i64  # executions in a row for which the host waited at once
+    streak: i64  # consecutive executions for which the host waited at once
     num_replicas: i64
     num_partitions: i64
     code_bytes: i64
@@ -249,9 +249,9 @@ class Job(Struct, name="IngotPjrtJob"):
 
     next: Job | None
     device: Device  # whose queue it is for
-    together: i32  # 1: a part of an execution on several devices
+    is_part: i32  # 1: a part of an execution on several devices
     deferred: i32  # 1: it waits outside of the queue, and holds its inputs
-    launch_id: i32  # the host's name of the execution
+    launch_id: i32  # the host's number of the execution
     executable: Executable | None  # null: copy `bytes` from the only input to `target`
     program: Program | None  # what to run; its runtime may be this execution's own
     event: Event  # set when it is done
@@ -266,7 +266,7 @@ class Job(Struct, name="IngotPjrtJob"):
 
 
 class Failure(Struct, name="IngotPjrtFailure"):
-    """What Python is told of an execution that failed."""
+    """The data about a failed execution that Python gets."""
 
     executable: Executable
     program: Pointer

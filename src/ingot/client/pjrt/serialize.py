@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialized executables: the program and its options, compiled again when they are loaded.
 
-The machine code comes from the object cache then; none is inside, so the CPU need not be the same.
-A container (`client.container`) of version, format, options and program.
+The machine code comes from the object cache then; the bytes have none, so the CPU need not be the
+same. They are a container (`client.container`) of version, format, options and program.
 
 Invariant: bytes of another version of Ingot are refused, so that a host's own cache (JAX's
-persistent compilation cache) compiles anew, and so is whatever was not written by `write_program`
-as it stands: cut off, changed, or with more behind it. The checksum tells damage, not intent: see
-docs/security.md.
+persistent compilation cache) compiles again, and so are bytes that are not exactly what
+`write_program` wrote: truncated, changed, or with more at the end. The checksum detects damage, not
+intent: see docs/security.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def write_program(code: bytes, form: str, options: bytes, version: str) -> bytes
 
 
 def read_source(data: bytes, version: str) -> Source:
-    """Return what `write_source` was given; PjrtError if it is of another version, or broken."""
+    """Return the source that `write_source` wrote.
+
+    Raises:
+        PjrtError: the bytes are of another version, or damaged.
+    """
     try:
         made_by, form, options, code = unpack(_MAGIC, data, 4)
     except ValueError as error:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python slots as methods: which function of the C API each is stands above it.
+"""Python slots as methods, decorated with the functions of the C API that they implement.
 
-Beneath the files `slots_*.py`, `extensions.py`, `profiler.py`. Invariant: a method takes the
-function's arguments as a ctypes structure, returns nothing, and raises what the host gets as error.
+The files `slots_*.py`, `extensions.py`, `profiler.py` use it. Invariant: a method takes the
+function's arguments as a ctypes structure, returns nothing, and raises an exception that becomes
+the host's error.
 
 Example:
     >>> class Example(Slots):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python slots of buffers that take over another buffer's memory, now or later.
 
-An alias is a buffer without memory until the host says whose it gets; a donation with a dependency
-has its memory at once, but nobody may read it before the host says so. Both are views that hold the
-storage of the buffer that was given away. Invariant: the event of such a view is late (the host
-decides when it happens), and it happens after the data of the storage that it holds is there.
+An alias is a buffer that has no memory until the host names the buffer whose memory it gets; a
+donation with a dependency has its memory at once, but must not be read before the host allows it.
+Both are views that hold the storage of the donated buffer. Invariant: the event of such a view is
+late (the host decides when it happens), and it happens after the data of the storage is computed.
 
 Source: pjrt_c_api.h (PJRT_Client_CreateAliasBuffer, PJRT_Buffer_DonateWithControlDependency),
 common_pjrt_client.cc.
@@ -20,8 +20,8 @@ from typing import Any
 from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT, record
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
-from ingot.client.pjrt.hot_buffers import DELETED_TEXT
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.native_buffers import DELETED_TEXT
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
@@ -32,7 +32,7 @@ _DEPENDENCY = record("PJRT_Buffer_DonateWithControlDependency_Callback").structu
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What an alias and the buffer whose memory it gets must have in common."""
+    """The properties that an alias and the buffer whose memory it gets must share."""
 
     kind: int
     dims: tuple[int, ...]
@@ -48,7 +48,7 @@ class Promise(Handle):
     """PJRT_FulfillAliasBufferCallback: the storage of an alias, and its event."""
 
     def __init__(self, native: Native, shape: _Shape, storage: int, event: int) -> None:
-        """Hold both; the alias itself may go before it is fulfilled."""
+        """Hold both; the alias itself may be destroyed before it is fulfilled."""
         super().__init__(EVENT)
         self.shape, self.storage, self.event = shape, storage, event
         native.call("retain", storage)
@@ -59,7 +59,7 @@ class AliasSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory) -> None:
-        """Note where buffers and errors are made."""
+        """Hold the native functions and the factory of errors."""
         self.native = native
         self.errors = errors
         self._waiting: dict[int, tuple[int, int]] = {}
@@ -82,7 +82,7 @@ class AliasSlots(Slots):
 
     @slot("PJRT_Client_FulfillAliasBuffer")
     def fulfill(self, args: Any) -> None:
-        """Give an alias the memory of a buffer, which is given away, or an error."""
+        """Give an alias the memory of a buffer, which is donated, or an error."""
         if not args.fulfill_alias_buffer_cb:
             raise PjrtError(INVALID_ARGUMENT, "there is no alias to fulfill: the callback is null")
         promise = lookup(args.fulfill_alias_buffer_cb, Promise)
@@ -111,7 +111,7 @@ class AliasSlots(Slots):
         self._pass_on(source, promise.event)
 
     def _late_view(self, data: int, size: int, source: int) -> tuple[int, int]:
-        """Return a storage that gives `source` back with itself, and a reference to its event."""
+        """Return a storage that releases `source` when freed, and a reference to its event."""
         release = self.native.address("ingot_pjrt_release_source")
         storage = self.native.new_view(data, size, release, source)
         return storage, self.native.new_late_event(storage)
@@ -145,14 +145,14 @@ class AliasSlots(Slots):
         return storage
 
     def _pass_on(self, source: int, event: int) -> None:
-        """Let an event happen, as the one of a storage does; takes the reference over."""
+        """Let an event happen when that of a storage does; takes over the reference."""
         ready = self.native.ready_event(source)
         self.native.call("on_ready", ready, self.native.address("ingot_pjrt_pass_on"), event)
         self.native.call("event_release", ready)
 
     @slot("PJRT_Buffer_DonateWithControlDependency")
     def donate(self, args: Any) -> None:
-        """Make a buffer of another one, to be read when the host says so."""
+        """Make a buffer of another one's memory, to be read when the host allows it."""
         shape = _shape_of(args.buffer)
         device = lookup(BUFFER.read(args.buffer, "device"), Device)
         memory = next(item for item in device.memories if item.address == shape.memory)
@@ -168,7 +168,7 @@ class AliasSlots(Slots):
         args.dependency_ready_callback = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _dependency_ready(self, address: int) -> None:
-        """Called by the host: what a donation depends on has happened, or failed."""
+        """Handle the host's call that the dependency of a donation has happened, or failed."""
         given: Any = _DEPENDENCY.from_address(address)
         source, event = self._waiting.pop(given.callback_data)
         if given.error_code:

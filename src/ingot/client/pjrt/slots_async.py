@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python slots of buffers that are filled later: by a transfer manager, or to where a host says.
+"""Python slots of asynchronous transfers: transfer managers, and copies to a later target.
 
-Everything lies in one memory, so a transfer is a copy at once; what is asynchronous is when the
-host brings the data. Invariant: a manager holds the storages that it fills, and the event of each;
-a storage whose data never came fails with the manager, so that nobody waits for it forever.
+The copy itself is synchronous; asynchronous is when the host brings the data. Invariant: a manager
+holds the storages that it fills, and the event of each; a storage whose data never comes fails when
+the manager is destroyed, so that no wait is endless.
 
 Source: pjrt_c_api.h (PJRT_AsyncHostToDeviceTransferManager_*, PJRT_Buffer_CopyRawToHostFuture).
 """
@@ -56,7 +56,7 @@ class TransferManager(Handle):
         self.set(device=memory.device.address)
 
     def add(self, dims: list[int], kind: int) -> None:
-        """Make a buffer whose data is not there."""
+        """Make a buffer whose data comes later."""
         native, size = self.native, array_bytes(dims, kind)
         storage = native.new_storage(size, self.memory)
         event = native.new_late_event(storage)
@@ -79,21 +79,21 @@ class TransferManager(Handle):
         return self.targets[index]
 
     def pending(self, index: int) -> _Target:
-        """Return the state of a buffer that still waits for data; PjrtError if it does not."""
+        """Return the state of a buffer that still expects data; PjrtError if it does not."""
         found = self.target(index)
         if not found.event:
             raise PjrtError(INVALID_ARGUMENT, f"all data of buffer {index} has come already")
         return found
 
     def finish(self, target: _Target, problem: PjrtError | None = None) -> None:
-        """All data of a buffer is there, or will never be."""
+        """Set the event of a buffer whose data is complete, or will not come."""
         event, target.event = target.event, 0
         error = 0 if problem is None else self.errors.make(problem)
         self.native.call("event_set", event, error)
         self.native.call("event_release", event)
 
     def end(self) -> None:
-        """Give everything back."""
+        """Drop all buffers and events."""
         for target in self.targets:
             if target.event:
                 self.finish(target, PjrtError(INVALID_ARGUMENT, _ABANDONED))
@@ -107,7 +107,7 @@ class AsyncSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory) -> None:
-        """Note where buffers and errors are made."""
+        """Hold the native functions and the factory of errors."""
         self.native = native
         self.errors = errors
         self._futures: dict[int, _Future] = {}
@@ -142,7 +142,7 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_Destroy")
     def destroy(self, args: Any) -> None:
-        """Buffers that were not retrieved go too."""
+        """Destroy a manager, and the buffers that were not retrieved."""
         self._manager(args).end()
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_TransferData")
@@ -178,7 +178,7 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")
     def retrieve(self, args: Any) -> None:
-        """Hand a buffer out, once."""
+        """Return a buffer, once."""
         target = self._manager(args).target(args.buffer_index)
         if not target.buffer:
             raise PjrtError(INVALID_ARGUMENT, f"buffer {args.buffer_index} was retrieved already")
@@ -186,38 +186,38 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_SetBufferError")
     def set_error(self, args: Any) -> None:
-        """The data of a buffer will not come."""
+        """Let a buffer fail: its data will not come."""
         manager = self._manager(args)
         text = read_text(args.error_message, args.error_message_size)
         manager.finish(manager.pending(args.buffer_index), PjrtError(args.error_code, text))
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_Device")
     def device(self, args: Any) -> None:
-        """Say where the buffers are."""
+        """Return the device of the buffers."""
         args.device_out = self._manager(args).structure.device
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_BufferCount")
     def count(self, args: Any) -> None:
-        """Say how many buffers there are."""
+        """Return the number of buffers."""
         args.buffer_count = len(self._manager(args).targets)
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_BufferSize")
     def size(self, args: Any) -> None:
-        """Say how many bytes a buffer has."""
+        """Return the bytes of a buffer."""
         args.buffer_size = self._manager(args).target(args.buffer_index).size
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_AddMetadata")
     def metadata(self, args: Any) -> None:
-        """It is for traces of other transports."""
+        """Ignore metadata, which is for traces of other transports."""
 
     @slot("PJRT_Device_CreateAsyncTrackingEvent")
     def tracking_event(self, args: Any) -> None:
-        """A host tells with it how long it waits; nothing is done with that."""
+        """Return a dummy event: the host's waiting times are not used."""
         args.event = Handle(EVENT).address
 
     @slot("PJRT_AsyncTrackingEvent_Destroy")
     def tracking_event_destroy(self, args: Any) -> None:
-        """Forget it."""
+        """Do nothing: the event is a dummy."""
         lookup(args.event, Handle).forget()
 
     @slot(
@@ -228,12 +228,12 @@ class AsyncSlots(Slots):
         "PJRT_CopyToDeviceStream_CurrentBytes",
     )
     def stream(self, args: Any) -> None:
-        """A stream feeds a receive from the host in a running program, which no program has."""
+        """Refuse: a stream feeds a `recv` from the host, which no program has."""
         raise PjrtError(INVALID_ARGUMENT, _NO_STREAM)
 
     @slot("PJRT_Buffer_CopyRawToHostFuture")
     def copy_later(self, args: Any) -> None:
-        """Copy a part of a buffer when the host has said where to."""
+        """Copy a part of a buffer once the host has named the target."""
         storage = self.native.call("use", args.buffer)
         if not storage:
             raise PjrtError(INVALID_ARGUMENT, "Buffer has been deleted or donated.")
@@ -249,7 +249,7 @@ class AsyncSlots(Slots):
         args.future_ready_callback = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _future_ready(self, address: int) -> None:
-        """Called by the host: here is the target, or there will be none."""
+        """Handle the host's call that names the target, or says that there is none."""
         given = _READY.from_address(address)
         future = self._futures.pop(given.callback_data)
         error = 0

@@ -42,7 +42,7 @@ class ClientSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, version: str) -> None:
-        """Note what every client says of itself."""
+        """Hold the native functions and the version of clients."""
         self.native = native
         self.version = version
         self.clients: list[Client] = []
@@ -51,7 +51,7 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Plugin_Attributes")
     def attributes(self, args: Any) -> None:
-        """Say which StableHLO may come."""
+        """Return the supported versions of StableHLO."""
         values: dict[str, Attribute] = {
             "xla_version": 2,
             "stablehlo_current_version": newest_version(),
@@ -63,7 +63,7 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Client_Create")
     def create(self, args: Any) -> None:
-        """Make one."""
+        """Make a client."""
         options = read_named_values(args.create_options, args.num_options)
         gpus = _gpus(options)
         count, is_asynchronous = (len(gpus), True) if gpus else _own_devices(options)
@@ -80,11 +80,11 @@ class ClientSlots(Slots):
         "PJRT_TopologyDescription_Destroy",
     )
     def nothing(self, args: Any) -> None:
-        """Slots with nothing to do: clients and topologies live as long as the process."""
+        """Do nothing: clients and topologies live as long as the process."""
 
     @slot("PJRT_Client_UpdateGlobalProcessInfo")
     def process_info(self, args: Any) -> None:
-        """Let nobody wait for a process that the host says has failed."""
+        """End all waiting for a process that has failed, as the host reports."""
         info = record("PJRT_ProcessInfo")
         processes = lookup(args.client, Client).platform.processes
         for index in range(args.num_process_infos):
@@ -94,12 +94,12 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Client_LookupDevice")
     def lookup_device(self, args: Any) -> None:
-        """Give the device with an id."""
+        """Return the device with an id."""
         args.device = _device(lookup(args.client, Client).devices, args.id)
 
     @slot("PJRT_Client_LookupAddressableDevice")
     def lookup_addressable_device(self, args: Any) -> None:
-        """Give the device of this process with a hardware id, its number there."""
+        """Return the device of this process with a hardware id, its number in the process."""
         devices = lookup(args.client, Client).local_devices
         args.addressable_device = _device(devices, args.local_hardware_id)
 
@@ -132,7 +132,7 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Device_GetAttributes")
     def device_attributes(self, args: Any) -> None:
-        """Say of a live device no more than its description does."""
+        """Return the attributes of a device, which are those of its description."""
         description = lookup(args.device, Device).description.structure
         args.attributes = description.attributes
         args.num_attributes = description.num_attributes
@@ -141,7 +141,7 @@ class ClientSlots(Slots):
 
     @slot("PJRT_TopologyDescription_Create")
     def topology_create(self, args: Any) -> None:
-        """Describe devices, of which a client need not exist."""
+        """Describe devices, without a client."""
         options = read_named_values(args.create_options, args.num_options)
         count, is_asynchronous = _own_devices(options)
         processes = Processes(num_devices=(count,))
@@ -149,7 +149,7 @@ class ClientSlots(Slots):
 
     @slot("PJRT_TopologyDescription_Serialize")
     def topology_serialize(self, args: Any) -> None:
-        """Give a topology as bytes: how many devices each process has."""
+        """Return a topology as bytes: the number of devices of each process."""
         topology = lookup(args.topology, Topology)
         counts = " ".join(map(str, topology.platform.processes.num_devices))
         data = topology.keep_once("serialized", counts.encode)
@@ -171,12 +171,12 @@ class ClientSlots(Slots):
 
     @slot("PJRT_ExecuteContext_Destroy")
     def context_destroy(self, args: Any) -> None:
-        """Forget a context."""
+        """Drop a context."""
         lookup(args.context, Handle).forget()
 
 
 def _own_devices(options: dict[str, Attribute]) -> tuple[int, bool]:
-    """Return how many devices a process has, and whether long programs are queued."""
+    """Return the number of devices of a process, and whether long programs are queued."""
     count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
     if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
         raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")

@@ -16,10 +16,10 @@ from ingot.client.pjrt.compile_options import (
 )
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source, device_of
-from ingot.client.pjrt.handed import take_over
 from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
 from ingot.client.pjrt.inspection import tell_sharding
-from ingot.client.pjrt.many import ManyDevices, give_up
+from ingot.client.pjrt.module_handoff import take_module
+from ingot.client.pjrt.multi_device import MultiDeviceExecutions, give_up
 from ingot.client.pjrt.native import Native, on_big_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
@@ -44,11 +44,11 @@ class ExecutableSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory, version: str) -> None:
-        """Note where errors are made."""
+        """Hold the native functions, the factory of errors and the version."""
         self.native = native
         self.errors = errors
         self.version = version
-        self._many = ManyDevices(native)
+        self._multi_device = MultiDeviceExecutions(native)
         self._lock = ForkLock()
         self._topology_clients: dict[int, Client] = {}
 
@@ -61,7 +61,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Compile")
     def compile_for_topology(self, args: Any) -> None:
-        """For a topology, of which a client need not exist."""
+        """Compile for a topology, which needs no client."""
         options = read_bytes(args.compile_options, args.compile_options_size)
         source = self._source(args.program, read_compile_options(options))
         topology = lookup(args.topology, Topology)
@@ -80,7 +80,7 @@ class ExecutableSlots(Slots):
 
     def _load(self, client: Client, source: Source) -> LoadedExecutable:
         def load() -> LoadedExecutable:
-            module = take_over(source.code) or parse_stablehlo(source.code)
+            module = take_module(source.code) or parse_stablehlo(source.code)
             pack_results(module)
             division = partition(module, source.options.num_partitions)
             alias_donors(module)
@@ -106,12 +106,12 @@ class ExecutableSlots(Slots):
             return self.errors.make(problem)
 
     def release(self, address: int) -> int:
-        """Forget an executable whose last reference is gone."""
+        """Drop an executable whose last reference is gone."""
         lookup(address, LoadedExecutable).forget()
         return 0
 
-    def execute_many(self, address: int) -> int:
-        """PJRT_LoadedExecutable_Execute on several devices at once; null or an error."""
+    def execute_on_devices(self, address: int) -> int:
+        """Implement PJRT_LoadedExecutable_Execute on several devices; return null or an error."""
         args: Any = record("PJRT_LoadedExecutable_Execute").structure.from_address(address)
         try:
             executable = lookup(args.executable, LoadedExecutable)
@@ -119,13 +119,13 @@ class ExecutableSlots(Slots):
             # All parts of one execution are queued together: two executions in different order
             # on two devices would wait for each other.
             with self._lock:
-                return self._many.execute(executable, args)
+                return self._multi_device.execute(executable, args)
         except BaseException as problem:
             return self.errors.make(problem)
 
     @slot("PJRT_LoadedExecutable_GetDeviceAssignment")
     def device_assignment(self, args: Any) -> None:
-        """Give the DeviceAssignmentProto of a program."""
+        """Return the DeviceAssignmentProto of a program."""
         executable = lookup(args.executable, LoadedExecutable)
         options = executable.source.options
         data = executable.keep_once("assignment", lambda: write_device_assignment(options))
@@ -139,7 +139,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_GetCompileOptions")
     def compile_options(self, args: Any) -> None:
-        """Give the CompileOptionsProto that a program was compiled with."""
+        """Return the CompileOptionsProto that a program was compiled with."""
         executable = lookup(args.executable, LoadedExecutable)
         options = executable.source.options
         data = executable.keep_once("options", lambda: options.source)
@@ -149,7 +149,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_GetCostAnalysis")
     def cost_analysis(self, args: Any) -> None:
-        """Say what one execution of a program costs."""
+        """Return the costs of one execution of a program."""
         executable = lookup(args.executable, LoadedExecutable)
         costs = executable.cost_properties
         args.properties = executable.once("costs", lambda: NamedValues(costs)).address
@@ -157,7 +157,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_OptimizedProgram")
     def optimized_program(self, args: Any) -> None:
-        """Called once for the size, once for the bytes."""
+        """Return a program after the passes; called once for the size, once for the bytes."""
         executable = lookup(args.executable, LoadedExecutable)
         data = executable.optimized_program
         program = record("PJRT_Program").structure.from_address(args.program)
@@ -176,7 +176,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_GetCompiledMemoryStats")
     def memory_statistics(self, args: Any) -> None:
-        """Say how much memory a program takes."""
+        """Return the bytes of memory of a program."""
         layout = record(_MEMORY_STATISTICS)
         found = lookup(args.executable, LoadedExecutable).memory_statistics()
         for name, _ in args._fields_[3:]:
@@ -185,7 +185,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_Serialize")
     def serialize(self, args: Any) -> None:
-        """Give a program as bytes."""
+        """Return a program as bytes."""
         executable = lookup(args.executable, LoadedExecutable)
         source, version = executable.source, self.version
         data = executable.keep_once("serialized", lambda: write_source(source, version))
@@ -195,7 +195,7 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_DeserializeAndLoad")
     def deserialize(self, args: Any) -> None:
-        """Compile what was serialized."""
+        """Compile a serialized program."""
         data = read_bytes(args.serialized_executable, args.serialized_executable_size)
         source = read_source(data, self.version)
         size = args.overridden_serialized_compile_options_size

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python slots of buffers: those made in unusual ways, and layouts that are not row-major.
 
-Buffers are always dense and row-major; other layouts exist only on the host's side.
+Buffers are always dense and row-major; only arrays of the host have other layouts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_NAMES, UNIMPLEMENTED, record
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import lookup, read_text, read_words
-from ingot.client.pjrt.hot_transfer import element_bytes
-from ingot.client.pjrt.native import Native, place
+from ingot.client.pjrt.native import Native, memory_of
+from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
@@ -36,7 +36,13 @@ def byte_view(address: int, dims: list[int], strides: list[int], item: int) -> A
 
 
 def dense_strides(dims: list[int], order: list[int], item: int) -> list[int]:
-    """Return byte strides; `order` names the axes from the fastest one on."""
+    """Return byte strides of a dense array.
+
+    Args:
+        dims: its dimensions.
+        order: its axes, the one with the smallest stride first.
+        item: bytes of an element.
+    """
     strides = [0] * len(dims)
     for axis in order:
         strides[axis] = item
@@ -106,7 +112,7 @@ class TransferSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory) -> None:
-        """Note where buffers and errors are made."""
+        """Hold the native functions and the factory of errors."""
         self.native = native
         self.errors = errors
 
@@ -118,7 +124,7 @@ class TransferSlots(Slots):
             require_row_major(args.device_layout, len(dims))
         item = element_bytes(TYPE_NAMES[args.type])
         strides = read_words(args.byte_strides, args.num_byte_strides)
-        memory = place(args.device, args.memory)
+        memory = memory_of(args.device, args.memory)
         storage = self.native.new_storage(size, memory)
         strides = strides or host_strides(0, dims, item)
         copy_strided(self.native, storage, args.data, dims, strides, item)
@@ -146,17 +152,17 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateUninitializedBuffer")
     def uninitialized(self, args: Any) -> None:
-        """Make a buffer whose content is anything."""
+        """Make a buffer of uninitialized memory."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
-        memory = place(args.device, args.memory)
+        memory = memory_of(args.device, args.memory)
         storage = self.native.new_storage(size, memory)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
 
     @slot("PJRT_Client_CreateErrorBuffer")
     def error_buffer(self, args: Any) -> None:
-        """Whoever reads it gets the error."""
+        """Make a buffer that fails: readers get the error."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
         text = read_text(args.error_message, args.error_message_size)
@@ -169,14 +175,14 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateViewOfDeviceBuffer")
     def view(self, args: Any) -> None:
-        """A buffer over memory of the host; one in another layout is copied, and given back."""
+        """Make a buffer over memory of the host; an array in another layout is copied."""
         dims = read_words(args.dims, args.num_dims)
         size = array_bytes(dims, args.element_type)
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
         owner = (release, args.on_delete_callback_arg)
         item = element_bytes(TYPE_NAMES[args.element_type])
         has_memory = args.struct_size >= args.__class__.memory.offset + 8
-        memory = place(args.device, args.memory if has_memory else 0)
+        memory = memory_of(args.device, args.memory if has_memory else 0)
         gpu = memory.device.structure.gpu
         if gpu and args.device_buffer_ptr % ALIGNMENT:
             raise PjrtError(
@@ -196,7 +202,7 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Buffer_GetMemoryLayout")
     def memory_layout(self, args: Any) -> None:
-        """Give the layout of a buffer: row-major."""
+        """Return the layout of a buffer: row-major."""
         rank = BUFFER.read(args.buffer, "rank")
         args.layout_struct_size = _LAYOUT.size
         args.layout_type = _TILED

@@ -7,12 +7,12 @@ arguments, and put the exception back. Invariant: once the interpreter is gone, 
 nothing and returns null, because destructors of the host may run after it.
 
 While the interpreter ends, CPython ends every thread that asks for the GIL, whatever frames it has.
-So functions that a host's threads may call when nobody waits for them (destructors) stand behind a
-gate: once it is closed they do nothing, and who closes it waits for those that are inside. A thread
-of jaxlib's pool that was ended there would be waited for, forever, by the pool's destructor.
+So functions that a host's threads may call at that time (destructors) are guarded by a gate: once
+it is closed they do nothing, and closing it waits for the calls that are in progress. If a thread
+of jaxlib's pool were ended there, the pool's destructor would wait for it forever.
 
-The functions are named by the module's table `targets`, filled after linking, so that the code is
-the same in every process and comes from the cache.
+The addresses of the Python functions are in the module's table `targets`, filled after linking, so
+that the code is the same in every process and comes from the cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ingot.native.types import i64
 from ingot.runtime.c_python import (
     Cell,
     call_with,
-    drop,
+    decref,
     fetch_error,
     give_gil,
     integer_of,
@@ -44,10 +44,10 @@ from ingot.runtime.c_python import (
 )
 
 Target = Callable[[int], int]
-"""What a trampoline calls: takes the address of the arguments, returns an address."""
+"""The function that a trampoline calls: takes the address of the arguments, returns an address."""
 
 _immortal: list[object] = []
-"""What trampolines call, for the rest of the process and after it."""
+"""The functions that trampolines call, which are never freed."""
 
 
 INSIDE = static_word(i64, "gate.inside")
@@ -56,9 +56,9 @@ CLOSED = static_word(i64, "gate.closed")
 
 @exported("ingot_pjrt_close_gate")
 def close_gate() -> i64:
-    """Close the gate; return how many calls are inside.
+    """Close the gate; return the number of calls in progress.
 
-    Either who closes sees a call that is inside, or the call sees that the gate is closed.
+    Either this sees a call that is in progress, or the call sees that the gate is closed.
     """
     CLOSED.store(1, "seq_cst")
     return INSIDE.load("seq_cst")
@@ -66,7 +66,7 @@ def close_gate() -> i64:
 
 @exported("ingot_pjrt_open_gate")
 def open_gate() -> None:
-    """Open the gate when nobody is inside."""
+    """Open the gate; no call may be in progress."""
     INSIDE.store(0)
     CLOSED.store(0)
 
@@ -83,13 +83,13 @@ def call_python(function: Pointer, arguments: Pointer | None) -> Pointer | None:
     fetch_error(kind, value, traceback)
     argument = integer_of(arguments)
     result = call_with(function, argument)
-    drop(argument)
+    decref(argument)
     address: Pointer | None = None
     if result is None:
         write_unraisable(function)
     else:
         address = pointer_of(result)
-        drop(result)
+        decref(result)
     restore_error(kind[0], value[0], traceback[0])
     give_gil(state)
     return address
@@ -123,7 +123,7 @@ def add_trampolines(
 ) -> None:
     """Add one function `ptr (ptr arguments)` for each name, `ingot_pjrt_targets` and the gate.
 
-    `gated` are the names that stand behind the gate.
+    `gated` are the names of those that the gate guards.
     """
     targets: Array[Pointer] = static_array(
         Pointer, "targets", [0] * max(1, len(names)), is_constant=False
@@ -153,12 +153,12 @@ def _trampoline(
 
 
 def fill_targets(library: Library, names: Sequence[str], targets: Mapping[str, Target]) -> None:
-    """Tell the trampolines of a linked module what to call."""
+    """Store the functions that the trampolines of a linked module call."""
     address = int(library.function("ingot_pjrt_targets", ctypes.c_void_p)())
     table = (ctypes.c_void_p * len(names)).from_address(address)
     for index, name in enumerate(names):
         target = targets[name]
         _immortal.append(target)
-        # A reference that is never given back: the interpreter's end must not free it.
+        # A reference that is never dropped: the interpreter's end must not free the function.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(target))
         table[index] = id(target)

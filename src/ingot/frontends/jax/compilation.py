@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
-from ingot.client.pjrt.handed import handed_over
+from ingot.client.pjrt.module_handoff import offer_module
 from ingot.client.pjrt.objects import MEMORY_KINDS
 from ingot.client.pjrt.plugin import is_inherited, version
 from ingot.client.pjrt.serialize import write_program
@@ -153,7 +153,7 @@ def _hand_over(
         _Trust.compare(header, executable.serialize())
         return executable
     serialized = header.data + _executable(code)
-    with contextlib.suppress(refused), handed_over(code, module):
+    with contextlib.suppress(refused), offer_module(code, module):
         return backend.deserialize_executable(serialized, given.devices, given.options)
     return ordinary()
 

@@ -38,7 +38,7 @@ from ingot.native.statics import external_data
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.c_python import (
     capsule_pointer,
-    keep,
+    incref,
     new_tuple,
     python_addresses,
     restore_thread,
@@ -114,7 +114,7 @@ _EAGER_FUNCTIONS = (allocate_tensor, device_pointer, new_handle, handle_of, eage
 @native
 def refuse() -> Pointer:
     """Return NotImplemented."""
-    keep(_NOT_IMPLEMENTED)
+    incref(_NOT_IMPLEMENTED)
     return _NOT_IMPLEMENTED
 
 

@@ -157,21 +157,21 @@ class ContractionEmitter:
     def fetch(self, start: IndexValue, room: Value) -> list[Value]:
         """Evaluate this thread's elements of the next tiles of both operands."""
         return [
-            self._element(start, step, place, is_lhs=is_lhs)
+            self._element(start, step, free, is_lhs=is_lhs)
             for is_lhs in (True, False)
-            for step, place in self._elements(is_lhs=is_lhs)
+            for step, free in self._elements(is_lhs=is_lhs)
         ]
 
     def put(self, room: Value, values: Sequence[Value]) -> None:
         """Put what was fetched into shared memory."""
         f, given = self.f, iter(values)
         for is_lhs in (True, False):
-            for step, place in self._elements(is_lhs=is_lhs):
-                at = f.iadd(room, f.iadd(f.imul(step, self.pitch), place))
+            for step, free in self._elements(is_lhs=is_lhs):
+                at = f.iadd(room, f.iadd(f.imul(step, self.pitch), free))
                 f.store(next(given), f.gep(self.lhs if is_lhs else self.rhs, at, self.cell))
 
     def _elements(self, *, is_lhs: bool) -> Iterator[tuple[IndexValue, IndexValue]]:
-        """Visit this thread's elements of a tile: their places along k and along m or n."""
+        """Visit this thread's elements of a tile: positions along k, and along m or n."""
         f, along_k = self.f, self.along_k[is_lhs]
         width = self.depth if along_k else self.tile
         for at in range(0, self.depth * self.tile, self.threads):
@@ -180,30 +180,40 @@ class ContractionEmitter:
             yield (inner, outer) if along_k else (outer, inner)
 
     def _element(
-        self, start: IndexValue, step: IndexValue, place: IndexValue, *, is_lhs: bool
+        self, start: IndexValue, step: IndexValue, free: IndexValue, *, is_lhs: bool
     ) -> Value:
         operand = self.kernel.lhs if is_lhs else self.kernel.rhs
         value = converted(operand, self.kernel.accumulate)
-        found = self.element(value, self.f.iadd(start, step), place, is_lhs=is_lhs)
+        found = self.element(value, self.f.iadd(start, step), free, is_lhs=is_lhs)
         return self.f.zext(found, self.cell) if self.kernel.accumulate is PRED else found
 
-    def element(self, value: Expr, along: IndexValue, place: IndexValue, *, is_lhs: bool) -> Value:
-        """Return an operand's element at a position along k; zero behind the end."""
+    def element(self, value: Expr, along: IndexValue, free: IndexValue, *, is_lhs: bool) -> Value:
+        """Return an operand's element; zero behind the end of k.
+
+        Args:
+            value: the operand, as an expression of its axes.
+            along: the position along k.
+            free: the position along m (lhs) or n, counted from the corner of the block's tile.
+            is_lhs: which operand it is.
+        """
         f, emitter = self.f, self.emitter
         emitter.open_scope()
-        inside = self.name_element(along, place, is_lhs=is_lhs)
+        inside = self.name_element(along, free, is_lhs=is_lhs)
         found = emitter.value(value)
         emitter.close_scope()
         if isinstance(inside, bool) and inside:
             return found
         return f.select(f.as_condition(inside), found, f.zero(found.type))
 
-    def name_element(self, along: IndexValue, place: IndexValue, *, is_lhs: bool) -> Condition:
-        """Bind an operand's axes to positions that exist; return whether `along` is one."""
+    def name_element(self, along: IndexValue, free: IndexValue, *, is_lhs: bool) -> Condition:
+        """Bind an operand's axes to positions that exist; return whether `along` is one.
+
+        `along` and `free` are those of `element`.
+        """
         f, kernel = self.f, self.kernel
-        free, corner = (kernel.m, self.corner[0]) if is_lhs else (kernel.n, self.corner[1])
-        last = f.isub(self.emitter.index(free.extent), 1)
-        self._name(free, f.imin(f.iadd(corner, place), last), is_lhs=is_lhs)
+        axis, corner = (kernel.m, self.corner[0]) if is_lhs else (kernel.n, self.corner[1])
+        last = f.isub(self.emitter.index(axis.extent), 1)
+        self._name(axis, f.imin(f.iadd(corner, free), last), is_lhs=is_lhs)
         if dim.known_multiple_of(kernel.k.extent, self.depth):
             self._name(kernel.k, along, is_lhs=is_lhs)
             return True
@@ -254,17 +264,17 @@ class ContractionEmitter:
     def store(self, sums: Sequence[Value]) -> None:
         """Store the results of this thread."""
         for (i, j), total in zip(product(range(self.each), range(self.each)), sums, strict=True):
-            row = self._place(self.row, i)
-            self.store_sum(row, self._place(self.column, j), total)
+            row = self._tile_position(self.row, i)
+            self.store_sum(row, self._tile_position(self.column, j), total)
 
-    def _place(self, first: Value, number: int) -> IndexValue:
+    def _tile_position(self, first: Value, number: int) -> IndexValue:
         """Return where in the tile this thread's row, or column, `number` lies."""
         f, group = self.f, self.group
         start = number // group * group * SIDE + number % group
         return f.iadd(f.imul(first, group), start)
 
     def store_sum(self, row: IndexValue, column: IndexValue, total: Value) -> None:
-        """Store a result, at a place in the tile, if it is inside of the grid."""
+        """Store the sum at a row and a column of the tile, unless it lies beyond the product."""
         f, emitter, kernel = self.f, self.emitter, self.kernel
         exprs = tuple(expr for store in kernel.stores for expr in store.exprs)
         leaves = [node for node in walk(exprs) if node.op == "accumulator"]
@@ -274,7 +284,7 @@ class ContractionEmitter:
             for position, axis in ((m, kernel.m), (n, kernel.n))
         ]
 
-        def then() -> None:
+        def store() -> None:
             emitter.names[kernel.m.name], emitter.names[kernel.n.name] = m, n
             emitter.open_scope()
             for leaf in leaves:
@@ -282,7 +292,7 @@ class ContractionEmitter:
             emitter.store_all(kernel.stores)
             emitter.close_scope()
 
-        f.if_(f.and_(*inside), then)
+        f.if_(f.and_(*inside), store)
 
 
 def _product_sum(element: DType) -> Combiner:

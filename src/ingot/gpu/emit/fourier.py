@@ -152,8 +152,8 @@ class _SequenceAccess:
 
         is_first = f.icmp("eq", index, f.const(lt.I64, 0))
         if stage.load == "real":
-            place = f.gep(self.source.base, at(index), m.type)
-            return Complex(f.load(m.type, place), f.zero(m.type))
+            address = f.gep(self.source.base, at(index), m.type)
+            return Complex(f.load(m.type, address), f.zero(m.type))
         if stage.load == "complex":
             value = self.source.load(at(index))
             return _swapped(value) if self.is_inverse else value
@@ -187,11 +187,11 @@ class _SequenceAccess:
         value = self._result(sequence, index, final)
         value = value if stage.scale == 1.0 else m.scaled(value, f.const(m.type, stage.scale))
         value = _swapped(value) if self.is_inverse else value
-        place = f.iadd(self.base(stage.target, sequence), f.imul(index, stage.target.element))
+        offset = f.iadd(self.base(stage.target, sequence), f.imul(index, stage.target.element))
         if stage.store == "real":
-            f.store(value.re, f.gep(self.target.base, place, m.type))
+            f.store(value.re, f.gep(self.target.base, offset, m.type))
         else:
-            self.target.store(place, value)
+            self.target.store(offset, value)
 
     def _result(self, sequence: IndexValue, index: Value, final: Final) -> Complex:
         f, m, stage = self.f, self.m, self.stage
@@ -277,11 +277,12 @@ class SequenceEmitter(_SequenceAccess):
     def _exists(self, sequence: Value) -> Value:
         return self.f.as_condition(self.f.ilt(self.f.iadd(self.first, sequence), self.all))
 
-    def _place(self, sequence: Value, index: IndexValue) -> IndexValue:
+    def _offset(self, sequence: Value, index: IndexValue) -> IndexValue:
+        """Return the offset of a sequence's element in a tile."""
         return self.f.iadd(self.f.imul(sequence, self.room), index)
 
     def _bring_in(self, *, convolves: bool) -> None:
-        """Put all sequences into the first tile; behind those that are convolved zeros."""
+        """Put all sequences into the first tile; those that are convolved are padded with zeros."""
         f, m, length = self.f, self.m, self.stage.length
         zero = [f.zero(m.type)] * 2
 
@@ -293,7 +294,7 @@ class SequenceEmitter(_SequenceAccess):
                 return list(m.mul(value, self.chirp(index)) if convolves else value)
 
             found = f.if_(f.and_(self._exists(sequence), inside), given, otherwise=zero)
-            self.tiles[0].store(self._place(sequence, index), Complex(*found))
+            self.tiles[0].store(self._offset(sequence, index), Complex(*found))
 
         self._each(self.room, is_columns(self.stage.source), element)
         barrier(f)
@@ -312,7 +313,7 @@ class SequenceEmitter(_SequenceAccess):
         self._each(self.results, is_columns(self.stage.target), element)
 
     def _of_tile(self, sequence: Value, index: IndexValue) -> Complex:
-        return self.tiles[0].load(self._place(sequence, index))
+        return self.tiles[0].load(self._offset(sequence, index))
 
     def _of_convolution(self, sequence: Value, index: IndexValue) -> Complex:
         m = self.m
@@ -333,16 +334,16 @@ class SequenceEmitter(_SequenceAccess):
         step = length // radix
 
         def group(sequence: Value, index: Value) -> None:
-            places = [f.iadd(index, step * number) for number in range(radix)]
-            values = [source.load(self._place(sequence, place)) for place in places]
+            indices = [f.iadd(index, step * number) for number in range(radix)]
+            values = [source.load(self._offset(sequence, each)) for each in indices]
             results = butterfly(m, values)
-            inside, along = f.idiv(index, stride), f.irem(index, stride)
-            start = f.iadd(f.imul(inside, stride * radix), along)
+            butterfly_index, along = f.idiv(index, stride), f.irem(index, stride)
+            start = f.iadd(f.imul(butterfly_index, stride * radix), along)
             for number, result in enumerate(results):
                 if number and step > stride:
-                    root = self.roots.root(length, f.imul(inside, number * stride))
+                    root = self.roots.root(length, f.imul(butterfly_index, number * stride))
                     result = m.mul(result, root)
-                target.store(self._place(sequence, f.iadd(start, stride * number)), result)
+                target.store(self._offset(sequence, f.iadd(start, stride * number)), result)
 
         self._each(step, False, group)
         barrier(f)
@@ -357,8 +358,8 @@ class SequenceEmitter(_SequenceAccess):
         )
 
         def element(sequence: Value, index: Value) -> None:
-            place = self._place(sequence, index)
-            tile.store(place, m.mul(m.conj(tile.load(place)), m.constant(spectrum, index)))
+            offset = self._offset(sequence, index)
+            tile.store(offset, m.mul(m.conj(tile.load(offset)), m.constant(spectrum, index)))
 
         self._each(room, False, element)
         barrier(f)
@@ -388,7 +389,8 @@ class ChirpConvolutionEmitter(_SequenceAccess):
         sequence, index = f.idiv(thread, width), f.as_value(f.irem(thread, width))
         f.if_(f.ilt(sequence, sequences), lambda: element(sequence, index))
 
-    def _place(self, sequence: IndexValue, index: IndexValue) -> IndexValue:
+    def _offset(self, sequence: IndexValue, index: IndexValue) -> IndexValue:
+        """Return the offset of a padded sequence's element."""
         return self.f.iadd(self.f.imul(sequence, self.room), index)
 
     def _begin(self, sequence: IndexValue, index: Value) -> None:
@@ -404,28 +406,28 @@ class ChirpConvolutionEmitter(_SequenceAccess):
             return f.if_(f.ilt(index, length), given, otherwise=zero)
 
         def of_chirp() -> list[Value]:
-            # It goes on at negative places, which are those at the end.
+            # It has values at negative indices too, which are those at the end.
             near = f.imin(index, f.isub(self.room, index))
             return f.if_(
                 f.ilt(near, length), lambda: list(m.conj(self.chirp(near))), otherwise=zero
             )
 
         value = f.if_(is_given, of_sequence, of_chirp)
-        self.target.store(self._place(sequence, index), Complex(*value))
+        self.target.store(self._offset(sequence, index), Complex(*value))
 
     def _multiply(self, sequence: IndexValue, index: Value) -> None:
         """Multiply transforms by that of the chirp; conjugated, for the transform back."""
-        m, place = self.m, self._place(sequence, index)
-        chirp = self.target.load(self._place(self.all, index))
-        product = m.conj(m.mul(self.target.load(place), chirp))
-        self.target.store(place, m.scale(product, 1 / self.room))
+        m, offset = self.m, self._offset(sequence, index)
+        chirp = self.target.load(self._offset(self.all, index))
+        product = m.conj(m.mul(self.target.load(offset), chirp))
+        self.target.store(offset, m.scale(product, 1 / self.room))
 
     def _end(self, sequence: IndexValue, index: Value) -> None:
         """Write what was convolved, times the chirp, as results."""
         m = self.m
 
         def final(at: IndexValue) -> Complex:
-            value = self.source.load(self._place(sequence, at))
+            value = self.source.load(self._offset(sequence, at))
             return m.mul(m.conj(value), self.chirp(at))
 
         self.write(sequence, index, final)
@@ -462,16 +464,16 @@ class SpectrumFoldEmitter:
         f, m, half, packs = self.f, self.m, self.fold.length, self.fold.packs
         index = f.as_value(f.irem(number, points))
         base = f.imul(f.idiv(number, points), half + 1 if packs else half)
-        places = (index, f.isub(half, index))
+        pair = (index, f.isub(half, index))
         root = self.roots.root(2 * half, index)
         if not packs:
-            value, mirrored = (self.source.load(f.iadd(base, f.irem(k, half))) for k in places)
+            value, mirrored = (self.source.load(f.iadd(base, f.irem(k, half))) for k in pair)
             self.target.store(number, unpacked(m, value, mirrored, root))
             return
         # The ends of a real signal's spectrum are real.
         is_first = f.icmp("eq", index, f.const(lt.I64, 0))
         value, mirrored = (
             Complex(found.re, f.select(is_first, f.zero(m.type), found.im))
-            for found in (self.source.load(f.iadd(base, k)) for k in places)
+            for found in (self.source.load(f.iadd(base, k)) for k in pair)
         )
         self.target.store(number, packed(m, value, mirrored, m.conj(root)))

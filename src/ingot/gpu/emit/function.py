@@ -26,7 +26,7 @@ GLOBAL, SHARED = lt.pointer(1), lt.pointer(3)
 
 
 WIDTH = "@width"
-"""What the width is called that a stage is launched for."""
+"""The name of the width that a stage is launched for."""
 
 
 class ThreadValues(ValueEmitter):

@@ -2,11 +2,11 @@
 """Several threads per grid point: they take the elements of each pass in turn, and join folds.
 
 A group is a warp, a block, or the threads of a block that have the same lane. Each member visits
-every so-many-th position of a pass's last axis. At the end of a pass all members get the joined
+every `members`-th position of a pass's last axis. At the end of a pass all members get the joined
 value, so that later passes use it as any other.
 
-Invariant: in which order elements are combined depends on sizes alone. What one member stored, or
-overwrites, is behind a barrier for the others.
+Invariant: the order in which elements are combined depends on sizes alone. A barrier separates what
+one member stores or overwrites from what the others read.
 """
 
 from __future__ import annotations
@@ -103,9 +103,14 @@ class GroupEmitter(ThreadEmitter):
     def exchanged(
         self, folding: Folding, parts: Parts, count: int, slot: Value, slots: Sequence[Value]
     ) -> Parts:
-        """Return the accumulators at `slots`, joined, after each thread put its own at `slot`.
+        """Put this thread's accumulators at `slot`; return those at `slots`, joined in order.
 
-        There are `count` slots in shared memory, which every exchange has for itself.
+        Args:
+            folding: the fold.
+            parts: this thread's accumulators.
+            count: slots of shared memory, which every exchange has to itself.
+            slot: where this thread puts its own; equal numbers have equal values.
+            slots: what is joined.
         """
         f = self.f
         rooms = [self.memory.array(_stored(part.type), count) for part in parts]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans by a warp: each step takes as many elements as it has lanes.
+"""Scans by a warp: each step takes an element for each lane.
 
-Each lane takes in the lane 1, 2, 4, ... before it, then all take in what came before the step.
-Lanes behind the end have the identity, and store nothing.
+Each lane combines its value with those of the lanes 1, 2, 4, ... before it, then with the total of
+all steps before. Lanes behind the end have the identity, and store nothing.
 
-Invariant: a result is of the elements up to its own; the order of sums depends on lanes alone.
+Invariant: a result folds the elements up to its own; the order of sums depends on lanes alone.
 Source: Hillis and Steele, Data parallel algorithms (1986).
 """
 

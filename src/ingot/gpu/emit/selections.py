@@ -4,7 +4,7 @@
 The elements so far come first and in order, so they are before equal new ones. A tile in which no
 element goes before the last of those so far is passed over.
 
-Invariant: new elements are taken in the order of their places.
+Invariant: new elements are taken in the order of their indices in the row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SelectionEmitter:
         slots = self.strategy.slots
         self.numbers = shared.array(lt.I32, slots)
         self.keys = shared.array(self.memory, slots)
-        self.places = shared.array(lt.I32, slots)
+        self.indices = shared.array(lt.I32, slots)
         self.flag = shared.array(lt.I32, 1)
         self.order = Combiner((self.strategy.comparator,))
 
@@ -75,7 +75,7 @@ class SelectionEmitter:
 
         def store(slot: Value, _: list[Value]) -> None:
             for room, target, type in zip(
-                (self.keys, self.places), targets, (self.memory, lt.I32), strict=True
+                (self.keys, self.indices), targets, (self.memory, lt.I32), strict=True
             ):
                 value = f.load(type, f.gep(room, slot, type))
                 f.store(value, f.gep(target, f.iadd(first, slot), type))
@@ -83,7 +83,7 @@ class SelectionEmitter:
         f.loop(self.thread, have, self.threads, [], store)
 
     def _fill(self, at: Value, have: Value, count: Value) -> None:
-        """Put new elements behind those so far, and the number of each slot into it."""
+        """Put new elements behind those so far, and number all slots."""
         f, emitter, source = self.f, self.emitter, self.strategy.source
 
         def number(slot: Value, _: list[Value]) -> None:
@@ -95,10 +95,10 @@ class SelectionEmitter:
             slot = f.add(have, offset)
             key = f.load(self.memory, f.gep(emitter.buffers[source[0]], element, self.memory))
             f.store(key, f.gep(self.keys, slot, self.memory))
-            place = f.trunc(f.as_value(position), lt.I32)
+            index = f.trunc(f.as_value(position), lt.I32)
             if len(source) > 1:
-                place = f.load(lt.I32, f.gep(emitter.buffers[source[1]], element, lt.I32))
-            f.store(place, f.gep(self.places, slot, lt.I32))
+                index = f.load(lt.I32, f.gep(emitter.buffers[source[1]], element, lt.I32))
+            f.store(index, f.gep(self.indices, slot, lt.I32))
 
         f.loop(self.thread, self.strategy.slots, self.threads, [], number)
         f.loop(self.thread, count, self.threads, [], one)
@@ -137,14 +137,14 @@ class SelectionEmitter:
             slot = f.as_value(f.imin(f.iadd(self.thread, start), slots - 1))
             number = f.zext(f.load(lt.I32, f.gep(self.numbers, slot, lt.I32)), lt.I64)
             key = f.load(self.memory, f.gep(self.keys, number, self.memory))
-            place = f.load(lt.I32, f.gep(self.places, number, lt.I32))
-            held.append((slot, key, place))
+            index = f.load(lt.I32, f.gep(self.indices, number, lt.I32))
+            held.append((slot, key, index))
         barrier(f)
-        for slot, key, place in held:
+        for slot, key, index in held:
 
-            def store(slot: IndexValue = slot, key: Value = key, place: Value = place) -> None:
+            def store(slot: IndexValue = slot, key: Value = key, index: Value = index) -> None:
                 f.store(key, f.gep(self.keys, slot, self.memory))
-                f.store(place, f.gep(self.places, slot, lt.I32))
+                f.store(index, f.gep(self.indices, slot, lt.I32))
 
             f.if_(f.ilt(slot, self.k), store)
 

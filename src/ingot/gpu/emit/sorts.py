@@ -2,8 +2,8 @@
 """Sorts: a tile of elements as numbers in shared memory, in a bitonic network; merges of two runs.
 
 An element of a tile has a number, which says where it comes from and in which order equal elements
-stay. Numbers are compared and exchanged; at the end the elements of all operands are moved. Numbers
-without an element are those of the last slots of a row, and stay there.
+stay. Numbers are compared and exchanged; at the end the elements of all operands are moved. The
+last slots of a row may have numbers without an element, which stay there.
 
 A comparator that is no order (of NaN, for example) gives some of a row's elements, in some order
 that depends on the row alone; memory outside of it is not touched.
@@ -190,35 +190,39 @@ class _SortEmitter:
             f.store(value, f.gep(room, number, memory))
 
     def move(self, target: Callable[[Value], Value]) -> None:
-        """Move the elements of all operands: that of a slot's number to where the slot is."""
+        """Move the elements of all operands.
+
+        The element that the number in a slot stands for goes to index `target(slot)`.
+        """
         f = self.f
 
         def one(slot: Value) -> None:
             number = f.zext(f.load(lt.I32, f.gep(self.numbers, slot, lt.I32)), lt.I64)
 
-            def then() -> None:
-                source, place = self.element(number), target(slot)
+            def move_elements() -> None:
+                source, destination = self.element(number), target(slot)
                 pairs = zip(self.kernel.elements, self.sources, self.targets, strict=True)
                 for element, here, there in pairs:
                     memory = memory_type(element)
                     value = f.load(memory, f.gep(here, source, memory))
-                    f.store(value, f.gep(there, place, memory))
+                    f.store(value, f.gep(there, destination, memory))
 
-            f.if_(self.exists(number), then)
+            f.if_(self.exists(number), move_elements)
 
         self.each(one)
 
     def areas(self, merged: IndexValue) -> tuple[list[Value], list[Value]]:
-        """Return where a stage that makes runs of this length leaves elements, and where it not.
+        """Return where a stage leaves the runs of this length that it makes, and the other areas.
 
-        It is one of the results and the scratch: so that the last stage leaves them in the results.
+        Stages alternate between the results and the scratch, so that the last one ends in the
+        results.
         """
         f, emitter = self.f, self.emitter
         results = [emitter.buffers[number] for number in self.buffers.results]
         scratch = [emitter.buffers[number] for number in self.buffers.scratch]
         if not scratch:
             return results, results
-        # So many stages follow as the quotient has bits.
+        # Each bit of the quotient is a stage that follows.
         runs = f.as_value(f.idiv(f.isub(self.length, 1), merged))
         zeros = f.intrinsic("llvm.ctlz", lt.I64, [runs, f.const(lt.I1, False)])
         is_even = f.icmp("eq", f.and_(zeros, f.const(lt.I64, 1)), f.const(lt.I64, 0))
@@ -255,15 +259,16 @@ class _SortEmitter:
         """Return an element of an operand's source, to be compared."""
         return self._widened(operand, self.sources[operand], element)
 
-    def _widened(self, operand: int, base: Value, place: Value) -> Value:
+    def _widened(self, operand: int, base: Value, index: Value) -> Value:
+        """Load element `index` of an operand's memory, in the type it is computed in."""
         f, element = self.f, self.kernel.elements[operand]
         memory = memory_type(element)
-        found = f.load(memory, f.gep(base, place, memory))
+        found = f.load(memory, f.gep(base, index, memory))
         return widen(f, found, element, self.emitter.has_f16c)
 
 
 class SortTilesEmitter(_SortEmitter):
-    """Emits the sort of tiles: of a part of a row, or of several rows."""
+    """Emits the sort of tiles: a tile is a part of a row, or several rows."""
 
     def emit(self) -> None:
         """Emit the whole stage."""
@@ -303,7 +308,7 @@ class SortTilesEmitter(_SortEmitter):
 
 
 class MergeRunsEmitter(_SortEmitter):
-    """Emits a merge of neighbouring runs: of a part of what two of them give.
+    """Emits a merge of two neighbouring runs: a block makes a tile of the result.
 
     Both runs are cut by the diagonals of the merge path at which the tile begins and ends.
     """

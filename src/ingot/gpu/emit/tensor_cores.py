@@ -2,13 +2,13 @@
 """Tiled matrix products on tensor cores: warps multiply fragments of tiles (mma.sync).
 
 A block of eight warps, two by four, has a tile of the result. Operands lie in shared memory in
-their own type, in rows along k or across it, as their memory is dense; `ldmatrix` turns them on the
-way to registers. Chunks of 16 bytes are copied there asynchronously, other operands by words that
-threads put together of elements that they have evaluated. At the end each warp lays its sums out in
-shared memory, a few rows at a time, and stores them with its lanes along columns.
+their own type, in rows along k or across it, as their memory is dense; `ldmatrix` transposes them
+on the way to registers. Chunks of 16 bytes are copied there asynchronously; other operands are
+evaluated element by element, packed into words and stored by the threads. At the end each warp lays
+its sums out in shared memory, a few rows at a time, and stores them with its lanes along columns.
 
-Invariant: in which order products are added depends on sizes alone.
-Source: NVIDIA, PTX ISA, "Matrix fragments for mma.m16n8k16" and the others of its forms.
+Invariant: the order in which products are added depends on sizes alone.
+Source: NVIDIA, PTX ISA, "Matrix fragments for mma.m16n8k16" and those of the other shapes.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ COLUMNS = 8
 
 @record
 class Fragments:
-    """A product of a warp's: its instruction, and what a lane has of its operands.
+    """A warp's product: its instruction, and which part of its operands a lane holds.
 
     Attributes:
-        name: the instruction's form.
+        name: shape, layouts and types, as the instruction's name has them.
         word: type of the registers of the operands.
         sum: type of the registers of the sums.
         rows: rows of the product.
@@ -90,9 +90,14 @@ class Operand:
         self.pitch = self.width * size + PAD_BYTES * (2 if size == lt.F64.bytes else 1)
         self.bytes = self.lines * self.pitch
 
-    def offset(self, place: int, step: int) -> int:
-        """Return how many bytes after the first element another one lies."""
-        line, inner = (place, step) if self.feed.along_k else (step, place)
+    def offset(self, free: int, step: int) -> int:
+        """Return the bytes from the tile's first element to another.
+
+        Args:
+            free: its position along m or n.
+            step: its position along k.
+        """
+        line, inner = (free, step) if self.feed.along_k else (step, free)
         return line * self.pitch + inner * self.size
 
 
@@ -203,9 +208,9 @@ class TensorCoreEmitter(ContractionEmitter):
         """Visit this thread's words of a tile: their lines, and their first elements there."""
         operand = self.operands[is_lhs]
         across = operand.feed.neighbours_along_k is not operand.feed.along_k
-        return self._places(operand, self._pack, across=across)
+        return self._groups(operand, self._pack, across=across)
 
-    def _places(
+    def _groups(
         self, operand: Operand, count: int, *, across: bool
     ) -> Iterator[tuple[IndexValue, IndexValue]]:
         """Deal groups of `count` elements of a tile out to threads, along lines or across them."""
@@ -237,9 +242,9 @@ class TensorCoreEmitter(ContractionEmitter):
     def _memory_element(
         self, start: IndexValue, line: IndexValue, inner: IndexValue, *, is_lhs: bool
     ) -> Value:
-        place, step = (line, inner) if self.operands[is_lhs].feed.along_k else (inner, line)
+        free, step = (line, inner) if self.operands[is_lhs].feed.along_k else (inner, line)
         value = self._operand(is_lhs=is_lhs)
-        found = self.element(value, self.f.iadd(start, step), place, is_lhs=is_lhs)
+        found = self.element(value, self.f.iadd(start, step), free, is_lhs=is_lhs)
         return narrow(self.f, found, self.element_type, self.emitter.has_f16c)
 
     def _copy(self, start: IndexValue, room: Value, *, is_lhs: bool) -> None:
@@ -248,31 +253,31 @@ class TensorCoreEmitter(ContractionEmitter):
         count = CHUNK_BYTES // operand.size
 
         def chunks() -> None:
-            for line, inner in self._places(operand, count, across=False):
+            for line, inner in self._groups(operand, count, across=False):
                 self._copy_chunk(start, room, (line, inner), is_lhs=is_lhs)
 
         def elements() -> None:
-            for line, inner in self._places(operand, count, across=False):
+            for line, inner in self._groups(operand, count, across=False):
                 for at in range(count):
-                    place = f.iadd(inner, at)
-                    value = self._memory_element(start, line, place, is_lhs=is_lhs)
-                    f.store(value, self._at(room, line, place, is_lhs=is_lhs))
+                    element = f.iadd(inner, at)
+                    value = self._memory_element(start, line, element, is_lhs=is_lhs)
+                    f.store(value, self._at(room, line, element, is_lhs=is_lhs))
 
         f.if_(self.aligned[is_lhs], chunks, elements)
 
     def _copy_chunk(
         self, start: IndexValue, room: Value, at: tuple[IndexValue, IndexValue], *, is_lhs: bool
     ) -> None:
-        """Copy a chunk; zeros come in place of what lies behind the end of k, or is masked."""
+        """Copy a chunk; elements that are masked or lie behind the end of k become zeros."""
         f, emitter = self.f, self.emitter
         line, inner = at
         operand, load = self.operands[is_lhs], self._operand(is_lhs=is_lhs)
-        place, step = (line, inner) if operand.feed.along_k else (inner, line)
+        free, step = (line, inner) if operand.feed.along_k else (inner, line)
         emitter.open_scope()
         if not operand.feed.along_k:
-            # The last chunk in place of those behind the end: all of it is inside.
-            place = self._last_chunk(place, CHUNK_BYTES // operand.size, is_lhs=is_lhs)
-        inside = self.name_element(f.iadd(start, step), place, is_lhs=is_lhs)
+            # A chunk behind the end repeats the last one, all of which is in the operand.
+            free = self._last_chunk(free, CHUNK_BYTES // operand.size, is_lhs=is_lhs)
+        inside = self.name_element(f.iadd(start, step), free, is_lhs=is_lhs)
         mask = f.as_condition(inside)
         if load.payload.masked:
             mask = f.and_(mask, emitter.value(load.args[0]))
@@ -282,26 +287,26 @@ class TensorCoreEmitter(ContractionEmitter):
         copy_chunk(f, self._at(room, line, inner, is_lhs=is_lhs), source, bytes_)
         emitter.close_scope()
 
-    def _last_chunk(self, place: IndexValue, count: int, *, is_lhs: bool) -> IndexValue:
-        """Return where in the tile a chunk begins, or the last one of the operand's."""
+    def _last_chunk(self, free: IndexValue, count: int, *, is_lhs: bool) -> IndexValue:
+        """Return where in the tile a chunk begins; chunks behind the end repeat the last one."""
         f = self.f
-        free, corner = self.kernel.m, self.corner[0]
+        axis, corner = self.kernel.m, self.corner[0]
         if not is_lhs:
-            free, corner = self.kernel.n, self.corner[1]
-        last = f.isub(self.emitter.index(free.extent), count)
-        return f.isub(f.imin(f.iadd(corner, place), last), corner)
+            axis, corner = self.kernel.n, self.corner[1]
+        last = f.isub(self.emitter.index(axis.extent), count)
+        return f.isub(f.imin(f.iadd(corner, free), last), corner)
 
     # ---- products
 
     def zeros(self) -> list[Value]:
         """Return sums of nothing."""
-        form = self.fragments
-        blocks = self.sides[0] // form.rows * (self.sides[1] // COLUMNS)
-        return [self.f.zero(form.sum)] * (blocks * self._sums_each)
+        fragments = self.fragments
+        blocks = self.sides[0] // fragments.rows * (self.sides[1] // COLUMNS)
+        return [self.f.zero(fragments.sum)] * (blocks * self._sums_each)
 
     @property
     def _sums_each(self) -> int:
-        """Sums that a lane has of one product."""
+        """Sums of one product that a lane holds."""
         return self.fragments.rows * COLUMNS // WARP
 
     def _first(self, *, is_lhs: bool) -> Value:
@@ -313,7 +318,7 @@ class TensorCoreEmitter(ContractionEmitter):
         f, operand = self.f, self.operands[is_lhs]
         corner = self.warp_corner[0 if is_lhs else 1]
         if self.element_type is F64:
-            place: IndexValue = f.idiv(self.lane, 4)
+            free: IndexValue = f.idiv(self.lane, 4)
             step: IndexValue = f.irem(self.lane, 4)
         else:
             row, matrix = f.irem(self.lane, 8), f.idiv(self.lane, 8)
@@ -322,43 +327,48 @@ class TensorCoreEmitter(ContractionEmitter):
             along_free, along_k = (low, high) if is_lhs else (high, low)
             along_k = f.imul(f.idiv(along_k, 8), per_chunk)
             if operand.feed.along_k:
-                place, step = f.iadd(along_free, row), along_k
+                free, step = f.iadd(along_free, row), along_k
             else:
-                place, step = along_free, f.iadd(along_k, row)
-        place = f.iadd(place, corner)
-        line, inner = (place, step) if operand.feed.along_k else (step, place)
+                free, step = along_free, f.iadd(along_k, row)
+        free = f.iadd(free, corner)
+        line, inner = (free, step) if operand.feed.along_k else (step, free)
         offset = f.iadd(f.imul(line, operand.pitch), f.imul(inner, operand.size))
         return f.as_value(f.iadd(offset, self._start(is_lhs=is_lhs)))
 
     def multiply(self, room: Value, sums: list[Value]) -> list[Value]:
         """Add the products of the tiles in shared memory."""
-        f, form = self.f, self.fragments
+        f, fragments = self.f, self.fragments
         bases = {
             is_lhs: f.gep(self.base, f.iadd(room, first)) for is_lhs, first in self.firsts.items()
         }
         sums = list(sums)
-        for step in range(0, self.depth, form.depth):
+        for step in range(0, self.depth, fragments.depth):
             lhs, rhs = (self._load(bases[is_lhs], step, is_lhs=is_lhs) for is_lhs in (True, False))
             at = 0
             for rows in lhs:
                 for columns in rhs:
                     end = at + self._sums_each
-                    sums[at:end] = multiply_fragments(f, form.name, [*rows, *columns], sums[at:end])
+                    sums[at:end] = multiply_fragments(
+                        f, fragments.name, [*rows, *columns], sums[at:end]
+                    )
                     at = end
         return sums
 
     def _load(self, base: Value, step: int, *, is_lhs: bool) -> list[list[Value]]:
         """Return this warp's fragments of an operand, at a step along k."""
-        f, form, operand = self.f, self.fragments, self.operands[is_lhs]
+        f, fragments, operand = self.f, self.fragments, self.operands[is_lhs]
         side = self.sides[0 if is_lhs else 1]
         if self.element_type is F64:
-            places = range(0, side, form.rows)
-            return [[f.load(lt.F64, f.gep(base, operand.offset(p, step)))] for p in places]
+            starts = range(0, side, fragments.rows)
+            return [[f.load(lt.F64, f.gep(base, operand.offset(n, step)))] for n in starts]
         found: list[list[Value]] = []
-        for place in range(0, side, 16):
-            address = f.gep(base, operand.offset(place, step))
+        for start in range(0, side, 16):
+            address = f.gep(base, operand.offset(start, step))
             words = load_matrices(f, address, transposed=not operand.feed.along_k)
-            words = [word if form.word is lt.I32 else f.bitcast(word, form.word) for word in words]
+            words = [
+                word if fragments.word is lt.I32 else f.bitcast(word, fragments.word)
+                for word in words
+            ]
             found += [words] if is_lhs else [words[:2], words[2:]]
         return found
 
@@ -366,14 +376,14 @@ class TensorCoreEmitter(ContractionEmitter):
 
     def store(self, sums: Sequence[Value]) -> None:
         """Store the sums of this warp: through shared memory, so that lanes are along columns."""
-        f, form = self.f, self.fragments
+        f, fragments = self.f, self.fragments
         each = self.sides[1] // COLUMNS * self._sums_each
         own = f.gep(self.base, f.imul(self.warp, self.sum_bytes))
         row, pair = f.idiv(self.lane, 4), f.imul(f.irem(self.lane, 4), 2)
         columns = self.sides[1]
         at_once = WARP // columns
         # All warps have read their operands: each step along k ends at a barrier.
-        for block, start in enumerate(range(0, self.sides[0], form.rows)):
+        for block, start in enumerate(range(0, self.sides[0], fragments.rows)):
             for number, total in enumerate(sums[block * each : (block + 1) * each]):
                 tile, which = divmod(number, self._sums_each)
                 line = f.iadd(row, which // 2 * 8)
@@ -384,11 +394,11 @@ class TensorCoreEmitter(ContractionEmitter):
             def one(line: Value, _: list[Value], start: int = start) -> None:
                 mine = f.iadd(line, f.idiv(self.lane, columns))
                 column = f.irem(self.lane, columns)
-                total = f.load(form.sum, self._sum_at(own, mine, column))
-                place = f.iadd(f.iadd(self.warp_corner[0], start), mine)
-                self.store_sum(place, f.iadd(self.warp_corner[1], column), total)
+                total = f.load(fragments.sum, self._sum_at(own, mine, column))
+                row = f.iadd(f.iadd(self.warp_corner[0], start), mine)
+                self.store_sum(row, f.iadd(self.warp_corner[1], column), total)
 
-            f.loop(0, form.rows, at_once, [], one)
+            f.loop(0, fragments.rows, at_once, [], one)
             warp_barrier(f)
 
     def _sum_at(self, own: Value, line: IndexValue, column: IndexValue) -> Value:

@@ -91,7 +91,7 @@ class InOrderEmitter(ThreadEmitter):
 
 
 class SortedUpdatesEmitter(ThreadEmitter):
-    """Emits sorted updates: the thread at the first one of an element makes all of them."""
+    """Emits sorted updates: the thread at an element's first update makes all of that element's."""
 
     def emit(self) -> None:
         """Emit the whole kernel."""
@@ -106,8 +106,8 @@ class SortedUpdatesEmitter(ThreadEmitter):
         one = f.const(lt.I64, 1)
         element = self._number(strategy.elements, thread)
 
-        def is_same(place: Value) -> list[Value]:
-            return [f.icmp("eq", self._number(strategy.elements, place), element)]
+        def is_same(rank: Value) -> list[Value]:
+            return [f.icmp("eq", self._number(strategy.elements, rank), element)]
 
         is_second = f.icmp("ne", thread, f.const(lt.I64, 0))
         (follows,) = f.if_(
@@ -115,9 +115,9 @@ class SortedUpdatesEmitter(ThreadEmitter):
         )
 
         def update(carried: list[Value]) -> list[Value]:
-            (place, _) = carried
-            self.unit(self._number(strategy.points, place), self.passes)
-            following = f.add(place, one)
+            (rank, _) = carried
+            self.unit(self._number(strategy.points, rank), self.passes)
+            following = f.add(rank, one)
             (more,) = f.if_(
                 f.icmp("slt", following, count),
                 lambda: is_same(following),
@@ -128,10 +128,10 @@ class SortedUpdatesEmitter(ThreadEmitter):
         is_first = f.xor(follows, f.const(lt.I1, True))
         f.while_([thread, is_first], lambda carried: carried[1], update)
 
-    def _number(self, buffer: int, place: Value) -> Value:
-        """Return a number of a buffer, as i64."""
+    def _number(self, buffer: int, rank: Value) -> Value:
+        """Return number `rank` of a buffer, as i64."""
         f, memory = self.f, memory_type(self.kernel.buffers[buffer].dtype)
-        found = f.load(memory, f.gep(self.emitter.buffers[buffer], place, memory))
+        found = f.load(memory, f.gep(self.emitter.buffers[buffer], rank, memory))
         return f.sext(found, lt.I64)
 
 

@@ -6,7 +6,7 @@ them into shared memory; then, behind a barrier, they compute rows along the axi
 find their elements there by columns. A row of a tile has one element more than it needs, so that
 the elements of a column lie in different banks.
 
-Invariant: all threads of a block come to the barrier; those outside of the array only wait there.
+Invariant: all threads of a block come to the barrier; threads without an element only wait there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TransposeEmitter(ThreadEmitter):
                 row = f.as_value(f.iadd(self.row, start))
                 names[lane_axis.name] = f.iadd(corner[lane_axis], self.lane)
                 names[row_axis.name] = f.iadd(corner[row_axis], row)
-                self._inside((lane_axis, row_axis), lambda: body(row))
+                self._if_in_grid((lane_axis, row_axis), lambda: body(row))
 
             f.loop(0, SIDE, self.threads // SIDE, [], one)
 
@@ -71,8 +71,8 @@ class TransposeEmitter(ThreadEmitter):
         barrier(f)
         at(along, across, lambda row: self._compute(rooms, row))
 
-    def _inside(self, axes: tuple[Axis, ...], body: Callable[[], None]) -> None:
-        """Run `body` where the positions on `axes` are inside of the grid."""
+    def _if_in_grid(self, axes: tuple[Axis, ...], body: Callable[[], None]) -> None:
+        """Run `body` where the positions on `axes` are in the grid."""
         f, emitter = self.f, self.emitter
         conditions = [
             f.as_condition(f.ilt(emitter.names[axis.name], emitter.index(axis.extent)))
@@ -90,14 +90,14 @@ class TransposeEmitter(ThreadEmitter):
         f, emitter = self.f, self.emitter
         for load, room in rooms.items():
             value = narrow(f, emitter.value(load), load.dtype, emitter.has_f16c)
-            place = f.iadd(f.imul(row, PITCH), self.lane)
-            f.store(value, f.gep(room, place, memory_type(load.dtype)))
+            offset = f.iadd(f.imul(row, PITCH), self.lane)
+            f.store(value, f.gep(room, offset, memory_type(load.dtype)))
 
     def _compute(self, rooms: dict[Expr, Value], row: Value) -> None:
         f, emitter = self.f, self.emitter
         for load, room in rooms.items():
             memory = memory_type(load.dtype)
-            place = f.iadd(f.imul(self.lane, PITCH), row)
-            value = f.load(memory, f.gep(room, place, memory))
+            offset = f.iadd(f.imul(self.lane, PITCH), row)
+            value = f.load(memory, f.gep(room, offset, memory))
             emitter.bind(load, widen(f, value, load.dtype, emitter.has_f16c))
         super().passes()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which strategy runs a kernel: the first of a literal table that takes it.
 
-Invariant: every kernel is taken, by the last that fits it; the reasons of those before are kept.
+Invariant: some strategy takes every kernel; the reasons why those before it did not are recorded.
 """
 
 from __future__ import annotations

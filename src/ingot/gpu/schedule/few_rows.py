@@ -59,7 +59,7 @@ def match_few_rows(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
 def _folded(
     loop: LoopKernel, kernel: ContractionKernel, few: Axis, machine: GpuMachine
 ) -> GpuSchedule | str:
-    """Return the schedule of a product's folds, lanes as the large operand is dense."""
+    """Return the schedule of a product's folds; lanes run where the large operand is dense."""
     length = shared_length(loop)
     if isinstance(length, str):
         return length

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folds that several threads share: which may, and whether along rows or along columns.
 
-A fold is shared by threads that take its elements in turn, each from the identity, and are joined
-at the end. So it must be of one op with an identity, or find the place of an extreme. Lanes of a
+Threads share a fold by taking its elements in turn, each starting from the identity; their results
+are joined at the end. So it must be one op with an identity, or an argmax or argmin. Lanes of a
 warp are neighbours in memory: along the pass's own axis (rows) or along an axis of the grid
 (columns), whichever the CPU's lanes would run along (`kernel.schedule.vector_axis`).
 """
@@ -126,7 +126,7 @@ def _local_bytes(kernel: LoopKernel) -> int:
 
 
 def _exchanged_bytes(kernel: LoopKernel, slots: int) -> int:
-    """Return the shared memory of exchanges in which each accumulator has so many slots."""
+    """Return the bytes of shared memory of exchanges with `slots` slots for each accumulator."""
     folds = [fold for item in kernel.passes if item.axes for fold in item.reductions]
     parts = [init.dtype for fold in folds for init in fold.inits]
     return sum(array_bytes(math.ceil(element.bits / 8), slots) for element in parts)

@@ -3,9 +3,9 @@
 
 Either the innermost grid axes are rows of elements that lie apart whatever the indices are. Or
 updates are sorted by their element, and each thread makes those of one element. Where there are so
-few updates that sorting is not worth it, each thread owns the elements whose number leaves its
-remainder: it visits all updates in order and makes those of its own elements. That is a rewrite of
-the kernel: an axis of owners and a mask.
+few updates that sorting is not worth it, each thread owns the elements whose index modulo the
+number of owners is its own: it visits all updates in order and makes those of its own elements.
+That is a rewrite of the kernel: an axis of owners and a mask.
 
 Invariant: the updates of one element are made by one thread, in the order of the grid.
 """
@@ -40,7 +40,7 @@ OWNERS = 1024
 OWNER = "@owner"
 
 LEAST_SORTED = 2 * TILE
-"""Fewer updates are read by all owners sooner than they are sorted."""
+"""Fewer updates are read by all owners faster than they are sorted."""
 
 SMALL = 1 << 31
 """Numbers below this are sorted as s32."""
@@ -66,7 +66,7 @@ def match_in_order(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
 
 
 def _sorted(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule:
-    """Return the stages that sort updates by their element, and make those of each in order."""
+    """Return the stages that sort updates by their element, and make each one's in order."""
     count, points = len(kernel.buffers), kernel.grid_size
     store = _stores(kernel)[0]
     key = _whole(kernel.buffers[store.buffer].size)
@@ -79,23 +79,23 @@ def _sorted(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule:
     stages, more = sort_stages(sort, (count + 2, count + 3), machine)
     scratch = (*own, *more)
     buffers = (*kernel.buffers, *scratch)
-    place: int | Dim = 0
+    point: int | Dim = 0
     for axis in kernel.grid:
-        place = place * axis.extent + Dim.symbol(axis.name)
-    # Where an update is masked its element says nothing, and the mask is looked at again.
+        point = point * axis.extent + Dim.symbol(axis.name)
+    # A masked update is sorted by a meaningless element; the last stage tests the mask again.
     stores = (
-        Store(count, place, converted(ex.index(store.index, store.values), key)),
-        Store(count + 1, place, converted(ex.index(place), number)),
+        Store(count, point, converted(ex.index(store.index, store.values), key)),
+        Store(count + 1, point, converted(ex.index(point), number)),
     )
     threads, blocks = machine.threads, ceil_div(points, machine.threads)
     keys = LoopKernel(kernel.grid, (Pass((), (), stores),), buffers)
     updates = SortedUpdates(count + 2, count + 3)
-    placed = tuple(
+    sorting = tuple(
         replace(stage, kernel=replace(stage.kernel, buffers=buffers)) for stage in stages
     )
     first = Stage(keys, Threads(), blocks, threads)
     last = Stage(replace(kernel, buffers=buffers), updates, blocks, threads)
-    return GpuSchedule((first, *placed, last), scratch)
+    return GpuSchedule((first, *sorting, last), scratch)
 
 
 def _whole(size: int | Dim) -> DType:

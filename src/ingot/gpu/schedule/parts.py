@@ -45,9 +45,9 @@ class InParts:
 
 
 def most_parts(kernel: ContractionKernel, blocks: int | Dim) -> int:
-    """Return into how many parts the sums of a product are cut that has so many blocks."""
+    """Return how many parts the sums of a product of `blocks` blocks are cut into, at most."""
     length = kernel.k.extent
-    # A sum of logical values is no sum of numbers, and one of complex ones is none of theirs.
+    # Sums of logical values are not additions, and complex sums have no parts.
     is_number = kernel.accumulate is not PRED and not kernel.accumulate.is_complex
     if not isinstance(blocks, int) or not isinstance(length, int) or not is_number or blocks == 0:
         return 1
@@ -55,7 +55,7 @@ def most_parts(kernel: ContractionKernel, blocks: int | Dim) -> int:
 
 
 def in_parts(kernel: ContractionKernel, parts: int) -> InParts:
-    """Return the two kernels of a product with so many parts."""
+    """Return the two kernels of a product whose sums are cut into `parts` parts."""
     axes = (Axis(PART, parts), kernel.batch, kernel.m, kernel.n)
     scratch = Buffer(kernel.accumulate, product(axis.extent for axis in axes), True)
     index = linearize(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first elements of rows (top-k): blocks select them; where many are wanted rows are sorted.
 
-Few long rows are cut into parts whose best are found apart, and then the best of those. Many wanted
-elements: places are numbered, rows sorted whole, and their beginnings copied.
+Few long rows are cut into parts: the best of each part are found by themselves, then the best of
+those. If many elements are wanted, indices are written out, whole rows are sorted with them, and
+the beginnings of the rows are copied.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
 MOST_SELECTED = TILE // 2
-"""So many wanted elements leave room for as many new ones."""
+"""Wanted elements, at most: a tile then has room for as many new ones."""
 
 FEW_ROWS = 64
-"""So many rows are no work for all of a GPU."""
+"""Rows, at most, that do not keep all of a GPU busy."""
 
 LEAST_PART = 4 * TILE
 """Elements of a part of a row, at least."""
@@ -35,7 +36,7 @@ MOST_PARTS = 64
 
 LEAST_THREADS = 32
 
-_ROW, _PLACE = "@row", "@place"
+_ROW, _INDEX = "@row", "@index"
 
 
 def match_selection(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
@@ -100,7 +101,7 @@ def _order(kernel: TopKKernel) -> Expr:
 
 
 def _row_buffers(element: DType, size: int | Dim) -> tuple[Buffer, Buffer]:
-    """Return scratch of elements and of their places."""
+    """Return scratch of elements and of their indices."""
     return Buffer(element, size, is_output=False), Buffer(S32, size, is_output=False)
 
 
@@ -115,19 +116,19 @@ def _sorted(kernel: TopKKernel, machine: GpuMachine) -> GpuSchedule:
     buffers = (*kernel.buffers, *own, *more)
 
     def loop(extent: int | Dim, *stores: Store) -> Stage:
-        grid = (Axis(_ROW, rows), Axis(_PLACE, extent))
+        grid = (Axis(_ROW, rows), Axis(_INDEX, extent))
         found = match_threads(LoopKernel(grid, (Pass((), (), stores),), buffers), machine)
         assert not isinstance(found, str), "its points may run in any order"
         return found.stages[0]
 
-    row, place = Dim.symbol(_ROW), Dim.symbol(_PLACE)
-    number = Store(count, row * length + place, converted(ex.index(place), S32))
-    begin, to = row * length + place, row * kernel.k + place
+    row, index = Dim.symbol(_ROW), Dim.symbol(_INDEX)
+    number = Store(count, row * length + index, converted(ex.index(index), S32))
+    begin, to = row * length + index, row * kernel.k + index
     copies = (
         Store(1, to, ex.load(count + 1, begin, element)),
         Store(2, to, ex.load(count + 2, begin, S32)),
     )
-    placed = tuple(
+    sorting = tuple(
         replace(stage, kernel=replace(stage.kernel, buffers=buffers)) for stage in stages
     )
-    return GpuSchedule((loop(length, number), *placed, loop(kernel.k, *copies)), (*own, *more))
+    return GpuSchedule((loop(length, number), *sorting, loop(kernel.k, *copies)), (*own, *more))

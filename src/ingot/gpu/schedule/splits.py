@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long folds of few blocks, cut in two stages: parts of them, then the fold of what parts give.
+"""Long folds of few blocks, cut into two stages: folds of parts, then the fold of their results.
 
 A rewrite of the kernel to two, each of which has a strategy of its own. Which folds are cut, and
 how long the parts are, depends on sizes alone, and so does the order of sums. Folds of more than
-`BLOCKS` blocks are not cut. A part of a fold that finds a place gives the place in the part; to it
-the second stage adds where the part begins.
+`BLOCKS` blocks are not cut. A part of an argmax gives an index in the part; the second stage adds
+the index at which the part begins.
 
 Invariant: the first stage's folds are those of the kernel, of the elements of a part.
 """
@@ -108,7 +108,7 @@ class _Splitter:
         return SplitFold(parts, whole, scratch)
 
     def _add_scratch(self, fold: Reduction) -> None:
-        """Make room for what the parts of a fold give: by part, then by grid point."""
+        """Make room for the results of a fold's parts: by part, then by grid point."""
         where: int | Dim = Dim.symbol(PART)
         for axis in self.kernel.grid:
             where = where * axis.extent + Dim.symbol(axis.name)
@@ -122,9 +122,9 @@ class _Splitter:
             self.stores.append(Store(number, where, given))
             loads.append(ex.load(number, where, value.dtype))
         if not starts_from_identity(fold):
-            place = loads[1]
-            begin = converted(ex.index(self.begin), place.dtype)
-            loads[1] = ex.make("add", place.dtype, (place, begin), NO_ATTRIBUTES)
+            index = loads[1]
+            begin = converted(ex.index(self.begin), index.dtype)
+            loads[1] = ex.make("add", index.dtype, (index, begin), NO_ATTRIBUTES)
         self.loads[fold.number] = tuple(loads)
 
     def _axes(self, first: Pass) -> tuple[Axis, ...]:
@@ -139,7 +139,7 @@ class _Splitter:
         """Return a fold of a part's elements."""
         moved = AxisSubstitution({self.axis.name: Dim.symbol(self.axis.name) + self.begin})
         if not starts_from_identity(fold):
-            # The place stays that in the part, which is what tells such folds from others.
+            # The index is that in the part: `arg_fold` recognises an argmax by it.
             return replace(fold, inputs=(moved.expr(fold.inputs[0]), fold.inputs[1]))
         kind = fold.inputs[0].dtype
         identity = identity_of(fold.combiner.opcode or "", kind)

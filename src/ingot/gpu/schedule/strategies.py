@@ -61,7 +61,7 @@ class WarpRows:
 
 @record
 class WarpScan:
-    """A warp walks each grid point's running fold, as many elements at a time as it has lanes."""
+    """A warp walks each grid point's running fold, an element for each lane at a time."""
 
     name: ClassVar[str] = "a warp per scan"
 
@@ -168,7 +168,7 @@ class SortBuffers:
 
     Attributes:
         results: the last stage leaves them here.
-        scratch: stages go to and fro between these and the results; none if there is one stage.
+        scratch: stages alternate between these and the results; none if there is one stage.
         keys: operands of which a tile's elements are in shared memory while it is compared.
     """
 
@@ -194,7 +194,7 @@ class SortTiles:
 
 @record
 class MergeRuns:
-    """A block makes a tile of what two neighbouring sorted runs, of a width each, are merged to.
+    """A block makes a tile of the merge of two neighbouring sorted runs, of a width each.
 
     Attributes:
         buffers: where elements are.
@@ -209,13 +209,14 @@ class MergeRuns:
 class Selection:
     """A block finds the first elements of a part of a row, a tile of new ones at a time.
 
-    Parts before the last are whole and have as many elements as are wanted, or more: so those that
+    All parts but the last are full and have at least as many elements as are wanted, so those that
     are found lie one after the other.
 
     Attributes:
-        comparator: the order, of arguments left and right; equal elements go by place.
-        source: buffer of the elements, and that of their places (none: they are in place).
-        target: buffers of the elements and places that are found.
+        comparator: the order, of arguments left and right; equal elements go by their index.
+        source: buffer of the elements, and that of their indices (none: they stand in the row
+            itself).
+        target: buffers of the elements and indices that are found.
         length: elements of a row.
         pitch: elements between rows of the source.
         part: elements of a part.
@@ -241,7 +242,7 @@ class SequenceTransforms:
 
     Attributes:
         stage: what is transformed.
-        inverse: whether real and imaginary parts change places on the way in and out.
+        inverse: whether real and imaginary parts are exchanged on the way in and out.
         source: buffer that the stage reads.
         target: buffer that it writes.
         sequences: how many a block has.
@@ -270,7 +271,7 @@ class ChirpConvolution:
     Attributes:
         step: sequences times the chirp, and the chirp; the products of transforms; the results.
         stage: what is transformed.
-        inverse: whether real and imaginary parts change places on the way in and out.
+        inverse: whether real and imaginary parts are exchanged on the way in and out.
         source: buffer that the step reads.
         target: buffer that it writes.
         room: elements of a sequence that is convolved.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs on several devices: from one program over global shapes to the program of each device.
 
-What the user divides by hand (`shard_map`, `pmap`) stays as it is; what arrives divided is computed
-on parts as far as the ops allow, and gathered where they do not.
+Code that the user divides by hand (`shard_map`, `pmap`) stays as it is. Ops on other divided values
+are computed on the parts if they allow that, and on gathered values if not.
 """

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow on divided values: which parts of its state loops and branches hand on.
+"""Control flow on divided values: how the state of loops and branches is divided.
 
-What the program says of the state is taken. A loop's state that it says nothing of is divided as it
-comes in, and where it comes in whole, as the body leaves it: the body is rewritten in rehearsal, on
-a copy, until its results say nothing new. Branches give what the first of them divides.
+Annotations decide. State of a loop without an annotation is divided as it comes in; state that
+comes in whole is divided as the body leaves it: the body is rewritten in rehearsal, on a copy,
+until its results are divided no further. A result of branches is divided as in the first branch
+that divides it.
 
-Invariant: each division only adds to what is divided, so rehearsals end; a computation that is
-rewritten for one op is a copy, since others may call it too.
+Invariant: each rehearsal only divides more values, so rehearsals end; a computation that is
+rewritten for one op is a copy, since others may call it, too.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
-from ingot.passes.spmd.division import Wishes
-from ingot.passes.spmd.moves import Channels
+from ingot.passes.spmd.division import Annotations
+from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
 from ingot.support.records import replace
 
 Row = Sequence[Sharding]
 Rewrite = Callable[[Computation, Channels, Row, Sequence[Sharding | None]], tuple[Sharding, ...]]
-"""Rewrites a body or branch whose state is divided so, to results that are divided so."""
+"""Rewrites a body or branch with divided state to wanted results; returns how they are divided."""
 _DIVIDERS = frozenset({"Sharding", "SPMDShardToFullShape"})
 
 
@@ -46,15 +47,23 @@ class ControlDivision:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """An op of control flow, and how what it hands on is divided."""
+    """An op of control flow, and how its operands and results are divided.
+
+    Attributes:
+        op: the op.
+        given: the sharding of each element of each operand that a computation gets.
+        annotated: the shardings that its results are annotated with.
+        channels: those of the module.
+        rewrite: rewrites a computation that it calls.
+    """
 
     op: Instruction
     given: Sequence[Row]
-    said: Wishes
+    annotated: Annotations
     channels: Channels
     rewrite: Rewrite
 
-    def divides_inside(self) -> bool:
+    def has_divisions(self) -> bool:
         """Whether its computations divide something themselves."""
         return any(map(_divides, self.op.called_computations))
 
@@ -76,8 +85,8 @@ class Control:
     def _loop(self) -> ControlDivision:
         given = self.op.attributes
         (state,) = self.given
-        state = [wish or known for wish, known in zip_longest(self.said, state)]
-        while not self.said:
+        state = [wish or known for wish, known in zip_longest(self.annotated, state)]
+        while not self.annotated:
             left = self._rehearse(given.body, state)
             more = [b if a.is_replicated else a for a, b in zip(state, left, strict=True)]
             if more == list(state):
@@ -93,15 +102,15 @@ class Control:
 
     def _branches(self) -> ControlDivision:
         branches = list(zip(self.op.attributes.branch_computations, self.given, strict=True))
-        said = [wish for wish in self.said if wish is not None]
-        is_said = len(said) == _width(self.op)
-        results = said if is_said else self._left(branches)
+        annotated = [wish for wish in self.annotated if wish is not None]
+        is_said = len(annotated) == _width(self.op)
+        results = annotated if is_said else self._left(branches)
         made = tuple(self._copy(branch, row, results) for branch, row in branches)
         attributes = replace(self.op.attributes, branch_computations=made)
         return ControlDivision(attributes, self.given, results)
 
     def _left(self, branches: Sequence[tuple[Computation, Row]]) -> Row:
-        """Return how the first branch divides each result that divides it."""
+        """Return, for each result, the sharding of the first branch that divides it."""
         found = [self._rehearse(branch, row) for branch, row in branches]
         return [
             next((each for each in choices if not each.is_replicated), choices[0])
@@ -109,7 +118,7 @@ class Control:
         ]
 
     def _rehearse(self, computation: Computation, given: Row) -> Row:
-        """Return how the results are divided if nobody asks."""
+        """Return how the results are divided if none is asked for."""
         copy = computation.clone()
         return self.rewrite(copy, self.channels.rehearsal(), given, [None] * _width(copy.root))
 

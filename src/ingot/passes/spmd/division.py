@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an op is divided, given how its operands are: factors chosen one after another.
+"""How an op is divided, given the shardings of its operands: factors are chosen one after another.
 
-What the program says of the op's results comes first. Of what is left the largest operand that
-divides a factor decides how; operands that say otherwise are gathered, whole ones are cut. A factor
-is not divided if some dimension along it does not come out even, or if
-the same devices already divide another dimension.
+The annotations of the op's results come first. For each factor that is left, the largest operand
+that divides it decides how; operands that divide it otherwise are gathered, whole ones are cut. A
+factor stays whole if the parts of one of its dimensions would have different sizes, or if the same
+devices already divide another factor.
 
 Invariant: every operand and result of a `Division` can be divided as it says.
 
@@ -22,8 +22,15 @@ from typing import Any
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
-from ingot.passes.spmd.factors import Factors, Places, factors_of
-from ingot.passes.spmd.sharding import Column, Sharding, alike, count_of, independent, sharding_of
+from ingot.passes.spmd.factors import DimFactors, Factors, factors_of
+from ingot.passes.spmd.sharding import (
+    Column,
+    Sharding,
+    count_of,
+    independent,
+    sharding_of,
+    undivided_column,
+)
 from ingot.semantics.call_layouts import layout_orders
 from ingot.support.records import replace
 
@@ -33,10 +40,10 @@ class Division:
     """How an op is divided.
 
     Attributes:
-        operands: the sharding that each operand is to have.
+        operands: the sharding that each operand must have.
         results: the sharding that each result has.
-        folded: how devices stand along the factors that no result has.
-        fold: opcode that combines what those devices have.
+        folded: the devices' coordinates along the factors that no result has.
+        fold: opcode that combines the results of those devices.
     """
 
     operands: tuple[Sharding, ...]
@@ -45,51 +52,59 @@ class Division:
     fold: str
 
 
-Wishes = Sequence[Sharding | None]
-"""How the program says that each result is divided; None, or nothing, if it does not."""
+Annotations = Sequence[Sharding | None]
+"""How the program annotates that each result is divided; None, or nothing, if it does not."""
 
 
-def divide(op: Instruction, given: Sequence[Sharding], said: Wishes = ()) -> Division | None:
-    """Return how `op` is divided when its operands have the shardings `given`; None for whole."""
+def divide(
+    op: Instruction, given: Sequence[Sharding], annotated: Annotations = ()
+) -> Division | None:
+    """Return how `op` is divided; None if it must be computed on whole operands.
+
+    Args:
+        op: the op; the shapes of its operands are those of parts.
+        given: the sharding of each operand.
+        annotated: the shardings that its results are annotated with.
+    """
     wholes = [
         whole_shape(o.shape, sharding) for o, sharding in zip(op.operands, given, strict=True)
     ]
     factors = factors_of(op, wholes)
     if factors is None:
         return None
-    known = next((one for one in (*given, *said) if one is not None), None)
+    known = next((one for one in (*given, *annotated) if one is not None), None)
     if known is None:
         return None
     count = len(known.parts)
     results = op.shape.elements if op.shape.is_tuple else (op.shape,)
-    chosen = _chosen(factors, given, said, [*wholes, *results])
+    chosen = _chosen(factors, given, annotated, [*wholes, *results])
     if not chosen:
         return None
-    whole = alike(count)
+    whole = undivided_column(count)
 
-    def shardings(places: Sequence[Places]) -> tuple[Sharding, ...]:
+    def shardings(rows: Sequence[DimFactors]) -> tuple[Sharding, ...]:
         return tuple(
-            sharding_of([chosen.get(factor, whole) for factor in row], count) for row in places
+            sharding_of([chosen.get(factor, whole) for factor in row], count) for row in rows
         )
 
-    kept = {factor for row in factors.results for factor in row}
-    folded = tuple(column for factor, column in chosen.items() if factor not in kept)
+    in_results = {factor for row in factors.results for factor in row}
+    folded = tuple(column for factor, column in chosen.items() if factor not in in_results)
     return Division(shardings(factors.operands), shardings(factors.results), folded, factors.fold)
 
 
 def undivided(op: Instruction, whole: Sharding) -> Division:
-    """Return the division of an op that each device does all of."""
+    """Return the division of an op that each device computes completely."""
     count = len(op.shape.elements) if op.shape.is_tuple else 1
     return Division((whole,) * len(op.operands), (whole,) * count, (), "")
 
 
 def _chosen(
-    factors: Factors, given: Sequence[Sharding], said: Wishes, shapes: Sequence[Shape]
+    factors: Factors, given: Sequence[Sharding], annotated: Annotations, shapes: Sequence[Shape]
 ) -> dict[int | None, Column]:
-    """Return how the factors are divided that can be; large operands choose first."""
+    """Return the columns of the factors that can be divided; large operands choose first."""
     divided = [number for number, sharding in enumerate(given) if not sharding.is_replicated]
     divided.sort(key=lambda number: -_elements(shapes[number]))
-    choices = [(wish, row) for wish, row in zip(said, factors.results, strict=False) if wish]
+    choices = [(wish, row) for wish, row in zip(annotated, factors.results, strict=False) if wish]
     choices += [(given[number], factors.operands[number]) for number in divided]
     chosen: dict[int | None, Column] = {}
     for sharding, row in choices:
@@ -113,8 +128,8 @@ def _is_even(factors: Factors, factor: int, count: int, shapes: Sequence[Shape])
     sizes = [
         shape.dims[axis]
         for shape, row in zip(shapes, rows, strict=True)
-        for axis, place in enumerate(row)
-        if place == factor
+        for axis, other in enumerate(row)
+        if other == factor
     ]
     return all(isinstance(size, int) and size % count == 0 for size in sizes)
 
@@ -144,15 +159,15 @@ def local_shapes(shape: Shape, shardings: Sequence[Sharding]) -> Shape:
 
 
 def local_attributes(op: Instruction, part: Instruction, division: Division) -> Any:
-    """Return the attributes of `part`, the part of `op`: sizes in them are those of parts."""
+    """Return the attributes of `part`, the part of `op`: their sizes are those of parts."""
     given = op.attributes
     if op.opcode == "dynamic-slice":
         return replace(given, dynamic_slice_sizes=part.shape.dims)
     if op.opcode == "gather":
         how = given.index_map
         sizes = list(given.slice_sizes)
-        for window, place in zip(how.window_dims, how.operand_window_dims(len(sizes)), strict=True):
-            sizes[place] = part.shape.dims[window]
+        for window, dim in zip(how.window_dims, how.operand_window_dims(len(sizes)), strict=True):
+            sizes[dim] = part.shape.dims[window]
         return replace(given, slice_sizes=tuple(sizes))
     if op.opcode == "slice":
         tiles = division.operands[0].tiles or (1,) * part.shape.rank

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves in which each device sends and gets no more than parts: of one sharding to another.
+"""Reshards by one exchange, in which each device sends and receives no more than parts.
 
-Three are known: parts change places (`collective-permute`), what divides the end of one dimension
-divides the end of another instead (`all-to-all`), and summands are summed only where a device's
-part needs it (`reduce-scatter`). Shardy takes reshards apart into such steps.
+There are three: devices exchange whole parts (`collective-permute`); a factor moves from the end of
+one dimension's division to the end of another's (`all-to-all`); each device sums only its own part
+of the summands (`reduce-scatter`). Shardy splits reshards into such steps.
 
-Invariant: a move is found from where devices stand alone, whatever the mesh was called.
+Invariant: an exchange is found from the coordinates of devices alone, whatever the mesh was called.
 
 Source: xla/service/spmd/spmd_partitioner.cc (ReshardWithCollectivePermute, ReshardWithAllToAll).
 """
@@ -18,8 +18,16 @@ from typing import NamedTuple
 
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.instruction import Instruction
-from ingot.passes.spmd.moves import Moves
-from ingot.passes.spmd.sharding import Column, Groups, Sharding, alike, count_of, kept, meeting
+from ingot.passes.spmd.reshard import Resharder
+from ingot.passes.spmd.sharding import (
+    Column,
+    Groups,
+    Sharding,
+    count_of,
+    device_groups,
+    interned,
+    undivided_column,
+)
 
 
 class Shift(NamedTuple):
@@ -28,33 +36,33 @@ class Shift(NamedTuple):
     Attributes:
         source: the dimension that is divided less.
         target: the dimension that is divided more.
-        places: where each device stands along the factor.
+        coordinates: the coordinate of each device along the factor.
     """
 
     source: int
     target: int
-    places: Column
+    coordinates: Column
 
 
 def exchanged(
-    moves: Moves, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
 ) -> Instruction | None:
-    """Return `part` moved from the first sharding to the second by one exchange, if one does it.
+    """Return `part` resharded by one exchange; None if none is enough.
 
     Args:
-        moves: of the computation.
-        part: what each device has.
-        ends: how the value is divided, and how it is to be.
-        lanes: as for `Moves.gather`.
+        resharder: that of the computation.
+        part: the part that each device has.
+        ends: the sharding that the value has, and the one that is wanted.
+        lanes: as for `Resharder.gather`.
     """
     given, wanted = ends
     rank = part.shape.rank
     if given.summands or wanted.summands:
-        return None if wanted.summands else _scattered(moves, part, ends, lanes)
+        return None if wanted.summands else _scattered(resharder, part, ends, lanes)
     if given.tiles and given.tiles == wanted.tiles:
-        return _permuted(moves, part, ends, lanes)
+        return _permuted(resharder, part, ends, lanes)
     shift = _shift(given, wanted, rank)
-    return None if shift is None else _shifted(moves, part, ends, lanes, shift)
+    return None if shift is None else _shifted(resharder, part, ends, lanes, shift)
 
 
 def _fixed(columns: Sequence[Column], lanes: Column) -> list[Column]:
@@ -62,12 +70,12 @@ def _fixed(columns: Sequence[Column], lanes: Column) -> list[Column]:
 
 
 def _permuted(
-    moves: Moves, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
 ) -> Instruction:
-    """Each device gets its new part from one that has it, from itself if it can be."""
+    """Get each device's new part from a device that has it, if possible from itself."""
     given, wanted = ends
     devices = range(len(given.parts))
-    lane = lanes or alike(len(devices))
+    lane = lanes or undivided_column(len(devices))
     stay = [device for device in devices if given.parts[device] == wanted.parts[device]]
     sources: dict[tuple[int, int], list[int]] = defaultdict(list)
     for device in devices:
@@ -77,10 +85,10 @@ def _permuted(
     for device in devices:
         if device not in stay:
             pairs[sources[lane[device], wanted.parts[device]].pop(0)] = device
-    return moves.builder(part).emit(
+    return resharder.builder(part).emit(
         "collective-permute",
         part,
-        channel_id=moves.channels.next(),
+        channel_id=resharder.channels.next(),
         source_target_pairs=tuple(sorted(pairs.items())),
     )
 
@@ -94,35 +102,35 @@ def _shift(given: Sharding, wanted: Sharding, rank: int) -> Shift | None:
         count, rest = divmod(count_of(before), count_of(after))
         if rest or count == 1:
             continue
-        places = kept(tuple(place % count for place in before))
-        less = tuple(place // count for place in before)
-        more = tuple(p * count + q for p, q in zip(given.column(target), places, strict=True))
+        coordinates = interned(tuple(coordinate % count for coordinate in before))
+        less = tuple(coordinate // count for coordinate in before)
+        more = tuple(p * count + q for p, q in zip(given.column(target), coordinates, strict=True))
         if less == after and more == wanted.column(target):
-            return Shift(source, target, places)
+            return Shift(source, target, coordinates)
     return None
 
 
 def _shifted(
-    moves: Moves,
+    resharder: Resharder,
     part: Instruction,
     ends: tuple[Sharding, Sharding],
     lanes: Column,
     shift: Shift,
 ) -> Instruction:
     given, wanted = ends
-    source, target, places = shift
-    build, dims, count = moves.builder(part), part.shape.dims, count_of(places)
+    source, target, coordinates = shift
+    build, dims, count = resharder.builder(part), part.shape.dims, count_of(coordinates)
     columns = [given.column(axis) for axis in range(part.shape.rank)]
     columns[source] = wanted.column(source)
     sizes = [size for size in dims if isinstance(size, int)]
     made = build.emit(
         "all-to-all",
         part,
-        channel_id=moves.channels.next(),
-        replica_groups=meeting(_fixed(columns, lanes), places),
+        channel_id=resharder.channels.next(),
+        replica_groups=device_groups(_fixed(columns, lanes), coordinates),
         dimensions=(target,),
     )
-    # The pieces lie along `target` in the order of the devices they come from.
+    # The pieces lie along `target` in the order of the devices that they come from.
     split = [*sizes[:target], count, sizes[target] // count, *sizes[target + 1 :]]
     order = [axis if axis < target else axis + 1 for axis in range(len(sizes))]
     order.insert(order.index(source if source < target else source + 1), target)
@@ -133,9 +141,9 @@ def _shifted(
 
 
 def _scattered(
-    moves: Moves, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
 ) -> Instruction | None:
-    """Sum each part only, where the summands' devices are those that divide one dimension more."""
+    """Sum each device's part, if the devices of the summands divide one dimension further."""
     given, wanted = ends
     axes = [axis for axis in range(part.shape.rank) if given.column(axis) != wanted.column(axis)]
     if len(axes) != 1:
@@ -146,22 +154,22 @@ def _scattered(
     fits = not rest and all(a // count == b for a, b in zip(after, before, strict=True))
     if not fits or count != count_of(given.summands):
         return None
-    columns = _fixed([given.column(place) for place in range(part.shape.rank)], lanes)
-    groups = meeting(columns, kept(tuple(place % count for place in after)))
-    if _sets(groups) != _sets(meeting(columns, given.summands)):
+    columns = _fixed([given.column(coordinate) for coordinate in range(part.shape.rank)], lanes)
+    groups = device_groups(columns, interned(tuple(coordinate % count for coordinate in after)))
+    if _sets(groups) != _sets(device_groups(columns, given.summands)):
         return None
     dims = [size for size in part.shape.dims if isinstance(size, int)]
     dims[axis] //= count
     reducer = scalar_computation("add", part.shape.dtype)
-    return moves.builder(part).emit(
+    return resharder.builder(part).emit(
         "reduce-scatter",
         part,
         shape=part.shape.with_dims(tuple(dims)),
-        channel_id=moves.channels.next(),
-        replica_groups=moves.channels.everywhere(groups),
+        channel_id=resharder.channels.next(),
+        replica_groups=resharder.channels.everywhere(groups),
         use_global_device_ids=True,
         dimensions=(axis,),
-        to_apply=moves.channels.module.take(reducer),
+        to_apply=resharder.channels.module.take(reducer),
     )
 
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of values that are to be divided alike (`{unknown shard_as 7}`), before partitioning.
 
-A group says of an annotation's value only that it lies as the other members do. How they would lie
-is found by partitioning a copy of the program: all members are annotated with the finest division
-that one of them has there, or is asked to have by another annotation. That may divide others, so it
-is repeated until nothing is new.
+A group only says that its members have the same sharding. The sharding is found by partitioning a
+copy of the program: all members get the finest division that one of them has there, or that another
+annotation asks for. That may divide others, so it is repeated until nothing changes.
 
-Invariant: afterwards no annotation speaks of a group.
+Invariant: afterwards no annotation names a group.
 
 Source: xla/hlo/ir/hlo_sharding.h (ShardGroup), sharding_propagation.cc.
 """
@@ -34,7 +33,7 @@ def settle_groups(module: Module, count: int, rehearse: Callable[[Module], Arriv
     Args:
         module: the program.
         count: the number of devices.
-        rehearse: partitions a copy of it that is thrown away.
+        rehearse: partitions a copy of the program, and returns the arrivals.
     """
     groups: dict[int, list[Instruction]] = {}
     for instruction in module.entry.post_order():
@@ -61,7 +60,7 @@ def settle_groups(module: Module, count: int, rehearse: Callable[[Module], Arriv
 
 
 def _asked(member: Instruction, count: int) -> list[Sharding]:
-    """Return what other annotations ask of a member's value, where its parts come out even."""
+    """Return the shardings with equal parts that other annotations ask of a member's value."""
     (value,) = member.operands
     texts = [user.extra.get("sharding", "") for user in value.users if is_annotation(user)]
     found = [parse_sharding(text, count) for text in texts]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partitioning: a program over global shapes becomes the program of one device.
 
-Parameters are divided as they are annotated, values as they follow from that (`walk`), and results
-as the program asks: what it does not say is divided as it was computed.
+Parameters are divided as annotated, and values as follows from that (`walk`). Results are divided
+as annotated, or as they were computed.
 
-What cannot work on parts is gathered and computed on every device: correct, but it costs each
-device the memory of the whole value and the time of the whole op.
+An op that cannot work on parts gets gathered operands and runs on every device. That is correct,
+but it costs each device the memory of the whole value and the time of the whole op.
 
 Invariant: afterwards every shape is that of one device's part, and no annotation is left.
 
@@ -23,7 +23,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.spmd.groups import Arrivals, settle_groups
-from ingot.passes.spmd.moves import Channels, channels_of
+from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
 from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
 
@@ -45,7 +45,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
     """Rewrite `module` into the program of one of `num_partitions` devices.
 
     Raises:
-        UnsupportedError: INGOT0360, a value is divided in a way that cannot be.
+        UnsupportedError: INGOT0360, an op or a value cannot be divided as the program asks.
     """
     if num_partitions == 1:
         whole = replicated(1)
@@ -64,20 +64,20 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
 
 
 def _arrivals(channels: Channels, copy: Module) -> Arrivals:
-    """Partition a copy; how values come to their annotations."""
+    """Partition a copy; return how values are divided before their annotations."""
     entry = _Entry(copy.entry, channels.rehearsal())
     entry.run_entry()
     return entry.arrivals
 
 
 def _drop_aliases(module: Module) -> None:
-    """Drop aliases of a parameter and a result that are no longer of one size."""
+    """Drop aliases of a parameter and a result that no longer have the same size."""
     results = module.result_shape
 
     def fits(parameter: int, index: tuple[int, ...]) -> bool:
         result = results
-        for place in index:
-            result = result.elements[place]
+        for position in index:
+            result = result.elements[position]
         return result.dims == module.parameter_shapes[parameter].dims
 
     module.aliases = tuple(a for a in module.aliases if fits(a.parameter, a.output))

@@ -2,9 +2,8 @@
 """Shardings: how a value is divided among devices, read from XLA's text.
 
 `{devices=[2,1,2]<=[4] last_tile_dim_replicate}` divides the first dimension in two; each part lies
-on two devices. There may be thousands of devices, and few divisions of many values, so what is
-found out about a division is kept. Invariant: equal divisions are equal objects, however the text
-spells them.
+on two devices. There may be thousands of devices but few divisions of many values, so results about
+divisions are cached. Invariant: equal divisions are equal objects, however the text spells them.
 
 Source: xla/hlo/ir/hlo_sharding.cc, tile_assignment.h.
 
@@ -36,13 +35,13 @@ _TILES = re.compile(
 _MAXIMAL = re.compile(r"\{\s*maximal device=(\d+)[^}]*\}")
 
 Column = tuple[int, ...]
-"""Where each device stands along one dimension: the number of its part there."""
+"""The coordinate of each device along one dimension: the number of its part there."""
 Groups = tuple[tuple[int, ...], ...]
-_KEPT = 1 << 10
-"""Divisions, columns and groups that are kept."""
+_CACHE_SIZE = 1 << 10
+"""Divisions, columns and groups that each cache holds."""
 
 
-class _Kept(tuple[int, ...]):
+class _Interned(tuple[int, ...]):
     """A column whose hash is computed once."""
 
     def __hash__(self) -> int:
@@ -52,10 +51,10 @@ class _Kept(tuple[int, ...]):
         return found
 
 
-@lru_cache(_KEPT)
-def kept(column: Column) -> Column:
+@lru_cache(_CACHE_SIZE)
+def interned(column: Column) -> Column:
     """Return the one object that stands for all equal columns."""
-    return _Kept(column)
+    return _Interned(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ class Sharding:
     summands: Column = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", kept(self.parts))
-        object.__setattr__(self, "summands", kept(self.summands) if self.summands else ())
+        object.__setattr__(self, "parts", interned(self.parts))
+        object.__setattr__(self, "summands", interned(self.summands) if self.summands else ())
 
     @property
     def is_replicated(self) -> bool:
@@ -92,12 +91,16 @@ class Sharding:
         return Sharding(self.tiles or (1,) * rank, self.parts, summands) if summands else self
 
     def may_be_of(self, summands: Column) -> bool:
-        """Whether the devices of a part have all of `summands` alike."""
+        """Whether the devices of each part have equally many of every summand."""
         return independent((*(self.column(axis) for axis in range(len(self.tiles))), summands))
 
     def column(self, axis: int) -> Column:
-        """Return where each device stands along dimension `axis`."""
-        return _columns(self.tiles, self.parts)[axis] if self.tiles else alike(len(self.parts))
+        """Return the coordinate of each device along dimension `axis`."""
+        return (
+            _columns(self.tiles, self.parts)[axis]
+            if self.tiles
+            else undivided_column(len(self.parts))
+        )
 
     def fits(self, dims: Sequence[int]) -> bool:
         """Whether every part of an array of `dims` has the same size."""
@@ -106,11 +109,11 @@ class Sharding:
         return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
 
     def even(self, dims: Sequence[int]) -> Sharding:
-        """Return the same division without the dimensions whose parts have different sizes."""
+        """Return the division of only those dimensions whose parts have equal sizes."""
         if self.fits(dims):
             return self
         columns = [
-            alike(len(self.parts)) if size % count else self.column(axis)
+            undivided_column(len(self.parts)) if size % count else self.column(axis)
             for axis, (size, count) in enumerate(zip(dims, self.tiles, strict=True))
         ]
         return sharding_of(columns, len(self.parts)).of_summands(self.summands, len(dims))
@@ -124,14 +127,18 @@ class Sharding:
         copies = count // math.prod(self.tiles) // count_of(summands)
         kinds = ["unreduced"] * bool(self.summands) + ["replicated"] * (copies > 1)
         tiles = [*self.tiles, *[count_of(summands)] * bool(self.summands), *[copies] * (copies > 1)]
-        places = zip(self.parts, summands, range(count), strict=True)
-        devices = [device for _, _, device in sorted(places)]
+        coordinates = zip(self.parts, summands, range(count), strict=True)
+        devices = [device for _, _, device in sorted(coordinates)]
         suffix = f" last_tile_dims={{{', '.join(kinds)}}}" if self.summands else ""
         suffix = suffix or " last_tile_dim_replicate" * (copies > 1)
         return f"{{devices=[{_join(tiles)}]{_join(devices)}{suffix}}}"
 
     def local_dims(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """Return the dimensions of one part; UnsupportedError if they do not come out even."""
+        """Return the dimensions of one part of an array of `dims`.
+
+        Raises:
+            UnsupportedError: INGOT0360, the parts have different sizes.
+        """
         if not self.tiles:
             return tuple(dims)
         if not self.fits(dims):
@@ -143,7 +150,7 @@ class Sharding:
         return tuple(size // count for size, count in zip(dims, self.tiles, strict=True))
 
     def offsets(self, dims: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return where the part of each device begins."""
+        """Return the index at which the part of each device begins, in an array of `dims`."""
         local = self.local_dims(dims)
         if not self.tiles:
             return [(0,) * len(local)] * len(self.parts)
@@ -156,22 +163,22 @@ def _join(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _columns(tiles: tuple[int, ...], parts: Column) -> tuple[Column, ...]:
-    places = np.unravel_index(np.array(parts), tiles)
-    return tuple(kept(tuple(place.tolist())) for place in places)
+    coordinates = np.unravel_index(np.array(parts), tiles)
+    return tuple(interned(tuple(coordinate.tolist())) for coordinate in coordinates)
 
 
-@lru_cache(_KEPT)
-def alike(num_devices: int) -> Column:
+@lru_cache(_CACHE_SIZE)
+def undivided_column(num_devices: int) -> Column:
     """Return the column of a dimension that nothing divides."""
-    return kept((0,) * num_devices)
+    return interned((0,) * num_devices)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def replicated(num_devices: int) -> Sharding:
     """Return the sharding of a value that every device has."""
-    return Sharding((), alike(num_devices))
+    return Sharding((), undivided_column(num_devices))
 
 
 def sharding_of(columns: Sequence[Column], num_devices: int) -> Sharding:
@@ -179,7 +186,7 @@ def sharding_of(columns: Sequence[Column], num_devices: int) -> Sharding:
     return _sharding_of(tuple(columns), num_devices)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _sharding_of(columns: tuple[Column, ...], num_devices: int) -> Sharding:
     tiles = tuple(count_of(column) for column in columns)
     if math.prod(tiles) == 1:
@@ -189,39 +196,42 @@ def _sharding_of(columns: tuple[Column, ...], num_devices: int) -> Sharding:
 
 
 def joined(columns: Sequence[Column]) -> Column:
-    """Return one column whose places are those of all `columns` together."""
+    """Return one column that tells devices apart if any of `columns` does."""
     numbers: dict[Column, int] = {}
     return tuple(numbers.setdefault(at, len(numbers)) for at in zip(*columns, strict=True))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def count_of(column: Column) -> int:
     """Return the number of parts along a dimension."""
     return max(column) + 1
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def independent(columns: tuple[Column, ...]) -> bool:
-    """Whether one array can be divided along several dimensions so: each place is taken evenly."""
-    places = Counter(zip(*columns, strict=True))
-    full = len(places) == math.prod(map(count_of, columns))
-    return full and len(set(places.values())) == 1
+    """Whether an array can be divided along several dimensions by `columns`.
+
+    It can if every combination of coordinates has equally many devices.
+    """
+    coordinates = Counter(zip(*columns, strict=True))
+    full = len(coordinates) == math.prod(map(count_of, columns))
+    return full and len(set(coordinates.values())) == 1
 
 
-def meeting(fixed: Sequence[Column], varying: Column) -> Groups:
-    """Return groups of devices that stand alike in `fixed`, each in the order of `varying`."""
-    return _meeting(tuple(fixed), varying)
+def device_groups(fixed: Sequence[Column], varying: Column) -> Groups:
+    """Return groups of devices that agree in `fixed`, each in the order of `varying`."""
+    return _device_groups(tuple(fixed), varying)
 
 
-@lru_cache(_KEPT)
-def _meeting(fixed: tuple[Column, ...], varying: Column) -> Groups:
+@lru_cache(_CACHE_SIZE)
+def _device_groups(fixed: tuple[Column, ...], varying: Column) -> Groups:
     copies: Counter[Column] = Counter()
     groups: dict[tuple[Column, int], list[int]] = {}
     for device in sorted(range(len(varying)), key=lambda device: (varying[device], device)):
         rest = tuple(column[device] for column in fixed)
-        place = (*rest, varying[device])
-        groups.setdefault((rest, copies[place]), []).append(device)
-        copies[place] += 1
+        coordinate = (*rest, varying[device])
+        groups.setdefault((rest, copies[coordinate]), []).append(device)
+        copies[coordinate] += 1
     return tuple(sorted(tuple(group) for group in groups.values()))
 
 
@@ -243,15 +253,15 @@ def maximal_device(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def parse_sharding(text: str, num_devices: int) -> Sharding | None:
-    """Return what a text says; None if it says nothing, or that the program divides by hand.
+    """Return the sharding of a text; None if it leaves that open or the program divides by hand.
 
-    Where the program divides along some axes by hand, the division along the others.
+    If the program divides by hand along some axes, this is the division along the others.
 
     Raises:
-        UnsupportedError: INGOT0360, a value lies on one of several devices, or on strange ones.
-        ParseError: the text is no sharding.
+        UnsupportedError: INGOT0360, a value lies on one of several devices, or not on all devices.
+        ParseError: the text is not a sharding.
     """
     text = text.strip()
     if not text or text == "{manual}" or text.startswith("{unknown"):
@@ -273,18 +283,18 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     return sharding
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def manual_lanes(text: str) -> Column:
-    """Return where each device stands along the axes that the program divides by hand.
+    """Return the coordinate of each device along the axes that the program divides by hand.
 
     Empty if there are none, or if they are all axes.
     """
     found = _TILES.fullmatch(text.strip())
     if found is None or "manual" not in found["rest"]:
         return ()
-    _, _, places = _places(found)
+    _, _, coordinates = _coordinates(found)
     kinds = _kinds(found["rest"])
-    return kept(tuple(places[:, 1 + kinds.index("manual")].tolist()))
+    return interned(tuple(coordinates[:, 1 + kinds.index("manual")].tolist()))
 
 
 def _unsupported(what: str) -> UnsupportedError:
@@ -294,21 +304,21 @@ def _unsupported(what: str) -> UnsupportedError:
 
 
 def _tiled(found: re.Match[str]) -> Sharding:
-    tiles, special, places = _places(found)
+    tiles, special, coordinates = _coordinates(found)
     kinds = _kinds(found["rest"])
     summands: Column = ()
     if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
-        summands = tuple(places[:, 1 + kinds.index("unreduced")].tolist())
-    parts = tuple(places[:, 0].tolist())
+        summands = tuple(coordinates[:, 1 + kinds.index("unreduced")].tolist())
+    parts = tuple(coordinates[:, 0].tolist())
     return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
 
 
-def _places(
+def _coordinates(
     found: re.Match[str],
 ) -> tuple[tuple[int, ...], tuple[int, ...], np.ndarray[Any, Any]]:
-    """Return the tiles, the sizes of the special dimensions, and each device's place.
+    """Return the tiles, the sizes of the special dimensions, and the devices' coordinates.
 
-    That is the number of its part, then its place along each special dimension.
+    A device's coordinates are the number of its part, then one along each special dimension.
     """
     tiles = _numbers(found["tiles"])
     if found["list"]:
@@ -321,13 +331,13 @@ def _places(
     split = len(tiles) - len(_kinds(found["rest"]))
     tiles, special = tiles[:split], tiles[split:]
     sizes = (math.prod(tiles), *special)
-    places = np.empty((devices.size, len(sizes)), int)
-    places[devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), sizes), 1)
-    return tiles, special, places
+    coordinates = np.empty((devices.size, len(sizes)), int)
+    coordinates[devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), sizes), 1)
+    return tiles, special, coordinates
 
 
 def _kinds(rest: str) -> list[str]:
-    """Return what the last dimensions of a tile assignment are, which divide nothing."""
+    """Return the kinds of the last dimensions of a tile assignment, which divide nothing."""
     if "last_tile_dim_replicate" in rest:
         return ["replicated"]
     found = re.search(r"last_tile_dims=\{([^}]*)\}", rest)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divided values of one computation: what each device has of them, and ops on them.
+"""Divided values of one computation: which part each device has, and ops on them.
 
-`divided` holds the sharding of every instruction whose users see a global value; an instruction
-that is not there is whole, or belongs to code divided by hand. Code that is divided by hand along
-some axes of the mesh only is a program of its own on each *lane*, the devices that stand alike
-along those axes: its values may be divided within the lanes.
+`divided` holds the sharding of every instruction whose users see a global value; other instructions
+are whole, or belong to code divided by hand. Code that is divided by hand along only some axes of
+the mesh is a separate program on each *lane*, a set of devices with equal coordinates along those
+axes; its values may be divided within the lanes.
 
-Invariant: a value is gathered once, however many ops want all of it.
+Invariant: a value is gathered once, however many ops need all of it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Sequence
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.division import (
+    Annotations,
     Division,
-    Wishes,
     divide,
     local_attributes,
     local_shapes,
     undivided,
 )
 from ingot.passes.spmd.exchanges import exchanged
-from ingot.passes.spmd.moves import Channels, Moves
+from ingot.passes.spmd.reshard import Channels, Resharder
 from ingot.passes.spmd.sharding import (
     Column,
     Sharding,
-    alike,
     count_of,
     joined,
     replicated,
     sharding_of,
+    undivided_column,
 )
 
 _LINEAR = frozenset(
@@ -50,7 +50,7 @@ class Values:
         self.channels = channels
         self.count = channels.grid.partitions
         self.whole = replicated(self.count)
-        self.moves = Moves(computation, channels)
+        self.resharder = Resharder(computation, channels)
         self.divided: dict[Instruction, Sharding] = {}
         self.all_lanes = lanes
         self._lanes: dict[Instruction, Column] = {}
@@ -66,50 +66,50 @@ class Values:
             return [value]
         if value.opcode == "tuple":
             return list(value.operands)
-        build = self.moves.builder(value)
+        build = self.resharder.builder(value)
         return [build.element_of(value, index) for index in range(len(value.shape.elements))]
 
     def set_lanes(self, value: Instruction, lanes: Column) -> None:
-        """Note that `value` is another one on each lane; no lanes where all devices see one."""
+        """Record that `value` differs from lane to lane; no lanes if it is one value."""
         self._lanes[value] = lanes
 
     def lanes(self, value: Instruction) -> Column:
         """Return the lanes of a value, which follow from its operands'."""
         if self.all_lanes or not self._lanes:
             return self.all_lanes
-        waiting = [value]
-        while waiting:
-            item = waiting[-1]
+        pending = [value]
+        while pending:
+            item = pending[-1]
             missing = [o for o in item.operands if o not in self._lanes]
             if missing and item not in self._lanes:
-                waiting += missing
+                pending += missing
                 continue
             if item not in self._lanes:
                 known = [self._lanes[o] for o in item.operands if self._lanes[o]]
                 self._lanes[item] = max(known, key=count_of) if known else ()
-            waiting.pop()
+            pending.pop()
         return self._lanes[value]
 
-    def compute(self, op: Instruction, said: Wishes = ()) -> None:
+    def compute(self, op: Instruction, annotated: Annotations = ()) -> None:
         """An op on divided values: on the parts if it can be, else each device does all of it.
 
-        Its results are divided as the program `said`.
+        Its results are divided as they are `annotated`.
         """
         given = [self.sharding(operand) for operand in op.operands]
         summands = self.summands(op)
-        division = divide(op, [sharding.summed for sharding in given], said)
+        division = divide(op, [sharding.summed for sharding in given], annotated)
         if division is not None and summands:
             values = (*division.operands, *division.results)
             summands = summands if all(one.may_be_of(summands) for one in values) else ()
-        if division is None and (summands or any(said)):
+        if division is None and (summands or any(annotated)):
             division = undivided(op, self.whole)
         if division is None:
             self.gather_operands(op)
         else:
-            self.compute_part(op, division, summands, said)
+            self.compute_part(op, division, summands, annotated)
 
     def summands(self, op: Instruction) -> Column:
-        """Return how the summands of an op's operands lie, if it gives those of its result."""
+        """Return the operands' summands if the op, on them, gives the result's summands."""
         given = {self.sharding(operand).summands for operand in op.operands}
         return given.pop() if op.opcode in _LINEAR and len(given) == 1 else ()
 
@@ -125,7 +125,7 @@ class Values:
             self.computation.replace_operand(op, number, self.convert(operand, self.whole))
 
     def compute_part(
-        self, op: Instruction, division: Division, summands: Column, said: Wishes = ()
+        self, op: Instruction, division: Division, summands: Column, annotated: Annotations = ()
     ) -> None:
         """Replace an op by its part, or by its part of each summand."""
         operands = [
@@ -139,48 +139,58 @@ class Values:
         if summands:
             results = (results[0].of_summands(summands, op.shape.rank),)
         if division.folded:
-            places = sharding_of(division.folded, self.count).parts
+            varying = sharding_of(division.folded, self.count).parts
             if division.fold == "add":
-                results = (results[0].of_summands(places, op.shape.rank),)
+                results = (results[0].of_summands(varying, op.shape.rank),)
             else:
                 fixed = self.fixed(made, results[0])
-                made = self.moves.fold(made, fixed, places, division.fold)
-        self.replace_part(op, made, results, said)
+                made = self.resharder.fold(made, fixed, varying, division.fold)
+        self.replace_part(op, made, results, annotated)
 
     def fixed(self, value: Instruction, given: Sharding) -> list[Column]:
-        """Return in what devices are alike that have the same part of a value, of one lane."""
+        """Return columns in which exactly the devices agree that have the same part of a value."""
         lanes = self.lanes(value)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
         return [*columns, lanes] if lanes else columns
 
     def replace_part(
-        self, op: Instruction, made: Instruction, results: Sequence[Sharding], said: Wishes = ()
+        self,
+        op: Instruction,
+        made: Instruction,
+        results: Sequence[Sharding],
+        annotated: Annotations = (),
     ) -> None:
         """Replace an op by `made`, its part, whose results are divided so."""
         self.computation.set_shape(made, local_shapes(op.shape, results))
         if op.shape.is_tuple:
-            self.spread(op, made, results, said)
+            self.spread(op, made, results, annotated)
         else:
             self.note(made, results[0])
-            self.computation.replace_all_uses(op, self.settled(made, said[0] if said else None))
+            self.computation.replace_all_uses(
+                op, self.settled(made, annotated[0] if annotated else None)
+            )
         if op.parent is not None and not op.users:
             self.computation.remove(op)
 
-    def settled(self, value: Instruction, said: Sharding | None) -> Instruction:
-        """Return `value` divided as the program said; what is to be summed may stay so."""
-        if said is None or self.sharding(value).summed == said:
+    def settled(self, value: Instruction, annotated: Sharding | None) -> Instruction:
+        """Return `value` divided as annotated; it may stay in summands."""
+        if annotated is None or self.sharding(value).summed == annotated:
             return value
-        return self.convert(value, said)
+        return self.convert(value, annotated)
 
     def spread(
-        self, op: Instruction, made: Instruction, results: Sequence[Sharding], said: Wishes = ()
+        self,
+        op: Instruction,
+        made: Instruction,
+        results: Sequence[Sharding],
+        annotated: Annotations = (),
     ) -> None:
-        """Give users of a tuple the divided elements of `made`, or a tuple of whole ones."""
-        build = self.moves.builder(op)
+        """Give users of a tuple the divided elements of `made`, or a tuple of whole elements."""
+        build = self.resharder.builder(op)
         elements = [build.element_of(made, index) for index in range(len(results))]
         for element, sharding in zip(elements, results, strict=True):
             self.note(element, sharding)
-        for number, wish in enumerate(said):
+        for number, wish in enumerate(annotated):
             elements[number] = self.settled(elements[number], wish)
         for user in list(op.users):
             if user.opcode == "get-tuple-element":
@@ -212,21 +222,21 @@ class Values:
             return made
         axes = range(value.shape.rank)
         along = next((axis for axis in axes if given.column(axis) == wanted.summands), None)
-        made = exchanged(self.moves, value, (given, wanted), self.lanes(value))
+        made = exchanged(self.resharder, value, (given, wanted), self.lanes(value))
         if made is not None:
             self.note(made, wanted)
         elif given.summands:
-            made = self.moves.fold(value, self.fixed(value, given), given.summands, "add")
+            made = self.resharder.fold(value, self.fixed(value, given), given.summands, "add")
             self.note(made, given.summed)
         elif along is not None:
-            made = self.moves.part_as_summand(value, given, along)
+            made = self.resharder.part_as_summand(value, given, along)
             columns = [given.column(axis) for axis in axes]
-            columns[along] = alike(self.count)
+            columns[along] = undivided_column(self.count)
             rest = sharding_of(columns, self.count)
             self.note(made, rest.of_summands(wanted.summands, value.shape.rank))
         else:
             made = self.convert(value, wanted.summed)
-            made = self.moves.first_summand(made, wanted.summands)
+            made = self.resharder.first_summand(made, wanted.summands)
             self.note(made, wanted)
         return self.convert(made, wanted)
 
@@ -236,11 +246,13 @@ class Values:
         if given.summands:
             lanes = joined([lanes, given.summands] if lanes else [given.summands])
             given, wanted = given.summed, wanted.summed
-        made = exchanged(self.moves, value, (given, wanted), lanes)
+        made = exchanged(self.resharder, value, (given, wanted), lanes)
         if made is not None:
             return made
         axes = range(value.shape.rank)
         kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
-        made = self.moves.gather(value, given, kept, lanes)
-        rest = [alike(self.count) if axis in kept else wanted.column(axis) for axis in axes]
-        return self.moves.cut(made, sharding_of(rest, self.count))
+        made = self.resharder.gather(value, given, kept, lanes)
+        rest = [
+            undivided_column(self.count) if axis in kept else wanted.column(axis) for axis in axes
+        ]
+        return self.resharder.cut(made, sharding_of(rest, self.count))

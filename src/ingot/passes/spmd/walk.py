@@ -3,10 +3,10 @@
 
 An op whose operands are divided works on the parts if its factors allow that (`factors`,
 `division`); any other op gets whole operands, gathered from all devices, and every device computes
-all of it. Its results are then divided as it is annotated: Shardy annotates every op of a program
-that comes from StableHLO. Annotations between ops (`Sharding`) move values, `SPMDFullToShardShape`
-enters code that the user divided by hand, along all axes of the mesh or some. A custom call on one
-device only (a callback) runs there; the others get its results.
+all of it. Its results are then divided as annotated: Shardy annotates every op of a program that
+comes from StableHLO. Annotations between ops (`Sharding`) reshard values; `SPMDFullToShardShape`
+enters code that the user divided by hand, along all or some axes of the mesh. A custom call that is
+placed on one device (a callback) runs there; the others get its results.
 
 Invariant: afterwards every shape is that of one device's part, and no annotation is left.
 
@@ -22,8 +22,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
-from ingot.passes.spmd.division import Wishes, local_shape, local_shapes
-from ingot.passes.spmd.moves import Channels
+from ingot.passes.spmd.division import Annotations, local_shape, local_shapes
+from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
     Sharding,
@@ -55,7 +55,7 @@ def target_of(instruction: Instruction) -> str:
 
 
 MAX_NESTING = 12
-"""Loops and branches inside of each other: each is tried and then rewritten, 2^n times in all."""
+"""Nested loops and branches: each is rehearsed and then rewritten, so the innermost 2^n times."""
 
 
 class Walk(Values):
@@ -92,12 +92,12 @@ class Walk(Values):
         return self.finish(self.computation.root, wanted)
 
     def state(self, parameter: Instruction) -> list[Instruction]:
-        """Return the elements of a parameter, each once, and let all users have those."""
+        """Return the elements of a parameter, one instruction each, which all users then use."""
         if not parameter.shape.is_tuple:
             return [parameter]
         users = list(parameter.users)
         found = self.elements(parameter)
-        packed = self.moves.builder(parameter).emit("tuple", *found)
+        packed = self.resharder.builder(parameter).emit("tuple", *found)
         for user in users:
             if user.opcode == "get-tuple-element":
                 self.computation.replace(user, found[int(user.attributes.index)])
@@ -111,7 +111,7 @@ class Walk(Values):
         return found
 
     def remove_unused(self, packed: Instruction) -> None:
-        """Remove a tuple whose elements are divided: its declared shape is that of whole ones."""
+        """Remove a tuple whose elements are divided: its declared shape has whole elements."""
         is_used = packed.users or packed.is_root
         if packed.opcode == "tuple" and packed in self.computation and not is_used:
             self.computation.remove(packed)
@@ -129,7 +129,7 @@ class Walk(Values):
                 self.visit(instruction)
 
     def forward_elements(self) -> None:
-        """Replace elements of tuples that are made here by what they are."""
+        """Replace elements of tuples that are made here by the values in the tuples."""
         for instruction in self.computation.post_order():
             if instruction.opcode == "get-tuple-element":
                 (source,) = instruction.operands
@@ -142,7 +142,7 @@ class Walk(Values):
         """Make the root a tuple of values if it is one value that is a tuple."""
         root = self.computation.root
         if root.shape.is_tuple and root.opcode != "tuple":
-            made = self.moves.builder(root).emit("tuple", *self.elements(root))
+            made = self.resharder.builder(root).emit("tuple", *self.elements(root))
             made.extra |= {"sharding": root.extra.pop("sharding", "")}
             self.computation.set_root(made)
 
@@ -156,8 +156,8 @@ class Walk(Values):
         """Whether all parts of a value have one size."""
         return sharding.fits(_sizes(shape))
 
-    def said(self, op: Instruction) -> Wishes:
-        """Return how an op is annotated that its results are divided; nothing if it is not."""
+    def annotated(self, op: Instruction) -> Annotations:
+        """Return the shardings that an op's results are annotated with; nothing if it has none."""
         text = op.extra.get("sharding", "")
         if not text or maximal_device(text) is not None:
             return ()
@@ -169,7 +169,7 @@ class Walk(Values):
         ]
 
     def evenly(self, sharding: Sharding | None, shape: Shape) -> Sharding | None:
-        """Return a sharding without the dimensions that do not come out even."""
+        """Return a sharding without the dimensions whose parts would have different sizes."""
         return sharding.even(_sizes(shape)) if sharding is not None else None
 
     def visit(self, instruction: Instruction) -> None:
@@ -192,13 +192,13 @@ class Walk(Values):
         elif target and maximal_device(instruction.extra.get("sharding", "")) is not None:
             self.placed(instruction)
         else:
-            said = self.said(instruction)
+            annotated = self.annotated(instruction)
             is_divided = any(operand in self.divided for operand in instruction.operands)
-            if is_divided or any(wish and not wish.is_replicated for wish in said):
-                self.compute(instruction, said)
+            if is_divided or any(wish and not wish.is_replicated for wish in annotated):
+                self.compute(instruction, annotated)
 
     def called(self, call: Instruction) -> None:
-        """A call that stays (`simplify.unfolding`): each device does all of it."""
+        """Keep a call (`simplify.unfolding`): each device computes all of it."""
         by_hand = (_ENTER, _LEAVE, _CUSTOM, _ON_PARTS)
         inside = (one for each in reached(call.attributes.to_apply) for one in each.instructions)
         if any(target_of(one) in by_hand for one in inside):
@@ -206,14 +206,14 @@ class Walk(Values):
         self.gather_operands(call)
 
     def is_opened(self, packed: Instruction) -> bool:
-        """Whether only those have a tuple who look at its elements."""
+        """Whether all users of a tuple take it apart."""
         opening = (u.opcode in _CONTROL or u.opcode == _BARRIER for u in packed.users)
         return packed is self.computation.root or all(opening)
 
     def control(self, op: Instruction) -> None:
-        """Divide what goes through control flow as its bodies or branches divide it."""
+        """Divide the state of control flow as its bodies or branches divide it."""
         if self.nesting == MAX_NESTING:
-            raise self.refuse(op, f"it is inside of {MAX_NESTING} other loops and branches")
+            raise self.refuse(op, f"it is nested in {MAX_NESTING} loops and branches")
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
         given = [[self.sharding(value).summed for value in state] for state in states]
@@ -226,11 +226,11 @@ class Walk(Values):
         ) -> tuple[Sharding, ...]:
             return Walk(computation, channels, lanes, self.nesting + 1).run(given, wanted)
 
-        said, lanes = self.said(op), self.lanes(op)
-        control = Control(op, given, said, self.channels, rewrite)
+        annotated, lanes = self.annotated(op), self.lanes(op)
+        control = Control(op, given, annotated, self.channels, rewrite)
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
-        whole = whole and not any(wish and not wish.is_replicated for wish in said)
-        if whole and not control.divides_inside():
+        whole = whole and not any(wish and not wish.is_replicated for wish in annotated)
+        if whole and not control.has_divisions():
             control.rewrite_in_place()
             return
         division = control.divide()
@@ -238,7 +238,7 @@ class Walk(Values):
         for number, (state, wanted) in enumerate(zip(states, division.states, strict=True), first):
             values = [self.convert(*pair) for pair in zip(state, wanted, strict=True)]
             is_tuple = op.operands[number].shape.is_tuple
-            operands.append(self.moves.builder(op).tuple(*values) if is_tuple else values[0])
+            operands.append(self.resharder.builder(op).tuple(*values) if is_tuple else values[0])
         made = self.computation.copy_of(op, operands)
         self.computation.set_attributes(made, division.attributes)
         self.replace_part(op, made, division.results)
@@ -246,24 +246,24 @@ class Walk(Values):
             self.remove_unused(packed)
 
     def barrier(self, op: Instruction) -> None:
-        """Values stay divided as they are."""
-        (packed,), said = op.operands, self.said(op)
+        """Let values pass a barrier, divided as they are."""
+        (packed,), annotated = op.operands, self.annotated(op)
         values = self.elements(packed)
-        for number, wish in enumerate(said):
+        for number, wish in enumerate(annotated):
             values[number] = self.settled(values[number], wish)
         if all(value not in self.divided for value in values):
             return
-        operand = self.moves.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
+        operand = self.resharder.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
         made = self.computation.copy_of(op, [operand])
         self.replace_part(op, made, [self.sharding(value) for value in values])
         self.remove_unused(packed)
 
     def annotation(self, call: Instruction) -> None:
-        """A value is to have a sharding; dimensions that do not come out even stay whole."""
+        """Give a value a sharding; dimensions whose parts would have different sizes stay whole."""
         wanted, value = self.read(call), call.operands[0]
         given = self.sharding(value)
         self.arrivals[call.name] = given.summed
-        # What is summed only to be divided then is summed by part.
+        # Summands that the next annotation divides are summed there, part by part.
         is_step = len(call.users) == 1 and target_of(next(iter(call.users))) == ANNOTATION
         wanted = self.evenly(wanted, call.shape)
         if wanted is not None and not (given.summands and is_step and not call.is_root):
@@ -272,7 +272,7 @@ class Walk(Values):
         self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
-        """Inside of code divided by hand a part is just a value, or one that its lane divides."""
+        """Make a part a plain value of code divided by hand, or one that its lane divides."""
         value = call.operands[0]
         inner = self.evenly(self.read(call), call.shape) or self.whole
         if local_shape(call.shape, inner).dims != value.shape.dims:
@@ -285,7 +285,7 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def leave(self, call: Instruction) -> None:
-        """A part made by hand is a divided value from here on."""
+        """Make a part from code divided by hand a divided value."""
         text = call.extra.get("sharding", "")
         sharding = self.evenly(self.read(call), call.shape) or self.whole
         operand = call.operands[0]
@@ -298,7 +298,7 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def custom(self, call: Instruction) -> None:
-        """An op with a partitioner of the user's: its own computation, on whole values."""
+        """Inline the computation of an op with a partitioner of the user's, on whole values."""
         if not call.attributes.called_computations:
             raise self.refuse(call, "only its own host knows the function that it names")
         self.gather_operands(call)
@@ -314,30 +314,30 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def inspect(self, call: Instruction) -> None:
-        """Note how a value is divided, for who asked."""
+        """Record how a value is divided, for the callback that asks."""
         if not self.channels.is_rehearsal:
             asked = (config_text(call), self.sharding(call.operands[0]))
             self.channels.inspected.append(asked)
         self.computation.remove(call)
 
     def on_parts(self, call: Instruction) -> None:
-        """A call that every device makes with what it has."""
+        """Let every device make the call with its own parts."""
         self.sum_operands(call)
 
     def placed(self, call: Instruction) -> None:
-        """A custom call that says on which device it runs."""
+        """Run a custom call on the device that it names."""
         device = maximal_device(call.extra["sharding"])
         if device is None:
             self.compute(call)
             return
         del call.extra["sharding"]
         self.gather_operands(call)
-        made = self.moves.on_device(call, device)
+        made = self.resharder.on_device(call, device)
         self.computation.replace_all_uses(call, made)
         self.computation.remove(call)
 
     def finish(self, root: Instruction, wanted: Sequence[Sharding | None]) -> tuple[Sharding, ...]:
-        """Give the results the shardings that are asked for, and the root its shape."""
+        """Give the results the `wanted` shardings, and the root its shape."""
         root.extra.pop("sharding", None)
         if root.opcode != "tuple":
             root = self.convert(root, wanted[0] or self.sharding(root).summed)
@@ -351,7 +351,7 @@ class Walk(Values):
         return tuple(self.sharding(value) for value in root.operands)
 
     def refuse(self, instruction: Instruction, why: str) -> UnsupportedError:
-        """Return the error for a division that cannot be."""
+        """Return the error for an op that cannot be divided."""
         return UnsupportedError(
             f"'{instruction.opcode}' on {self.count} devices cannot be divided: {why}",
             code="INGOT0360",

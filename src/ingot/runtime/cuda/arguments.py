@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of programs on a GPU: arrays of the device, of the host, or of another library there.
 
-Invariant: what a program gets is dense, aligned and of its device.
+Invariant: the arrays that a program gets are dense, aligned and on its device.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ def _argument(device: Device, value: Any, index: int, param: ParamInfo) -> Devic
 
 
 def release(device: Device, args: Sequence[Any], arrays: Sequence[DeviceArray]) -> None:
-    """Let other libraries reuse the memory of `args`, once what was enqueued is done with it.
+    """Let other libraries reuse the memory of `args`, once the enqueued work is done with it.
 
-    `arrays` are what became of them.
+    Args:
+        device: the GPU.
+        args: the arguments of a call.
+        arrays: what `on_device` returned for them.
     """
     if any(array is not value for array, value in zip(arrays, args, strict=True)):
         device.let_wait(DEFAULT_STREAM)
 
 
 def unshared(arrays: Sequence[DeviceArray], given: Collection[int]) -> frozenset[int]:
-    """Return the donated arguments whose memory no other argument is in."""
+    """Return the donated arguments whose memory no other argument shares."""
     ends = [(array.address, array.address + array.nbytes) for array in arrays]
 
     def is_alone(index: int) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in the memory of a GPU, dense and row-major.
 
-What programs on a GPU take and give. `numpy.asarray(array)` waits for it and copies it to the host;
-other libraries read the same memory by DLPack or by `__cuda_array_interface__`.
+Programs on a GPU take and return these. `numpy.asarray(array)` waits for it and copies it to the
+host; other libraries read the same memory by DLPack or by `__cuda_array_interface__`.
 
 Source: DLPack's Python specification; Numba's CUDA array interface, version 3.
 """
@@ -32,7 +32,7 @@ class DeviceArray:
         shape: its dimensions.
         dtype: NumPy's type of its elements.
         device: the GPU.
-        address: of its first element.
+        address: the address of its first element.
     """
 
     __slots__ = ("__weakref__", "_owner", "address", "device", "dtype", "generation", "shape")
@@ -45,7 +45,7 @@ class DeviceArray:
         dtype: np.dtype[Any],
         owner: object,
     ) -> None:
-        """Be an array at an address; `owner` holds the memory."""
+        """Make an array over the memory at `address`, which `owner` holds."""
         self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
         self.generation = device.generation
         self._owner = owner
@@ -76,13 +76,13 @@ class DeviceArray:
         return self
 
     def taken(self) -> object:
-        """Return what holds the memory, for a result that takes it over; the array is gone then."""
+        """Return the owner of the memory, for a result that takes it over; end this array."""
         self.require_alive()
         owner, self._owner = self._owner, None
         return owner
 
     def require_alive(self) -> None:
-        """Refuse an array whose memory is another's, or gone.
+        """Refuse an array whose memory was donated or lost.
 
         Raises:
             ExecutionError: INGOT0527.
@@ -101,7 +101,7 @@ class DeviceArray:
             )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return a copy in the memory of the host, when the array is computed."""
+        """Wait until the array is computed, and return a copy in the memory of the host."""
         if copy is False:
             raise ValueError("an array of a GPU cannot be seen by NumPy without a copy")
         self.require_alive()
@@ -124,7 +124,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where the array lies; whoever reads it waits for the stream."""
+        """The array's memory; a reader must wait for the stream."""
         self.require_alive()
         return {
             "shape": self.shape,
@@ -150,7 +150,7 @@ def new_array(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> D
 
 
 def to_device(device: Device, value: np.ndarray[Any, Any]) -> DeviceArray:
-    """Return a copy of an array of the host, which may be changed once this returns."""
+    """Return a copy of an array of the host; the original may be changed once this returns."""
     dense = np.ascontiguousarray(value).reshape(value.shape)
     found = new_array(device, dense.shape, dense.dtype)
     device.write(found.address, dense.ctypes.data, dense.nbytes)
@@ -158,9 +158,9 @@ def to_device(device: Device, value: np.ndarray[Any, Any]) -> DeviceArray:
 
 
 def from_other(device: Device, value: Any) -> DeviceArray | None:
-    """Return an array over another library's memory of the same device; None if it has none there.
+    """Return an array over another library's memory on the same device; None if `value` has none.
 
-    Arrays that are not dense and row-major are refused; those of odd addresses are copied.
+    Arrays that are not dense and row-major are refused; those at unaligned addresses are copied.
 
     Raises:
         ExecutionError: INGOT0506, it is of another GPU, or not dense.

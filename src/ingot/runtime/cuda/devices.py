@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs of this process: a context, a stream and a memory pool of each.
 
-Everything on a device is enqueued on its one stream, so what comes later sees what came before.
-Memory is taken and given back on that stream too, from a pool that keeps what is free. Invariant:
-`enter` makes the device's context current in the calling thread before anything is asked of it.
+Everything on a device is enqueued on its one stream, so later work sees the results of earlier
+work. Memory is allocated and freed on that stream too, from a pool that caches free memory.
+Invariant: `enter` makes the device's context current in the calling thread before the driver is
+called.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class Device:
 
     Attributes:
         driver: the functions.
-        number: of the device, from 0.
-        name: what NVIDIA calls it.
+        number: its number, from 0.
+        name: NVIDIA's name for it.
         capability: the compute capability, major and minor.
         memory: bytes of memory.
-        multiprocessors: how many it has.
+        multiprocessors: the number of its multiprocessors.
         stream: handle of its stream.
-        generation: advanced when the device is reset; arrays of earlier ones are lost.
+        generation: advanced when the device is reset; arrays of earlier generations are lost.
     """
 
     def __init__(self, functions: Driver, number: int) -> None:
@@ -98,7 +99,8 @@ class Device:
         record.context, record.handle = self._context, self.stream
         record.blocking = int(os.environ.get("CUDA_LAUNCH_BLOCKING", "0") == "1")
         self._record = record
-        # A record of the device's own: what executions of the CPU run with, and the stream.
+        # The device has a copy of the runtime record that executions on the CPU have, with its
+        # stream.
         runtime: Any = RUNTIME.structure()
         size = ctypes.sizeof(runtime)
         ctypes.memmove(ctypes.addressof(runtime), native_runtime().record, size)
@@ -111,7 +113,7 @@ class Device:
             fill(ctypes.addressof(self._shared), ctypes.addressof(runtime))
 
     def _limit_memory(self) -> None:
-        """Let the pool keep what is free, and refuse what is over the limit."""
+        """Let the pool cache free memory, and refuse memory beyond the limit."""
         functions, limit = self.driver, GPU_MEMORY_LIMIT.value()
         if limit is None:
             pool = functions.handle("cuDeviceGetDefaultMemPool", self._handle)
@@ -143,7 +145,7 @@ class Device:
         return int(self._record.failure), int(self._record.site)
 
     def failure_error(self, what: str) -> IngotError:
-        """Return the exception for the last execution that failed; `what` was refused."""
+        """Return the exception for the last failed execution; `what` names the refused call."""
         return self.driver.error(self.failure[0], what)
 
     def enter(self) -> None:
@@ -151,28 +153,28 @@ class Device:
         self.driver.call("cuCtxSetCurrent", self._context)
 
     def synchronize(self) -> None:
-        """Wait until all that was enqueued is done.
+        """Wait until all enqueued work is done.
 
         Raises:
-            CudaError: INGOT0526, something of it failed.
+            CudaError: INGOT0526, some of it failed.
         """
         self.enter()
         self.driver.call("cuStreamSynchronize", self.stream)
 
     def is_done(self) -> bool:
-        """Wait until all that was enqueued is done; return whether nothing failed."""
+        """Wait until all enqueued work is done; return whether none of it failed."""
         current = self.driver.result("cuCtxSetCurrent", self._context)
         return current == self.driver.result("cuStreamSynchronize", self.stream) == 0
 
     def free_memory(self) -> int:
-        """Return the bytes that the device has left, beside what the pool keeps."""
+        """Return the bytes that the device has left, without those that the pool caches."""
         self.enter()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value
 
     def allocate(self, size: int) -> Memory:
-        """Return new memory of the device; what is enqueued later may use it.
+        """Return `size` bytes of new memory of the device, for work that is enqueued later.
 
         Raises:
             ResourceError: INGOT0401, there is none.
@@ -190,7 +192,7 @@ class Device:
         return Memory(self, address.value or 0, size)
 
     def free(self, address: int, generation: int) -> None:
-        """Give memory back behind all that was enqueued; of an earlier generation it is gone."""
+        """Free memory after all enqueued work; memory of an earlier generation is gone already."""
         if (
             generation == self.generation
             and self.driver.result("cuCtxSetCurrent", self._context) == 0
@@ -198,26 +200,26 @@ class Device:
             self.driver.result("cuMemFreeAsync", address, self.stream)
 
     def write(self, address: int, source: int, size: int) -> None:
-        """Enqueue a copy of host memory, which may be changed once this returns."""
+        """Enqueue a copy of host memory to the device; it may be changed once this returns."""
         if size:
             self.enter()
             self.driver.call("cuMemcpyHtoDAsync_v2", address, source, size, self.stream)
 
     def read(self, to: int, address: int, size: int) -> None:
-        """Copy to host memory, when all that was enqueued is done."""
+        """Copy to host memory, when all enqueued work is done."""
         if size:
             self.enter()
             self.driver.call("cuMemcpyDtoHAsync_v2", to, address, size, self.stream)
         self.synchronize()
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Enqueue a copy from one place of the device to another."""
+        """Enqueue a copy from one address of the device to another."""
         if size:
             self.enter()
             self.driver.call("cuMemcpyDtoDAsync_v2", to, source, size, self.stream)
 
     def let_wait(self, other: int) -> None:
-        """Let another stream of this device wait for what is enqueued on ours so far."""
+        """Let another stream of this device wait for the work enqueued on ours so far."""
         if other == self.stream:
             return
         self.enter()
@@ -227,7 +229,7 @@ class Device:
         self.driver.call("cuEventDestroy_v2", event)
 
     def reset(self) -> None:
-        """Start the device anew after an error that broke its context; its arrays are lost."""
+        """Reset the device after an error that broke its context; its arrays are lost."""
         self.generation += 1
         self.driver.call("cuDevicePrimaryCtxReset_v2", self._handle)
         self._start()
@@ -237,12 +239,12 @@ class Device:
 
 
 class Memory:
-    """Memory of a device, given back when nobody holds it any more.
+    """Memory of a device, freed when it is collected.
 
     Attributes:
-        device: whose it is.
-        address: where it begins.
-        size: bytes.
+        device: the GPU.
+        address: the address of its first byte.
+        size: its bytes.
     """
 
     __slots__ = ("__weakref__", "address", "device", "generation", "size")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA driver: its functions, typed, and what its errors mean.
+"""The CUDA driver: its functions, typed, and exceptions for its errors.
 
 `driver()` loads `libcuda.so.1` on first use. Invariant: no function is called that `PROTOTYPES`
 does not list; a CUresult that is not 0 becomes an exception.
@@ -103,7 +103,7 @@ _NATIVE = {
 
 
 class Functions(Protocol):
-    """Where the functions come from: `ctypes.CDLL`."""
+    """A source of the functions: `ctypes.CDLL`."""
 
     def __getitem__(self, name: str, /) -> Any:
         """Return a function for ctypes; AttributeError if there is none."""
@@ -176,25 +176,25 @@ class Driver:
             raise self.error(found, name)
 
     def number(self, name: str, *args: Any) -> int:
-        """Return the int that a function puts to its first argument."""
+        """Return the int that a function stores at its first argument."""
         value = _INT()
         self.call(name, ctypes.byref(value), *args)
         return value.value
 
     def size(self, name: str, *args: Any) -> int:
-        """Return the size that a function puts to its first argument."""
+        """Return the size that a function stores at its first argument."""
         value = _SIZE()
         self.call(name, ctypes.byref(value), *args)
         return value.value
 
     def handle(self, name: str, *args: Any) -> int:
-        """Return the handle or address that a function puts to its first argument."""
+        """Return the handle or address that a function stores at its first argument."""
         value = _POINTER()
         self.call(name, ctypes.byref(value), *args)
         return value.value or 0
 
     def error(self, result: int, what: str, *, notes: tuple[str, ...] = ()) -> IngotError:
-        """Return the exception for a CUresult; `what` was refused."""
+        """Return the exception for a CUresult; `what` names the call that was refused."""
         name, text = self._text("cuGetErrorName", result), self._text("cuGetErrorString", result)
         if result == OUT_OF_MEMORY:
             return ResourceError(

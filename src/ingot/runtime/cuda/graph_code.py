@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of a loop as one CUDA graph, as native functions that host programs call.
+"""Iterations of a loop as one CUDA graph, as native functions that host programs call.
 
-A graph is filled launch by launch, each behind the one before, and made once; then it is launched
-for many rounds. The driver starts the nodes of a graph sooner after each other than launches of
-their own. Whoever waits for kernels one by one (a profiler, CUDA_LAUNCH_BLOCKING) gets no graph.
+A graph is filled launch by launch, each after the one before, and instantiated once; then it is
+launched repeatedly. The gaps between the nodes of a graph are shorter than those between separate
+launches. While kernels are waited for one by one (by a profiler, or CUDA_LAUNCH_BLOCKING) there is
+no graph.
 
-Invariant: what fails gives the graph back, and so does `graph_end`. A graph that still runs when it
-is given back is freed by the driver when it is done.
+Invariant: a failure frees the graph, and so does `graph_end`. The driver frees a graph that still
+runs when it is done.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def graph_begin(runtime: Runtime, graph: Graph) -> i32:
 
 @exported(GRAPH_END)
 def graph_end(runtime: Runtime, graph: Graph) -> i32:
-    """Give a graph back, finished or not."""
+    """Free a graph, finished or not."""
     driver = stream_of(runtime).driver
     made = graph.graph
     if made is not None:
@@ -63,7 +64,7 @@ def graph_end(runtime: Runtime, graph: Graph) -> i32:
 
 @native
 def graph_outcome(runtime: Runtime, graph: Graph, result: i32, site: i64) -> i32:
-    """Return the status after a CUresult; give the graph back if it is an error."""
+    """Return the status after a CUresult; free the graph if it is an error."""
     if unlikely(result != 0):
         graph_end(runtime, graph)
     return outcome(stream_of(runtime), result, site)
@@ -71,7 +72,7 @@ def graph_outcome(runtime: Runtime, graph: Graph, result: i32, site: i64) -> i32
 
 @inlined
 def last_of(graph: Graph, before: Array[Pointer | None]) -> i64:
-    """Put the last node to `before`; return how many nodes the next one comes after."""
+    """Store the last node at `before`; return the number of nodes there: 0 or 1."""
     before[0] = graph.last
     if graph.last is None:
         return 0
@@ -116,17 +117,17 @@ def graph_kernel(
 
 
 @inlined
-def fill_end(end: CopyEnd, place: Pointer, size: i64) -> None:
-    """Say where one end of a copy is."""
+def fill_end(end: CopyEnd, address: Pointer, size: i64) -> None:
+    """Fill in the address of one end of a copy."""
     end.memory_type = _ON_DEVICE
-    end.device = place
+    end.device = address
     end.pitch = size
     end.height = 1
 
 
 @exported(GRAPH_COPY)
 def graph_copy(runtime: Runtime, graph: Graph, target: Pointer, source: Pointer, size: i64) -> i32:
-    """Add the copy of some bytes from one place of the device to another."""
+    """Add the copy of `size` bytes from one address of the device to another."""
     if size == 0:
         return 0
     stream = stream_of(runtime)
@@ -151,7 +152,7 @@ def graph_copy(runtime: Runtime, graph: Graph, target: Pointer, source: Pointer,
 
 @exported(GRAPH_MAKE)
 def graph_make(runtime: Runtime, graph: Graph) -> i32:
-    """Finish a graph: it can be launched."""
+    """Instantiate a graph, so that it can be launched."""
     driver = stream_of(runtime).driver
     made = graph.graph
     assert made is not None
@@ -164,7 +165,7 @@ def graph_make(runtime: Runtime, graph: Graph) -> i32:
 
 @exported(GRAPH_LAUNCH)
 def graph_launch(runtime: Runtime, graph: Graph) -> i32:
-    """Enqueue all of a graph."""
+    """Launch a graph."""
     stream = stream_of(runtime)
     executable = graph.executable
     assert executable is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`HostedCudaProgram`: a program of a GPU that is called as those of the CPU are.
+"""`HostedCudaProgram`: a program of a GPU that is called like those of the CPU.
 
-Front ends whose arrays are in the memory of the host run it where they run programs of the CPU.
+Front ends whose arrays are in the memory of the host run it wherever they run programs of the CPU.
 Each call copies its arguments to the GPU and its results back, and waits for them.
 """
 
@@ -26,13 +26,13 @@ class HostedCudaProgram(Program):
     """A program of a GPU that takes and gives arrays of the host.
 
     Attributes:
-        on_device: the program as it is on the GPU.
+        on_device: the program on the GPU.
     """
 
     __slots__ = ("on_device",)
 
     def __init__(self, on_device: CudaProgram) -> None:
-        """Make the record that callers of programs of the CPU use."""
+        """Make the record that callers of the CPU's programs use."""
         functions = cuda_functions()
         sizes, run = (functions.address(f"ingot_cuda_hosted_{name}") for name in ("sizes", "run"))
         # It waits for the GPU: other threads of Python need not.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of a GPU that are called with arrays of the host, as native functions.
 
-They make of such a program one that looks as those of the CPU do: `hosted_sizes` and `hosted_run`
-are `S_sizes` and `S_run` of the execution ABI, the constant block is an `IngotHostedProgram`. So
-whoever calls programs of the CPU by their records calls these as well.
+They make such a program look like those of the CPU: `hosted_sizes` and `hosted_run` are `S_sizes`
+and `S_run` of the execution ABI, and the constant block is an `IngotHostedProgram`. So all callers
+of the CPU's programs can call it.
 
 Invariant: an execution has copies of its own, so any number of threads may execute one program.
 """
@@ -24,7 +24,7 @@ from ingot.runtime.records import Buffers, Dims, Program, Runtime
 
 @exported("ingot_cuda_hosted_sizes")
 def hosted_sizes(in_dims: Dims, sizes: Array[i64], constants: Pointer) -> i32:
-    """`S_sizes` of a program that is called with arrays of the host: its arena is not there."""
+    """`S_sizes` of a program that is called with arrays of the host, where it has no arena."""
     program = HostedProgram.at(constants).program
     status = program.sizes(in_dims, sizes, program.constants)
     sizes[ARENA_SLOT] = 0
@@ -33,7 +33,7 @@ def hosted_sizes(in_dims: Dims, sizes: Array[i64], constants: Pointer) -> i32:
 
 @native
 def block_at(inputs: Buffers, count: i64, output: Pointer | None) -> i64:
-    """Return the number of the input that is in the same memory as an output; -1: none is."""
+    """Return the number of the input that shares memory with an output; -1 if none does."""
     for number in range(count):
         if inputs[number] == output:
             return number
@@ -41,12 +41,12 @@ def block_at(inputs: Buffers, count: i64, output: Pointer | None) -> i64:
 
 
 @native
-def find_shared(runtime: Runtime, places: Buffers, count: i64, device: Buffers) -> None:
-    """Put those places to `device` that the device reaches as they are, and null for others."""
+def find_shared(runtime: Runtime, addresses: Buffers, count: i64, device: Buffers) -> None:
+    """Copy to `device` the addresses that the device can use directly, and null for the others."""
     for number in range(count):
         device[number] = None
-        if shared_holds(runtime, places[number]) != 0:
-            device[number] = places[number]
+        if shared_holds(runtime, addresses[number]) != 0:
+            device[number] = addresses[number]
 
 
 @native
@@ -58,21 +58,21 @@ def copy_in(
     device: Buffers,
     block: Pointer,
 ) -> i32:
-    """Copy the inputs that are of the host only to the device, from `block` on; a CUresult.
+    """Copy the inputs that only the host can use to `block` on the device; return a CUresult.
 
     `device` gets the address of each.
     """
-    place = block
+    address = block
     for number in range(program.num_params):
         if device[number] is None:
-            device[number] = place
+            device[number] = address
             source = inputs[number]
             size = size_of[number]
             if source is not None and size > 0:
-                result = stream.driver.copy_to_device(place, source, size, stream.handle)
+                result = stream.driver.copy_to_device(address, source, size, stream.handle)
                 if result != 0:
                     return result
-            place = place + aligned(size)
+            address = address + aligned(size)
     return 0
 
 
@@ -85,17 +85,17 @@ def place_outputs(
     device: Buffers,
     block: Pointer,
 ) -> None:
-    """Give each output of the host its memory from `block` on, or that of its input."""
+    """Give each output that only the host can use memory from `block` on, or that of its input."""
     count = program.num_params
-    place = block
+    address = block
     for number in range(program.num_outputs):
         if device[count + number] is None:
             same = block_at(inputs, count, outputs[number])
             if same >= 0:
                 device[count + number] = device[same]
             else:
-                device[count + number] = place
-                place = place + aligned(sizes[program.outputs[number].bytes_slot])
+                device[count + number] = address
+                address = address + aligned(sizes[program.outputs[number].bytes_slot])
 
 
 @native
@@ -152,8 +152,8 @@ def hosted_run(
 ) -> i32:
     """`S_run` of a program that is called with arrays of the host: it runs on copies of them.
 
-    What is in shared memory is used as it is. Outputs that are in the memory of an input are made
-    in its copy. If something fails before results are copied, nothing of the host has changed.
+    Shared memory is used directly. Outputs that share memory with an input are computed in its
+    copy. If something fails before results are copied, the host's memory is unchanged.
     """
     hosted = HostedProgram.at(constants)
     program = hosted.program

@@ -26,7 +26,7 @@ _EXPORTS = (
 
 
 def stages_address() -> int:
-    """Return the address of what programs of stages ask of a GPU."""
+    """Return the address of a GPU's functions that programs of stages call."""
     return int(cuda_functions().function("ingot_cuda_stages", ctypes.c_void_p)())
 
 

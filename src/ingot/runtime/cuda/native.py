@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What host programs of a GPU call, as native functions: launches, copies, reads, foreign calls.
+"""Native functions that host programs of a GPU call: launches, copies, reads, foreign calls.
 
-`execute` runs a program with an arena of device memory, `cuda_stages` are what programs of stages
-ask of a device. All is enqueued on the stream of the runtime record's device. Invariant: a call
-that the driver refuses is written into the stream's record, and its status is `DEVICE_FAILED`, or
+`execute` runs a program with an arena of device memory; programs of stages call `cuda_stages`. All
+work is enqueued on the stream of the runtime record's device. Invariant: if the driver refuses a
+call, its CUresult is written into the stream's record, and the status is `DEVICE_FAILED` or
 `OUT_OF_MEMORY`.
 """
 
@@ -35,7 +35,7 @@ ForeignCode = Callable[[CallFrame], i32]
 
 @native
 def outcome(stream: CudaStream, result: i32, site: i64) -> i32:
-    """Return the status of an execution after a CUresult, which is written down if it is none."""
+    """Return the status of an execution after a CUresult; errors are recorded in the stream."""
     if result == 0:
         return 0
     stream.failure = i64(result)
@@ -60,14 +60,14 @@ def launch(
     parameters: Array[Pointer],
     site: i64,
 ) -> i32:
-    """Enqueue a kernel over `blocks` times `threads` threads; `parameters` are their addresses."""
+    """Enqueue a kernel over `blocks` times `threads` threads; `parameters` has their addresses."""
     stream = stream_of(runtime)
     if unlikely(blocks > MOST_BLOCKS):
         return outcome(stream, INVALID_VALUE, site)
     result = stream.driver.launch(
         kernel, i32(blocks), 1, 1, i32(threads), 1, 1, 0, stream.handle, parameters, None
     )
-    # A profiler wants to know when the kernel is done, not when it was enqueued.
+    # A profiler needs the time when the kernel is done, not when it was enqueued.
     if result == 0 and (stream.blocking != 0 or runtime.profile is not None):
         result = stream.driver.synchronize(stream.handle)
     return outcome(stream, result, site)
@@ -75,7 +75,7 @@ def launch(
 
 @exported(COPY)
 def copy(runtime: Runtime, target: Pointer, source: Pointer, size: i64) -> i32:
-    """Enqueue the copy of some bytes from one place of the device to another."""
+    """Enqueue the copy of `size` bytes from one address of the device to another."""
     stream = stream_of(runtime)
     if size == 0:
         return 0
@@ -85,7 +85,7 @@ def copy(runtime: Runtime, target: Pointer, source: Pointer, size: i64) -> i32:
 
 @exported(READ)
 def read(runtime: Runtime, to: Pointer, source: Pointer, size: i64) -> i32:
-    """Wait for the stream, and copy some bytes of the device to the host."""
+    """Copy `size` bytes of the device to the host, and wait for the stream."""
     stream = stream_of(runtime)
     result = stream.driver.copy_to_host(to, source, size, stream.handle)
     if result == 0:
@@ -99,21 +99,21 @@ def on_host(
 ) -> i32:
     """Give each operand and result of a foreign call host memory; return a CUresult.
 
-    Operands are copied there, and results that share memory with one.
+    Operands are copied there, and so are results that share memory with an operand.
     """
     operands = shape[0]
     count = operands + shape[1]
-    place = block
+    address = block
     for number in range(count):
         size = shape[2 + number]
-        held[number] = place
+        held[number] = address
         device = frame.operands[number] if number < operands else frame.results[number - operands]
         is_read = number < operands or shape[2 + count + number - operands] != 0
         if device is not None and size > 0 and is_read:
-            result = stream.driver.copy_to_host(place, device, size, stream.handle)
+            result = stream.driver.copy_to_host(address, device, size, stream.handle)
             if result != 0:
                 return result
-        place = place + aligned(size)
+        address = address + aligned(size)
     return stream.driver.synchronize(stream.handle)
 
 
@@ -142,15 +142,15 @@ def back_on_device(stream: CudaStream, frame: CallFrame, shape: Array[i64], held
 def call(
     runtime: Runtime, code: ForeignCode, frame: CallFrame, shape: Array[i64], status: Array[i32]
 ) -> i32:
-    """Run foreign code on the host, on copies of what `frame` names on the device.
+    """Run foreign code on the host, on copies of the operands and results of `frame`.
 
     Args:
         runtime: the record of the execution.
         code: the code.
         frame: its frame, with addresses of device memory; null for tokens.
-        shape: how many operands and results there are, the bytes of each of both, then for each
-            result whether the code reads it.
-        status: gets what the code returns.
+        shape: the numbers of operands and of results, the bytes of each, then for each result
+            whether the code reads it.
+        status: gets the code's status.
     """
     stream = stream_of(runtime)
     count = shape[0] + shape[1]
@@ -180,10 +180,10 @@ def call(
 def execute(
     program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
 ) -> i32:
-    """Enqueue a program, with an arena that is freed behind it."""
+    """Enqueue a program, with an arena that is freed after it."""
     stream = stream_of(runtime)
     driver = stream.driver
-    # Whoever profiles says so to the process.
+    # A profiler is set in the record of the process.
     runtime.profile = stream.process.profile
     status = outcome(stream, driver.set_context(stream.context), NO_SITE)
     if unlikely(status != 0):
@@ -203,7 +203,7 @@ def execute(
 
 @exported("ingot_cuda_allocate")
 def allocate(runtime: Runtime, size: i64, to: Buffers) -> i32:
-    """Put a new block of the device to `to`; what is enqueued later may use it."""
+    """Store the address of a new block at `to`, for work that is enqueued later."""
     stream = stream_of(runtime)
     needed = size if size > 0 else 1
     return outcome(stream, stream.driver.allocate(to, needed, stream.handle), NO_SITE)
@@ -211,7 +211,7 @@ def allocate(runtime: Runtime, size: i64, to: Buffers) -> i32:
 
 @exported("ingot_cuda_free")
 def free(runtime: Runtime, block: Pointer | None) -> None:
-    """Give a block of the device back, behind all that was enqueued."""
+    """Free a block of the device after all enqueued work."""
     stream = stream_of(runtime)
     if block is not None:
         stream.driver.free(block, stream.handle)
@@ -222,7 +222,7 @@ STAGES = static(StageFunctions, "IngotStageFunctions.cuda")
 
 @exported("ingot_cuda_stages")
 def cuda_stages() -> StageFunctions:
-    """Return what programs of stages ask of a GPU, whose context is current."""
+    """Return the functions that programs of stages call; the GPU's context must be current."""
     STAGES.allocate = allocate
     STAGES.free = free
     STAGES.copy = copy

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`CudaProgram`: a compiled program on one GPU that can be called.
 
-A call copies what is not on the device yet, allocates the results, and enqueues the program; it
-waits only where the program itself must (a loop's condition, foreign code). Invariant: what a call
-has enqueued never reads memory that was given back: memory is taken and freed in the same order.
+A call copies arguments that are not on the device yet, allocates the results, and enqueues the
+program; it waits only where the program itself must (a loop's condition, foreign code). Invariant:
+enqueued work never reads freed memory, since memory is allocated and freed in stream order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CudaProgram:
         Args:
             artifact: the program.
             device: the GPU.
-            site_text: says in messages what a site of the host program is.
+            site_text: returns the text that messages have for a site of the host program.
 
         Raises:
             CudaError: INGOT0526, the driver refuses the code.
@@ -159,7 +159,7 @@ class CudaProgram:
 class _LoadedKernels:
     """The kernels of a program in the driver, and the table of their handles.
 
-    Handles are of no context: one table is for all devices.
+    Handles belong to no context, so one table serves all devices.
     """
 
     def __init__(self, device: Device, code: DeviceCode) -> None:
@@ -184,5 +184,5 @@ def _addresses(arrays: Sequence[DeviceArray]) -> Any:
 
 
 def _address(data: bytes) -> int:
-    """Return where bytes lie; they live longer than what reads them there."""
+    """Return the address of bytes, which must outlive their readers."""
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What native functions know of a GPU: the driver's functions, and the stream of a device."""
+"""Records for native functions: the driver's functions, the stream of a device."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CudaStream(
 
 
 class Graph(Struct, name="IngotCudaGraph"):
-    """A graph of kernels and copies, one behind the other; `artifact.device_code.GRAPH_WORDS`."""
+    """A graph of kernels and copies, one after the other; `artifact.device_code.GRAPH_WORDS`."""
 
     graph: Pointer | None  # CUgraph, while it is filled
     last: Pointer | None  # its last CUgraphNode
@@ -95,7 +95,7 @@ class Graph(Struct, name="IngotCudaGraph"):
 
 
 class KernelNode(Struct, name="CUDA_KERNEL_NODE_PARAMS_v2"):
-    """What a node of a kernel runs; grid and block along y and z are one."""
+    """The launch of a kernel node; grid and block have size 1 along y and z."""
 
     function: Pointer | None
     blocks: i32

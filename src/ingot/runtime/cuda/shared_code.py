@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the GPU and the host both reach (managed memory), as native functions.
+"""Memory that the GPU and the host can both use (managed memory), as native functions.
 
-Its pages lie where they were used last. So what only programs of the GPU use stays there, and the
-host reads it when somebody does, without being told to.
+Its pages are where they were last used. So values that only programs of the GPU use stay there, and
+the host reads them without an explicit copy.
 
 Source: NVIDIA, CUDA Programming Guide, Unified Memory: devices with concurrent managed access.
 """
@@ -23,7 +23,7 @@ _IS_MANAGED = 8
 
 @exported("ingot_cuda_shared_allocate")
 def shared_allocate(runtime: Runtime, size: i64) -> Pointer | None:
-    """Return memory that the device and the host reach; null if there is none."""
+    """Return memory that the device and the host can use; null if there is none."""
     stream = stream_of(runtime)
     made = Array[Pointer | None].on_stack(1)
     made[0] = None
@@ -36,7 +36,7 @@ def shared_allocate(runtime: Runtime, size: i64) -> Pointer | None:
 
 @exported("ingot_cuda_shared_free")
 def shared_free(data: Pointer | None, size: i64, argument: Pointer | None) -> None:
-    """Give such memory back, when what uses it is done."""
+    """Free such memory, when the work that uses it is done."""
     runtime = Runtime.at(argument)
     if data is None or runtime is None:
         return
@@ -47,7 +47,7 @@ def shared_free(data: Pointer | None, size: i64, argument: Pointer | None) -> No
 
 @exported("ingot_cuda_shared_holds")
 def shared_holds(runtime: Runtime, data: Pointer | None) -> i32:
-    """Return 1 if memory is of this kind, whose context is current; else 0."""
+    """Return 1 if memory is of this kind, else 0; the device's context must be current."""
     if data is None:
         return 0
     word = Array[i64].on_stack(1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`CudaStagedProgram`: a program that runs in stages on one GPU, which can be called.
+"""`CudaStagedProgram`: a callable program that runs in stages on one GPU.
 
-The host reads a computed size, or a condition, when the stage before it is done, and allocates what
-the next stage makes. All else is enqueued.
+The host reads a computed size, or a condition, when the stage before it is done, and allocates the
+results of the next stage. Everything else is enqueued.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ class CudaStagedProgram(StagedRecord[CudaProgram, DeviceArray]):
     def __init__(
         self, name: str, code: StagedCode, programs: Sequence[CudaProgram], device: Device
     ) -> None:
-        """Put the code into words; the stages are loaded on `device`."""
+        """Encode the code as words; the stages are loaded on `device`."""
         super().__init__(name, code, programs, device.runtime)
         self.device = device
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Run the program; see `CudaProgram.__call__` for arguments and results.
 
-        If an error is raised by another stage than the last one, donated arguments are as they
-        were.
+        Donated arguments are unchanged if any stage but the last one raises an error.
 
         Raises:
             ExecutionError: an argument does not fit, a check failed; INGOT0516, a computed size is
@@ -81,7 +80,7 @@ class CudaStagedProgram(StagedRecord[CudaProgram, DeviceArray]):
         return program.error_of(status)
 
     def between_error(self, status: int, arrays: Sequence[AnyArray]) -> IngotError:
-        """Return the exception for what failed between the stages."""
+        """Return the exception for a failure between the stages."""
         if status == DEVICE_FAILED:
             return self.device.failure_error(f"'{self.info.symbol}'")
         return status_error(self.info, status, arrays)

@@ -3,7 +3,7 @@
 
 XLA writes the attributes of typed FFI calls as `{uplo = 76 : ui8, scale = 2.0 : f32}`. The value
 is kept with its type, because a native handler is given both; a Python target gets the value alone.
-Any other text in a `backend_config` is a string that only its target can read.
+Any other `backend_config` is a string that only its target can interpret.
 
 Source: xla/ffi/attribute_map.cc; MLIR builtin attribute syntax.
 
@@ -54,7 +54,7 @@ def parse_attributes(config: str) -> dict[str, Attribute]:
     """Return the attributes of a `backend_config`; none if it is empty.
 
     Raises:
-        ParseError: INGOT0113, the text is no dictionary.
+        ParseError: INGOT0113, the text is not a dictionary.
     """
     return _Reader(config).dictionary() if config.strip() else {}
 
@@ -68,7 +68,7 @@ def plain_values(attributes: dict[str, Attribute]) -> dict[str, Any]:
 
 
 MAX_NESTING = 50
-"""Dictionaries inside of each other at most."""
+"""Nested dictionaries, at most."""
 
 
 class _Reader:

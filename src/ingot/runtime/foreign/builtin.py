@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The targets that every program may call: registered when the first program is linked.
+"""The targets that every program may call, registered when the first program is linked.
 
 Registering is cheap: LAPACK's library is loaded by the first call that needs it.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of native code, from what Python wraps them in: capsules and ctypes functions."""
+"""Addresses of native code that Python has in capsules or ctypes functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from ingot.support.diagnostics import ArgumentError
 
 _FUNCTION: Any = ctypes.CFUNCTYPE(None).__base__
-"""What every ctypes function is an instance of."""
+"""The base class of ctypes functions."""
 
 
 def capsule_name(capsule: Any) -> bytes:
-    """Return the name of a capsule, which says what its pointer is."""
+    """Return the name of a capsule, which tells the type of its pointer."""
     return _functions()[0](capsule) or b""
 
 

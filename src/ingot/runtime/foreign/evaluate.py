@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluator's door to linked targets: run the code of one call on NumPy arrays.
+"""Evaluating linked targets: running the code of one call on NumPy arrays.
 
-A target that has code but no meaning of its own in NumPy is evaluated by calling that code with a
-frame made here. Invariant: the code sees what a compiled program would show it: 64-byte aligned
-dense buffers in the layouts of the call site, aliased results holding their operands.
+A target that has code but no definition in NumPy is evaluated by calling that code with a frame
+made here. Invariant: the code gets what a compiled program would give it: 64-byte aligned dense
+buffers in the layouts of the call site, aliased results holding their operands.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Frame:
     def __init__(
         self, sides: Sequence[Sequence[Array | None]], dims: Sequence[Sequence[tuple[int, ...]]]
     ) -> None:
-        self.keep: list[Any] = []
+        self.owned: list[Any] = []
         fields = [native_runtime().record]
         fields += [self._pointers([_address(array) for array in side]) for side in sides]
         fields += [self._pointers([self._numbers(sizes) for sizes in side]) for side in dims]
@@ -80,12 +80,12 @@ class _Frame:
 
     def _pointers(self, addresses: Sequence[int | None]) -> int:
         block = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-        self.keep.append(block)
+        self.owned.append(block)
         return ctypes.addressof(block)
 
     def _numbers(self, sizes: tuple[int, ...]) -> int:
         block = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
-        self.keep.append(block)
+        self.owned.append(block)
         return ctypes.addressof(block)
 
 
@@ -100,7 +100,7 @@ def _address(array: Array | None) -> int | None:
 
 
 def aligned(dims: tuple[int, ...], dtype: Any) -> Array:
-    """Return uninitialized memory as runtimes give it: 64-byte aligned, never null."""
+    """Return uninitialized memory as the runtime allocates it: 64-byte aligned, never null."""
     size = int(np.prod(dims, dtype=np.int64)) * np.dtype(dtype).itemsize
     block = np.zeros(size + LINE_BYTES, np.uint8)
     start = -block.ctypes.data % LINE_BYTES

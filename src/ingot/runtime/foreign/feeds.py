@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues between the host and running programs: what `infeed` takes and `outfeed` gives.
+"""Queues between the host and running programs, for `infeed` and `outfeed`.
 
 Each device has two first-in, first-out queues, as in XLA: `transfer_to_infeed` puts a value (the
-leaves of a tuple) for the next `infeed` that runs there, `transfer_from_outfeed` takes what the
-next `outfeed` gave. An infeed waits for the host, and fails after `INGOT_FEED_TIMEOUT` seconds. The
+leaves of a tuple) for the next `infeed` that runs there, `transfer_from_outfeed` takes the value of
+the next `outfeed`. An infeed waits for the host, and fails after `INGOT_FEED_TIMEOUT` seconds. The
 calls are Python callbacks: the queues belong to the host's side, and feeding is not a hot path.
 """
 
@@ -34,18 +34,18 @@ _outfeeds: _Queues = {}
 
 
 def _queue(queues: _Queues, device: int) -> queue.SimpleQueue[Leaves]:
-    """Return the queue of a device; in one step, because programs and hosts meet here."""
+    """Return the queue of a device, made atomically since programs and the host both ask for it."""
     return queues.get(device) or queues.setdefault(device, queue.SimpleQueue())
 
 
 def transfer_to_infeed(values: Array | Sequence[Array], device: int = 0) -> None:
-    """Give a value to the next infeed of a device; a tuple as the sequence of its leaves."""
+    """Give a value to the next infeed of a device; a tuple is the sequence of its leaves."""
     leaves = values if isinstance(values, list | tuple) else [values]
     _queue(_infeeds, device).put(tuple(np.array(leaf, order="C") for leaf in leaves))
 
 
 def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> Leaves:
-    """Return the leaves of the next value that an outfeed of a device gave.
+    """Return the leaves of the next value that an outfeed of a device has put out.
 
     Raises:
         ExecutionError: INGOT0509, nothing came for `timeout` (`INGOT_FEED_TIMEOUT`) seconds.
@@ -60,7 +60,7 @@ def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> L
 
 
 def register_feeds() -> None:
-    """Let programs be linked that have infeeds and outfeeds."""
+    """Register the targets of infeed and outfeed."""
     register(Target("ingot.infeed", link=_link_infeed))
     register(Target("ingot.outfeed", link=_link_outfeed))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frame of a foreign call, as emitted adapters read it.
 
-Operands' and results' data and dimensions: those that the target knows, in whatever layout they
-lie. What is static is a number and costs no instruction.
+Operands and results have their data and the dimensions that the target knows, in any layout. Static
+sizes are numbers and cost no instruction.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ def read_frame(
 
 def _dims(f: FunctionBuilder, slot: Value, shape: Shape) -> tuple[Index, ...]:
     return tuple(
-        size if isinstance(size, int) else f.load(I64, f.gep(f.load(PTR, slot), place, I64))
-        for place, size in enumerate(shape.dims)
+        size if isinstance(size, int) else f.load(I64, f.gep(f.load(PTR, slot), dim, I64))
+        for dim, size in enumerate(shape.dims)
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linking foreign calls: from the call sites of an artifact to addresses for the host program.
 
-Whoever links a program (the client, an ahead-of-time loader) calls `link_calls`. Invariant: what
-owns the code is returned too and must live as long as the program.
+The client, or an ahead-of-time loader, calls `link_calls` when it links a program. Invariant: the
+owners of the code are returned too, and must live as long as the program.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall
 from ingot.support.diagnostics import UnsupportedError
 
-# Here, and not when a call is linked: a user's target of the same name comes later and replaces it.
+# On import and not when a call is linked, so that a user's target of the same name replaces it.
 register_builtin_targets()
 
 _NEAR = 12
-"""Registered names that an error lists."""
+"""Registered names that an error lists, at most."""
 
 
 def link_calls(calls: Sequence[CallSite]) -> tuple[dict[str, int], list[object]]:
-    """Return symbol -> address of every call's code, and what owns that code.
+    """Return symbol -> address of every call's code, and the owners of that code.
 
     Raises:
         UnsupportedError: INGOT0332, no target of that name can be linked.

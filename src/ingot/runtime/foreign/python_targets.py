@@ -38,7 +38,7 @@ def python_target(name: str, function: Callable[..., Any]) -> Target:
 
 
 def _keywords(call: CallSite) -> dict[str, Any]:
-    """Return what the function gets beside arrays: attributes, or the text that is none."""
+    """Return the function's keyword arguments: the attributes, or the unparsed text."""
     if not call.config:
         return {}
     if call.config.lstrip().startswith("{"):
@@ -88,7 +88,7 @@ def _read_only(array: Array) -> Array:
 
 
 def _results(call: CallSite, found: Any) -> tuple[Array, ...]:
-    """Return what the function gave as arrays of the results' element types."""
+    """Return the function's results as arrays of the results' element types."""
     wanted = [shape for shape in call.results if shape.is_array]
     several: tuple[Any, ...] = tuple(found) if type(found) in (tuple, list) else (found,)
     if not wanted and found is None:

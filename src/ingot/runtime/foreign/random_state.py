@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of `rng-get-and-update-state`, a 128-bit counter per call site, and `GetRngSeed`.
 
-`ingot.rng_state` gives the counter, low word first, and moves it on. A counter begins where the
-seed says, with the number of the call site in its high word, so the sites of a program never draw
-the same numbers, whatever the order in which they run. It lives as long as the executable.
+`ingot.rng_state` returns the counter, low word first, and advances it. A counter starts at the
+seed, with the number of the call site in its high word, so the sites of a program never draw the
+same numbers, whatever the order in which they run. It lives as long as the executable.
 
-`GetRngSeed`, which programs hold whose `rng` XLA has expanded, gives the seed itself.
+`GetRngSeed`, which occurs in programs whose `rng` XLA has expanded, returns the seed itself.
 
 Invariant: two executions of a program at once never get the same counter (a spin lock).
 """
@@ -35,11 +35,11 @@ class Counter(Struct, name="IngotRandomState"):
     lock: Atomic[i32]
     low: i64
     high: i64
-    delta: i64  # how far a call moves it; not negative
+    delta: i64  # what a call adds to it; not negative
 
 
 class Seed(Struct, name="IngotRandomSeed"):
-    """What `GetRngSeed` gives."""
+    """The result of `GetRngSeed`."""
 
     value: i64
 
@@ -50,7 +50,7 @@ START = 0x7012395
 
 @exported("ingot_rng_state")
 def rng_state(frame: CallFrame, site: Counter) -> i32:
-    """Store the counter and move it on."""
+    """Store the counter and advance it."""
     result = Array[i64].at(frame.results[0])
     assert result is not None
     lock(site.lock)
@@ -99,6 +99,6 @@ def _link_seed(call: CallSite) -> LinkedCall:
 
 
 def register_random_state() -> None:
-    """Let programs be linked that draw random numbers from state of their own."""
+    """Register the targets."""
     register(Target("ingot.rng_state", link=_link))
     register(Target("GetRngSeed", evaluator_of(_link_seed), _link_seed))

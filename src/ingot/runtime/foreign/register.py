@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot.register_custom_call_target`: code of the user's as the target of custom calls.
+"""`ingot.register_custom_call_target`: the user's code as the target of custom calls.
 
-Three kinds: a Python function over NumPy arrays, a native XLA FFI handler, a native function of
-Ingot's own frame. Programs compiled after the registration call it; linked programs keep theirs.
+There are three kinds: a Python function on NumPy arrays, a native XLA FFI handler, and a native
+function on Ingot's own frame. Programs compiled after the registration call it; programs that are
+linked already keep the old target.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def register_custom_call_target(
 
     Args:
         name: the `custom_call_target` (JAX: the first argument of `jax.ffi.ffi_call`).
-        function: what `api` says.
+        function: the code, as `api` says.
         api: `"python"`: a function of the operands as NumPy arrays (read-only, valid during the
             call) and the attributes as keywords, which returns an array or a tuple of arrays, one
             per result. `"ffi"`: a native handler written with XLA's `ffi.h`: its address, a ctypes
@@ -38,7 +39,7 @@ def register_custom_call_target(
 
     Raises:
         UnsupportedError: INGOT0334, the handler speaks another version of the XLA FFI API.
-        ArgumentError: `function` is not what `api` asks for, or there is no such `api`.
+        ArgumentError: `function` is not of the kind that `api` names, or there is no such `api`.
 
     Example:
         >>> register_custom_call_target("twice", lambda x, *, times=2: x * times)
@@ -47,7 +48,7 @@ def register_custom_call_target(
     require_type(api, str, "api")
     if api not in _KINDS:
         raise ArgumentError(f"api is one of {', '.join(map(repr, _KINDS))}, not {api!r}")
-    # First, because a target of the user's replaces one of ours.
+    # First, because the user's target replaces one of ours.
     register_builtin_targets()
     custom_calls.register(_KINDS[api](name, function))
 
@@ -75,7 +76,7 @@ def _frame(name: str, function: Any) -> Target:
 
 
 def _linked(name: str, inner: Callable[[CallSite], LinkedCall], function: Any) -> Target:
-    """Return the target whose programs hold `function`, which may own the code."""
+    """Return the target whose programs keep `function` alive, since it may own the code."""
 
     def link(call: CallSite) -> LinkedCall:
         found = inner(call)

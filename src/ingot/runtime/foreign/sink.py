@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dce_sink`: a call that does nothing, so that what it is given is computed.
+"""`dce_sink`: a call that does nothing but use its operands, so that they are computed.
 
 JAX's `lax.dce_sink(value, prevent_mlir_dce=True)` is such a call: a value that only it uses stays
 in the program. Invariant: it has no results, and touches no operand.
@@ -35,5 +35,5 @@ def _link(call: CallSite) -> LinkedCall:
 
 
 def register_sink() -> None:
-    """Let programs be linked that keep values alive."""
+    """Register the target."""
     register(Target("dce_sink", evaluator_of(_link), _link))

@@ -65,7 +65,7 @@ def linked_code(text: str, imports: Mapping[str, int] | None = None) -> LinkedCa
 def linked_library(
     name: str, sources: tuple[str, ...], make_text: Callable[[], str], imports: Mapping[str, int]
 ) -> LinkedCall:
-    """Return the same for code that follows from its name: see `compile_named`."""
+    """Return a call whose code follows from its name: see `compile_named`."""
     return _linked(compile_named(name, sources, make_text, TargetSpec.host()), imports)
 
 
@@ -77,7 +77,7 @@ def _linked(data: bytes, imports: Mapping[str, int]) -> LinkedCall:
 
 
 def failing_call(why: str) -> LinkedCall:
-    """Return a call that does nothing but fail, for this reason."""
+    """Return a call that only fails, for the reason `why`."""
     function = link_object([_failure()], {})
     site = _Nothing()
     site.kept = function
@@ -85,7 +85,7 @@ def failing_call(why: str) -> LinkedCall:
 
 
 def refused(call: CallSite, *notes: str) -> UnsupportedError:
-    """Return the error for a call whose operands or results its target does not take."""
+    """Return the error for a call whose operands or results its target does not support."""
     operands = ", ".join(map(str, call.operands))
     results = ", ".join(map(str, call.results))
     return UnsupportedError(

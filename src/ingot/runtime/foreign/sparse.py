@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cpu_csr_sparse_dense_ffi`: a sparse matrix in CSR form times a dense one, as emitted code.
+"""`cpu_csr_sparse_dense_ffi`: a sparse matrix in CSR format times a dense one, as emitted code.
 
 Operands: the elements, where each row of the sparse matrix begins, their columns, the dense
 matrix (or vector). Invariant: a row is summed in the order of its elements, whatever the threads.
@@ -59,8 +59,8 @@ def _emit(call: CallSite) -> str:
         end = _index(f, starts, f.add(number, f.const(I64, 1)))
         base = f.imul(number, width)
 
-        def clear(place: Value, _: list[Value]) -> None:
-            numbers.store(numbers.constant(0), out.data, f.iadd(base, place))
+        def clear(column: Value, _: list[Value]) -> None:
+            numbers.store(numbers.constant(0), out.data, f.iadd(base, column))
 
         f.loop(0, width, 1, [], clear)
 
@@ -68,9 +68,9 @@ def _emit(call: CallSite) -> str:
             value = numbers.load(data.data, at)
             source = f.imul(_index(f, columns, at), width)
 
-            def term(place: Value, _: list[Value]) -> None:
-                here = f.iadd(base, place)
-                product = numbers.multiply(value, numbers.load(dense.data, f.iadd(source, place)))
+            def term(column: Value, _: list[Value]) -> None:
+                here = f.iadd(base, column)
+                product = numbers.multiply(value, numbers.load(dense.data, f.iadd(source, column)))
                 numbers.store(numbers.add(numbers.load(out.data, here), product), out.data, here)
 
             f.loop(0, width, 1, [], term)
@@ -82,7 +82,7 @@ def _emit(call: CallSite) -> str:
     return module.text()
 
 
-def _index(f: FunctionBuilder, indices: Argument, place: Index) -> Value:
+def _index(f: FunctionBuilder, indices: Argument, number: Index) -> Value:
     if indices.shape.dtype.name == "s64":
-        return f.load(I64, f.gep(indices.data, f.as_value(place), I64))
-    return f.sext(f.load(I32, f.gep(indices.data, f.as_value(place), I32)), I64)
+        return f.load(I64, f.gep(indices.data, f.as_value(number), I64))
+    return f.sext(f.load(I32, f.gep(indices.data, f.as_value(number), I32)), I64)

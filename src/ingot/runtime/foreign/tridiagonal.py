@@ -121,26 +121,26 @@ class _Solver:
     def set_u(self, row: Index, *values: Number) -> None:
         """Emit U's row: the given diagonals, and zeros."""
         values = (*values, *[self.numbers.constant(0)] * (3 - len(values)))
-        for place, value in enumerate(values):
-            self.put_u(row, place, value)
+        for diagonal, value in enumerate(values):
+            self.put_u(row, diagonal, value)
 
-    def put_u(self, row: Index, place: int, value: Number) -> None:
-        self.numbers.store(value, self.u, self.f.iadd(self.f.imul(row, 3), place))
+    def put_u(self, row: Index, diagonal: int, value: Number) -> None:
+        self.numbers.store(value, self.u, self.f.iadd(self.f.imul(row, 3), diagonal))
 
-    def get_u(self, row: Index, place: int) -> Number:
-        return self.numbers.load(self.u, self.f.iadd(self.f.imul(row, 3), place))
+    def get_u(self, row: Index, diagonal: int) -> Number:
+        return self.numbers.load(self.u, self.f.iadd(self.f.imul(row, 3), diagonal))
 
-    def place(self, row: Index, column: Index) -> Index:
+    def offset(self, row: Index, column: Index) -> Index:
         return self.f.iadd(self.f.imul(column, self.n), row)
 
     def given(self, row: Index, column: Index) -> Number:
-        return self.numbers.load(self.right, self.place(row, column))
+        return self.numbers.load(self.right, self.offset(row, column))
 
     def get(self, row: Index, column: Index) -> Number:
-        return self.numbers.load(self.x, self.place(row, column))
+        return self.numbers.load(self.x, self.offset(row, column))
 
     def put(self, row: Index, column: Index, value: Number) -> None:
-        self.numbers.store(value, self.x, self.place(row, column))
+        self.numbers.store(value, self.x, self.offset(row, column))
 
     def each_column(self, body: Callable[[Value], None]) -> None:
         self.f.loop(0, self.columns, 1, [], lambda j, _: body(j))
@@ -172,7 +172,7 @@ class _Solver:
             self.put_u(k, 2, numbers.constant(0))
             self.each_column(lambda j: self.put(following, j, self.given(following, j)))
 
-        def keep() -> None:
+        def keep_rows() -> None:
             f.store(size, scale)
             factor = numbers.divide(sub, pivot)
             self.put_u(following, 0, numbers.subtract(main, numbers.multiply(factor, beside)))
@@ -184,7 +184,7 @@ class _Solver:
 
             self.each_column(column)
 
-        def swap() -> None:
+        def swap_rows() -> None:
             factor = numbers.divide(pivot, sub)
             left = numbers.subtract(beside, numbers.multiply(factor, main))
             zero = numbers.constant(0)
@@ -210,13 +210,13 @@ class _Solver:
             here = f.div(numbers.magnitude(pivot), f.load(real, scale))
             here = f.select(numbers.is_zero(pivot), f.zero(real), here)
             there = f.div(numbers.magnitude(sub), size)
-            f.if_(f.fcmp("ole", there, here), keep, swap)
+            f.if_(f.fcmp("ole", there, here), keep_rows, swap_rows)
 
         f.if_(numbers.is_zero(sub), skip, choose)
 
         def note_all() -> None:
-            for place in range(3):
-                self.note(greatest, self.get_u(k, place))
+            for diagonal in range(3):
+                self.note(greatest, self.get_u(k, diagonal))
 
         f.if_(inner, note_all)
 

@@ -27,11 +27,11 @@ function choose(article, numbers, heading) {
     if (node.getAttribute("role") === "button") node.setAttribute("aria-pressed", String(isOn));
   }
   const kernels = numbers.map((number) => program.kernels[number]);
-  const place = article.querySelector(".chosen");
-  place.replaceChildren();
-  if (heading) place.append(element("p", {}, heading));
-  if (kernels.length > 1) place.append(kernelLinks(article, numbers));
-  else showKernel(article, program, kernels[0], place);
+  const target = article.querySelector(".chosen");
+  target.replaceChildren();
+  if (heading) target.append(element("p", {}, heading));
+  if (kernels.length > 1) target.append(kernelLinks(article, numbers));
+  else showKernel(article, program, kernels[0], target);
 }
 
 function kernelLinks(article, numbers) {
@@ -52,27 +52,27 @@ function kernelLink(article, number) {
   return element("button", { type: "button", onclick: () => choose(article, [number]) }, label);
 }
 
-function showKernel(article, program, kernel, place) {
-  place.append(element("p", {}, element("b", {}, `#${kernel.number} ${kernel.instruction}`),
+function showKernel(article, program, kernel, target) {
+  target.append(element("p", {}, element("b", {}, `#${kernel.number} ${kernel.instruction}`),
     ` (${kernel.name}, ${kernel.kind})`));
-  if (kernel.op_name) place.append(element("p", { class: "quiet" }, kernel.op_name));
+  if (kernel.op_name) target.append(element("p", { class: "quiet" }, kernel.op_name));
   const lines = element("div", { class: "links" });
-  for (const line of program.lines.filter((one) => kernel.lines.includes(one.place))) {
-    const pick = () => choose(article, line.kernels, `Kernels of ${line.place}: ${line.text}`);
+  for (const line of program.lines.filter((one) => kernel.lines.includes(one.location))) {
+    const pick = () => choose(article, line.kernels, `Kernels of ${line.location}: ${line.text}`);
     lines.append(element("span", {},
-      element("button", { type: "button", onclick: pick }, line.place), " ",
+      element("button", { type: "button", onclick: pick }, line.location), " ",
       element("code", {}, line.text)));
   }
-  place.append(lines);
+  target.append(lines);
   const users = kernel.feeds, sources = program.kernels.filter((k) => k.feeds.includes(kernel.number));
   for (const [title, found] of [["Reads from", sources.map((k) => k.number)], ["Feeds", users]]) {
     if (!found.length) continue;
     const row = kernelLinks(article, found);
     row.prepend(element("span", { class: "quiet" }, title));
-    place.append(row);
+    target.append(row);
   }
-  place.append(strategies(kernel));
-  place.append(...codeTabs(program, kernel));
+  target.append(strategies(kernel));
+  target.append(...codeTabs(program, kernel));
   const reasons = program.fusions.filter((one) => one.kernel === kernel.number);
   if (!reasons.length) return;
   const list = element("ul", { class: "quiet" });
@@ -80,7 +80,7 @@ function showKernel(article, program, kernel, place) {
     const verb = one.fused ? "fused into" : "not fused into";
     list.append(element("li", {}, `${one.producer} ${verb} ${one.consumer}: ${one.reason}`));
   }
-  place.append(element("p", {}, element("b", {}, "Fusion")), list);
+  target.append(element("p", {}, element("b", {}, "Fusion")), list);
 }
 
 function strategies(kernel) {

@@ -32,7 +32,7 @@ def test_a_function_is_compiled_and_not_run() -> None:
     (program,) = ingot.explain(step, tf.ones((8, 8))).programs
     assert counter.numpy() == 0
     assert any("dot" in kernel.opcodes for kernel in program.kernels)
-    assert any(Path(__file__).name in line.place for line in program.lines)
+    assert any(Path(__file__).name in line.location for line in program.lines)
 
 
 def test_a_keras_model() -> None:

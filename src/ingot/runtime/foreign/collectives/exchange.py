@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exchange, as native functions: give one operand to some devices, take the operands of some.
 
-Every collective that moves bytes is this function with another table: whom to give to, whom to take
-from, and which part of a dimension of theirs lands where in the result. Devices copy side by side,
-each its own result. Devices of other processes get messages (`messages`).
+Every collective that moves bytes is this function with another table: to which devices it gives,
+from which it takes, and which parts of their operands go where in the result. Devices copy in
+parallel, each its own result. Devices of other processes get messages (`messages`).
 
-Who gives something to another device of this process writes the address of its data into their box
-and counts `published` up; who takes it copies what it needs and counts `taken` up to the same
-number. The giver waits for that before it goes on, so its data stays as it is while others read.
-Both counters only ever move by one, each is written by one thread, and waiting is a futex: no lock,
-any number of threads, and devices that are at different calls are told apart by the key in the box.
+A giver writes the address of its data into its box for another device of this process and
+increments `published`; the taker copies what it needs and increments `taken` to the same number.
+The giver waits for that, so its data does not change while others read. Each counter is written by
+one thread and waiting is a futex, so there is no lock; the key in the box tells devices at
+different calls apart.
 
-A giver that gives up says so first (`failed`) and then waits until nobody reads its data any more:
-a taker marks the box (`reading`) before it looks whether somebody failed.
+A giver that gives up sets `failed` first and then waits until nobody reads its data any more: a
+taker marks the box (`reading`) before it tests whether somebody failed.
 
 Invariant: a device that returns, done or failed, has no data that another one still reads; between
 two exchanges of a device, `published == taken` in all its boxes.
@@ -49,13 +49,13 @@ _SPINS = 200
 
 
 def emit_exchange(module: ModuleBuilder) -> None:
-    """Add `ingot_exchange` to a module, and what transports begin with."""
+    """Add `ingot_exchange` to a module, and the functions that transports start from."""
     Translation(module).add(exchange, sockets.swap, sockets.cut, mpi.swap, mpi.cut)
 
 
 @native
 def wait_while(meeting: Rendezvous, word: Atomic[i32], value: i32) -> i32:
-    """Wait while `word` is `value`; return why that is given up, or `DONE`."""
+    """Wait while `word` is `value`; return `DONE`, or the status of giving up."""
     limit = Array[i64].on_stack(2)
     limit[0] = 0
     limit[1] = SLICE_NANOSECONDS
@@ -76,7 +76,7 @@ def wait_while(meeting: Rendezvous, word: Atomic[i32], value: i32) -> i32:
 
 @inlined
 def count_up(word: Atomic[i32]) -> None:
-    """Move a counter on, which this thread alone writes, and wake who waits for it."""
+    """Increment a counter, which only this thread writes, and wake the threads that wait for it."""
     word.store(word.load("monotonic") + 1)
     futex_wake(word, 1)
 
@@ -128,7 +128,7 @@ def take_all(visit: Visit) -> i32:
 
 @native
 def wait_until_taken(visit: Visit) -> i32:
-    """Wait for those that were given something."""
+    """Wait until the devices that were given something have taken it."""
     site = visit.site
     meeting = visit.meeting
     for index in range(visit.first_target, visit.end_target):
@@ -143,7 +143,7 @@ def wait_until_taken(visit: Visit) -> i32:
 
 @native
 def retreat(visit: Visit) -> None:
-    """Give up: everybody shall know first, and nobody reads this device's data afterwards."""
+    """Give up: tell all devices, then wait until none reads this device's data."""
     site = visit.site
     meeting = visit.meeting
     meeting.failed.exchange(1, "seq_cst")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links: two stream sockets for each pair of devices of two processes, made when first needed.
 
-A process listens at two places from the start: a Unix socket for processes of this machine (in this
-network namespace), a TCP port for others. What it publishes of itself (`Host`) has a secret, which
-who connects must say. Of two devices the process of the one with the smaller number connects, so
-nobody waits for a connection but who is connected to.
+A process listens from the start on a Unix socket, for processes of this machine (in this network
+namespace), and on a TCP port, for others. It publishes its addresses (`Host`) with a secret, which
+a process that connects must send. Of two devices the process of the one with the smaller number
+connects; the other one waits.
 
-Invariant: links are never used by a forked child, which closes its copies; so a process that ends
-is seen to have ended.
+Invariant: links are never used by a forked child, which closes its copies; so the end of a process
+is noticed by the others.
 
-Source: unix(7), tcp(7); Gloo's TCP transport for what to set on a socket.
+Source: unix(7), tcp(7); Gloo's TCP transport for the options of sockets.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _GREETING_SECONDS = 10
 _BUFFER_BYTES = 4 << 20
 _BACKLOG = 512
 _ELSEWHERE, _ANY_PORT = "192.0.2.1", 9
-"""An address that is nobody's: the way there is the way to the world."""
+"""An address that no machine has: the route to it is the default route."""
 _USER_TIMEOUT_MILLISECONDS = 30_000
-"""A machine that does not answer for so long is taken to be gone."""
+"""Seconds after which a machine that does not answer is taken to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Host:
     """Where a process can be reached.
 
     Attributes:
-        machine: what processes of one machine and network namespace have in common.
+        machine: an identifier of the machine and network namespace.
         path: its Unix socket, an abstract name.
-        addresses: those that other machines may reach it by, the likeliest first.
+        addresses: the addresses that other machines may reach it by, the likeliest first.
         port: its TCP port.
-        secret: what those who connect must say, as hexadecimal digits.
+        secret: what a process that connects must send, as hexadecimal digits.
     """
 
     machine: str
@@ -76,7 +76,7 @@ def read_host(text: str) -> Host:
 
 
 class _Pair:
-    """The link between two devices while it is made: its sockets, and who can read whose memory."""
+    """The link between two devices while it is made: sockets, and whether memory can be read."""
 
     def __init__(self) -> None:
         self.sockets: dict[int, socket.socket] = {}
@@ -105,8 +105,8 @@ class Links:
         """Begin to listen.
 
         Args:
-            towards: the address of a machine that others can be reached by; it decides which of
-                this machine's addresses they are told.
+            towards: the address of a machine in the network of the others; it decides which of this
+                machine's addresses are published.
         """
         allow_readers()
         self._pairs: dict[tuple[int, int], _Pair] = {}
@@ -141,7 +141,7 @@ class Links:
         return found.row
 
     def cut(self, devices: Collection[int]) -> None:
-        """Let nobody wait for devices of another process any more."""
+        """End all waiting for devices of another process."""
         with self._changed:
             found = [pair for (_, there), pair in self._pairs.items() if there in devices]
         for each in (each for pair in found for each in pair.sockets.values()):
@@ -159,9 +159,9 @@ class Links:
             for made in pair.sockets.values():
                 _tune(made)
         except OSError as problem:
-            places = " or ".join(host.addresses)
+            addresses = " or ".join(host.addresses)
             raise _unreachable(
-                process, f"it does not answer at {places}, port {host.port}: {problem}"
+                process, f"it does not answer at {addresses}, port {host.port}: {problem}"
             ) from problem
         with self._changed:
             self._pairs[here, there] = pair
@@ -198,7 +198,7 @@ class Links:
             threading.Thread(target=self._greet, args=(made,), daemon=True).start()
 
     def _greet(self, made: socket.socket) -> None:
-        """Read who connects; close the connection of a stranger."""
+        """Read which device connects; close a connection without the secret."""
         try:
             made.settimeout(_GREETING_SECONDS)
             hello = made.recv(_HELLO.size, socket.MSG_WAITALL)
@@ -249,7 +249,7 @@ def _tcp_listener() -> socket.socket:
 
 
 def _tune(made: socket.socket) -> None:
-    """Send at once, with large buffers, and see that the other machine is gone."""
+    """Set a socket to send at once, to have large buffers, and to notice a machine that is gone."""
     made.settimeout(None)
     for name in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         made.setsockopt(socket.SOL_SOCKET, name, _BUFFER_BYTES)
@@ -277,9 +277,9 @@ def _connected(host: Host) -> socket.socket:
 
 
 def own_addresses(towards: str) -> tuple[str, ...]:
-    """Return this machine's IPv4 addresses on the way to another one, and to the world.
+    """Return this machine's IPv4 addresses on the routes to another one and to the world.
 
-    A loopback address comes last: a machine may know its own name as one.
+    A loopback address comes last, since a machine's own name may resolve to one.
 
     Args:
         towards: `host:port`, or empty.
@@ -295,7 +295,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _source_address(name: str) -> str:
-    """Return the address that packets to a machine come from; empty if there is no way."""
+    """Return the address that packets to a machine come from; empty if there is no route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((name, _ANY_PORT))  # Nothing is sent: this only asks for the route.
@@ -306,7 +306,7 @@ def _source_address(name: str) -> str:
 
 @cache
 def _machine() -> str:
-    """Return what only processes have in common that can connect by Unix sockets."""
+    """Return an identifier that exactly the processes share that can connect by Unix sockets."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return f"{boot}-{os.stat('/proc/self/ns/net').st_ino}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two processes can read each other's memory: tried when a link is made.
+"""Whether two processes can read each other's memory, tried when a link is made.
 
-Each tells the other its number and where a random word lies; whoever finds the word there can read.
-Processes of different machines, namespaces or users cannot, nor can those that a container forbids
-it; they send their data instead.
+Each sends the other its process number and the address of a random word; a process that finds the
+word there can read. Processes of different machines, namespaces or users cannot, nor can those of
+which a container forbids it; they send their data instead.
 
 Source: process_vm_readv(2), ptrace(2), Linux's Documentation/admin-guide/LSM/Yama.rst.
 """
@@ -41,7 +41,7 @@ def _library() -> Any:
 
 @cache
 def allow_readers() -> None:
-    """Let other processes of this user read this one's memory, where Yama forbids siblings to."""
+    """Let the user's other processes read this one's memory even if Yama allows only parents to."""
     try:
         with open(_SCOPE, encoding="ascii") as file:
             scope = file.read().strip()
@@ -52,11 +52,11 @@ def allow_readers() -> None:
 
 
 def greet_reader(link: socket.socket, *, is_first: bool) -> int:
-    """Try both ways over a new connection; return this process's number if it can be read, or 0.
+    """Try reading both ways; return this process's number if the other can read its memory, or 0.
 
     Args:
         link: the connection; the other side calls this too.
-        is_first: whether this side speaks first.
+        is_first: whether this side sends first.
 
     Raises:
         OSError: the connection failed.

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages: what an exchange sends to devices of other processes and gets from them.
+"""Messages: what an exchange sends to devices of other processes and receives from them.
 
-All messages of a call move at once, so that two processes that send to each other both get on. A
-part that does not lie in one piece goes through a buffer. Invariant: messages between two devices
-are sent and received in the order of the program, and each says which call of which program it is
-from.
+All messages of a call move at once, so that two processes that send to each other both make
+progress. A part that is not contiguous goes through a buffer. Invariant: messages between two
+devices are sent and received in the order of the program, and each names its program and call.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def swap_messages(visit: Visit, transport: Transport) -> i32:
 
 @native
 def remote_partners(visit: Visit) -> i64:
-    """Return how many messages there will be."""
+    """Return the number of messages of a call."""
     site = visit.site
     meeting = visit.meeting
     count: i64 = 0
@@ -72,7 +71,7 @@ def remote_partners(visit: Visit) -> i64:
 
 @inlined
 def address_message(visit: Visit, message: Message, other: i64) -> None:
-    """Fill in what messages of both directions have."""
+    """Fill in the fields that messages of both directions have."""
     meeting = visit.meeting
     row = meeting.slots[visit.device] * meeting.devices
     message.link = meeting.links[row + other]
@@ -86,7 +85,7 @@ def address_message(visit: Visit, message: Message, other: i64) -> None:
 
 @inlined
 def fill_header(visit: Visit, words: Array[i64]) -> None:
-    """Say what this device is at."""
+    """Write the program and the call of this device into a header."""
     words[0] = visit.meeting.program
     words[1] = visit.site.key
     words[2] = visit.outer * visit.part
@@ -95,7 +94,7 @@ def fill_header(visit: Visit, words: Array[i64]) -> None:
 
 @inlined
 def offer_memory(message: Message) -> None:
-    """Let the other process read large data where it lies, if it can."""
+    """Let the other process read large data in this one's memory, if it can."""
     if message.bytes >= SMALLEST_READ:
         message.header[SENDER] = message.link.reader
         message.header[ADDRESS] = address_of(message.data)
@@ -103,7 +102,7 @@ def offer_memory(message: Message) -> None:
 
 @native
 def add_sent(visit: Visit, messages: Structs[Message]) -> i64:
-    """Make the messages that are sent; return how many."""
+    """Make the messages that are sent; return their number."""
     site = visit.site
     count: i64 = 0
     for index in range(visit.first_target, visit.end_target):
@@ -125,7 +124,7 @@ def add_sent(visit: Visit, messages: Structs[Message]) -> i64:
 
 @native
 def pack(visit: Visit, target: Pointer, source: Pointer) -> None:
-    """Bring a taker's parts of all steps together."""
+    """Pack a taker's parts of all steps into a contiguous buffer."""
     for index in range(0, visit.outer):
         memcpy(target + index * visit.part, source + index * visit.source_step, visit.part)
 
@@ -148,7 +147,7 @@ def add_received(visit: Visit, messages: Structs[Message], first: i64) -> None:
 
 @native
 def unpack(visit: Visit, messages: Structs[Message], first: i64) -> None:
-    """Bring what came in to its place in the result."""
+    """Copy the parts that were received to their offsets in the result."""
     site = visit.site
     count = first
     for index in range(visit.first_source, visit.end_source):

@@ -2,8 +2,8 @@
 """Messages through MPI, as native functions.
 
 A message is its header, then its data in pieces of at most a gigabyte, one after the other; MPI
-keeps the order of what has the same two ranks and tag. Invariant: when a call is over, MPI does not
-write into memory of ours any more.
+keeps the order of messages with the same two ranks and tag. Invariant: when a call is over, MPI no
+longer writes into our memory.
 
 Source: MPI 4.1, sections 3.7 (nonblocking communication) and 3.8 (cancellation).
 """
@@ -32,15 +32,15 @@ from ingot.runtime.foreign.collectives.records import (
 )
 
 RANK_BITS = 31
-"""A link's `outgoing` and `incoming` are a tag, then the other process's rank in so many bits."""
+"""Bits of the other process's rank in a link's `outgoing` and `incoming`; above them is a tag."""
 _RANK_MASK = (1 << RANK_BITS) - 1
 _PIECE_BYTES = 1 << 30
 _SLEEP_MICROSECONDS = 100
 _SLEEPS = 200
-"""Sleeps that take as long as a slice of waiting does."""
+"""Sleeps that make up a slice of waiting."""
 
 IMPORTS = ("usleep",)
-"""What these functions take from the C library."""
+"""The functions that are imported from the C library."""
 
 
 class Mpi(
@@ -56,7 +56,7 @@ class Mpi(
         "byte": "MPI_BYTE",
         "communicator": "MPI_COMM_WORLD",
         "no_status": "MPI_STATUS_IGNORE",
-        "farewell": "the header of a process that gives up",
+        "farewell": "the header that a process sends when it gives up",
     },
 ):
     """The library, as this process found it: handles are numbers or addresses."""
@@ -87,7 +87,7 @@ def rank_of(name: i64) -> i32:
 
 @inlined
 def tag_of(name: i64) -> i32:
-    """Return the tag of what goes one way over a link."""
+    """Return the tag of one direction of a link."""
     return i32(name >> RANK_BITS)
 
 
@@ -123,7 +123,7 @@ def start(mpi: Mpi, message: Message) -> i32:
 
 @native
 def move(meeting: Rendezvous, message: Message) -> i64:
-    """Send or receive what can be without waiting; return the bytes, or minus a status."""
+    """Send or receive as much as possible without waiting; return the bytes, or minus a status."""
     mpi = library_of(meeting)
     if message.pending == 0 and start(mpi, message) != 0:
         message.pending = 0
@@ -145,13 +145,13 @@ def move(meeting: Rendezvous, message: Message) -> i64:
 
 @native
 def sleep(messages: Structs[Message], count: i64) -> None:
-    """Sleep a little: MPI cannot say when something comes."""
+    """Sleep a little: MPI cannot wait for one of several messages and a deadline."""
     usleep(_SLEEP_MICROSECONDS)
 
 
 @native
 def abandon(meeting: Rendezvous, messages: Structs[Message], count: i64) -> None:
-    """Take back what is under way, of a call that failed."""
+    """Cancel the pending requests of a call that failed."""
     mpi = library_of(meeting)
     for index in range(count):
         message = messages[index]
@@ -177,7 +177,7 @@ def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
 
 @native
 def cut_link(meeting: Rendezvous, link: Link) -> None:
-    """Let the other side see that this one gives up: the next header that it gets says so."""
+    """Tell the other side that this one gives up, by the next header that it gets."""
     mpi = library_of(meeting)
     message = Message.on_stack()
     request = message.request

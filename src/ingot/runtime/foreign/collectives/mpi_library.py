@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MPI library of this machine, and the transport through it.
 
-The library is the one that the process has already (mpi4py's), else the one that
+The library is the one that the process has loaded already (mpi4py's), else the one that
 `INGOT_MPI_LIBRARY` names, else the first of the usual names that the system or this Python's
 environment has. Its handles are numbers of the standard's ABI, numbers of MPICH's, or addresses of
-Open MPI's objects. Invariant: who calls MPI_Init calls MPI_Finalize, once nothing is
-under way any more.
+Open MPI's objects. Invariant: if MPI_Init was called here, MPI_Finalize is too, once no request is
+pending.
 
 Source: MPI 5.0, chapter 20 (application binary interface); mpi.h of MPICH 4 and Open MPI 5.
 """
@@ -49,8 +49,8 @@ class Library:
 
     Attributes:
         is_ours: whether it was initialized here.
-        rank: this process's number there.
-        size: how many processes there are.
+        rank: this process's rank.
+        size: the number of processes.
     """
 
     functions: ctypes.CDLL
@@ -61,7 +61,7 @@ class Library:
 
     @property
     def world(self) -> ctypes.c_void_p:
-        """MPI_COMM_WORLD, as a function of the library takes it."""
+        """MPI_COMM_WORLD, as an argument of the library's functions."""
         return ctypes.c_void_p(self.constant(_WORLD))
 
     def constant(self, values: dict[str, Any]) -> int:
@@ -72,7 +72,7 @@ class Library:
         return value
 
     def record(self) -> Any:
-        """Return the record for native functions; keep it while it is used."""
+        """Return the record for native functions, which must be held while they use it."""
         made = Mpi.c_layout.structure()
         for field, name in _FUNCTIONS.items():
             function = getattr(self.functions, name)
@@ -92,7 +92,10 @@ def rank_link(rank: int, here: int, there: int, num_devices: int) -> LinkRow:
 
 
 def finalize() -> None:
-    """End what `mpi_library` began. Nothing may be under way; waits for the other processes."""
+    """Finalize MPI if `mpi_library` initialized it; wait for the other processes.
+
+    No request may be pending.
+    """
     if mpi_library.cache_info().currsize and mpi_library().is_ours:
         mpi_library().functions.MPI_Finalize()
 
@@ -102,7 +105,7 @@ def mpi_library() -> Library:
     """Return the machine's MPI library; the first call initializes it.
 
     Raises:
-        UnsupportedError: INGOT0519, there is none, or it does not let several threads call it.
+        UnsupportedError: INGOT0519, there is none, or it does not support calls by several threads.
     """
     functions = _load()
     abi = _abi_of(functions)
@@ -139,7 +142,7 @@ def _load() -> ctypes.CDLL:
 
 
 def _loaded() -> list[str]:
-    """Return the MPI libraries that this process has loaded for itself, as mpi4py does."""
+    """Return the MPI libraries that this process has loaded by other means, as mpi4py does."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         paths = {line.split()[-1] for line in file if "/libmpi" in line}
     return sorted(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving all messages of a call until they are through, whatever the transport.
+"""Moving all messages of a call until they are complete, for any transport.
 
-The thread of the device moves bytes itself, of all its messages in turn: no thread in between, and
-no order of messages in which two processes could wait for each other.
+The device's own thread moves the bytes of all its messages in turn. So there is no other thread,
+and no order of messages in which two processes could wait for each other.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from ingot.runtime.sync import pause
 _SPINS = 2000
 """Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
 FAREWELL = -1
-"""The number of bytes in the header of a process that gives up."""
+"""The word for bytes in the header that a process sends when it gives up."""
 
 
 @inlined
 def is_open(message: Message) -> bool:
-    """Whether some of a message is still to be moved."""
+    """Whether a part of a message has not been moved yet."""
     return message.moved < message.bytes + HEADER_BYTES
 
 
 @native
 def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
-    """Return whether a message is from the call that this device is at, as a status."""
+    """Return `DONE` if a message is from the call that this device is at, else a status."""
     for index in range(COMPARED_WORDS):
         if header[index] != expected[index]:
             return i64(GONE) if header[COMPARED_WORDS - 1] == FAREWELL else MISMATCH
@@ -51,7 +51,7 @@ def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
 
 @native
 def first_open(messages: Structs[Message], count: i64) -> i64:
-    """Return the first message that is not through; `count` if all are."""
+    """Return the number of the first message that is not complete; `count` if all are."""
     for index in range(count):
         if is_open(messages[index]):
             return index
@@ -59,11 +59,11 @@ def first_open(messages: Structs[Message], count: i64) -> i64:
 
 
 def cutting(symbol: str, cut: Callable[[Rendezvous, Link], None]) -> Callable[[Rendezvous], None]:
-    """Return the native function that lets all devices of other processes give up.
+    """Return the native function that makes all devices of other processes give up.
 
     Args:
         symbol: its name.
-        cut: lets the one at the other end of a link give up.
+        cut: makes the device at the other end of a link give up.
     """
 
     @exported(symbol)
@@ -79,11 +79,11 @@ def cutting(symbol: str, cut: Callable[[Rendezvous, Link], None]) -> Callable[[R
 def moving(
     move: Callable[[Rendezvous, Message], i64],
 ) -> Callable[[Rendezvous, Structs[Message], i64], i64]:
-    """Return the native function that moves what can be moved of all messages."""
+    """Return the native function that moves as much of all messages as possible without waiting."""
 
     @native
     def move_all(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i64:
-        """Return the bytes that moved, or minus a status, with the process that is to blame."""
+        """Return the bytes that moved, or minus a status with the number of its process."""
         moved: i64 = 0
         for index in range(count):
             message = messages[index]
@@ -107,15 +107,16 @@ def swapping(
 
     Args:
         symbol: its name.
-        move: moves what can be of a message without waiting; returns the bytes, or minus a status.
+        move: moves as much of a message as possible without waiting; returns the bytes, or minus
+            a status.
         sleep: waits until one of some messages can move, or for a slice of time.
-        sleeps: how many of these are a slice.
+        sleeps: how many sleeps make up a slice.
     """
     move_all = moving(move)
 
     @exported(symbol)
     def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
-        """Return a status, with the process that is to blame if one is."""
+        """Return a status, with the number of the process that failed, if one did."""
         idle: i64 = 0
         while True:
             moved = move_all(meeting, messages, count)

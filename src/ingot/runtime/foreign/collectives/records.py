@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of collectives: where devices meet, what a call exchanges, what goes to a process.
+"""The records of collectives: the meeting of devices, the tables of a call, messages to processes.
 
 Python fills them (`rendezvous`, `targets`, `links`); native functions (`exchange`, `messages`,
 `sockets`, `mpi`) work on them. Invariant: a device of an execution is known by its number there
@@ -22,8 +22,8 @@ class Box(
         "published": "how often the giver has given",
         "taken": "how often the taker has taken",
         "reading": "1 while the taker reads the data",
-        "data": "what is given now",
-        "key": "the call at which it is given",
+        "data": "the data that is given now",
+        "key": "the call that gives it",
     },
 ):
     """The mailbox of an ordered pair of devices of this process."""
@@ -39,9 +39,9 @@ class Link(
     Struct,
     name="IngotLink",
     notes={
-        "outgoing": "what the transport sends by: a socket, or a name of the pair",
-        "incoming": "what it receives by",
-        "reader": "what the other process knows this one by if it can read its memory; else 0",
+        "outgoing": "the transport's handle for sending: a socket, or a name of the pair",
+        "incoming": "its handle for receiving",
+        "reader": "this process's number in the other, if that can read its memory; else 0",
     },
 ):
     """The way from a device of this process to one of another, and back."""
@@ -59,19 +59,19 @@ class Message(Struct, name="IngotMessage"):
     is_sent: i64
     data: Pointer
     bytes: i64
-    moved: i64  # bytes of header and data that are through
-    header: Array[i64]  # HEADER_WORDS: what the sender says of itself
-    expected: Array[i64]  # the first words as this device would send them
-    pending: i64  # bytes that the transport is at
-    request: Atomic[i64]  # the transport's name of them
+    moved: i64  # bytes of header and data that were moved
+    header: Array[i64]  # HEADER_WORDS: the sender's
+    expected: Array[i64]  # the first words of the header that this device would send
+    pending: i64  # bytes that the transport is moving
+    request: Atomic[i64]  # the transport's handle for them
 
 
 COMPARED_WORDS = 3
-"""Program, call, bytes: two devices that are at different ones must not take each other's data."""
+"""Program, call, bytes: devices that differ in one of these must not take each other's data."""
 SENDER, ADDRESS = 3, 4
-"""Words of a header: the process to read the data from, 0 if it follows; and where it lies."""
+"""Words of a header: the process to read the data from, 0 if it follows; and its address."""
 SMALLEST_READ = 1 << 16
-"""Bytes from which data is read where it lies: less is sooner copied twice than waited for."""
+"""Bytes from which data is read in the sender's memory: two copies of less are faster."""
 HEADER_WORDS = 5
 HEADER_BYTES = 8 * HEADER_WORDS
 
@@ -85,7 +85,7 @@ class Transport(
         "state": "the transport's own",
     },
 ):
-    """How data comes to devices of other processes."""
+    """How data gets to devices of other processes."""
 
     swap: Callable[[Rendezvous, Structs[Message], i64], i32]
     cut: Callable[[Rendezvous], None]
@@ -99,14 +99,14 @@ class Rendezvous(
     notes={
         "devices": "replicas times partitions",
         "patience": "slices of waiting after which a device gives up",
-        "program": "what all processes must agree on: a digest of the program's collectives",
+        "program": "a digest of the program's collectives, on which all processes must agree",
         "local_devices": "devices of this process",
         "slots": "int64_t[devices]: its number among those of this process, or -1",
         "processes": "int64_t[devices]: the process of each",
         "links": "IngotLink[local_devices * devices]: to devices of other processes",
         "boxes": "IngotBox[local_devices * local_devices], giver first",
         "transport": "null: all devices are of this process",
-        "failed": "1: every device that waits gives up",
+        "failed": "1: every waiting device gives up",
     },
 ):
     """Where the devices of one execution meet."""
@@ -137,7 +137,7 @@ class Site(
         "given": "int64_t[]: devices to give to",
         "sources": "int64_t[devices + 1]: where each device's begin in `taken`",
         "taken": "int64_t[]: devices to take from, in the order of the result",
-        "parts": "int64_t[devices]: which part of the others' operands is whose",
+        "parts": "int64_t[devices]: the part of the others' operands that each device takes",
     },
 ):
     """A call of the program: the tables of all devices."""
@@ -156,7 +156,7 @@ class Site(
 
 
 SLICE_NANOSECONDS = 20_000_000
-"""A device that waits looks around this often: whether others failed, whether it waited enough."""
+"""A waiting device checks this often whether others failed, and whether it has waited too long."""
 
 DONE, OTHER_FAILED, TIMEOUT, MISMATCH, ALONE, OTHER_GRID, NO_MEMORY, GONE, NETWORK = range(9)
 STATUS = {
@@ -174,7 +174,7 @@ STATUS = {
     NETWORK: "the network failed",
 }
 PROCESS_SHIFT = 8
-"""A status of another process has that process's number from this bit on, plus one."""
+"""In a status of another process, the bits from this one on are that process's number plus one."""
 
 
 def explain(status: int) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rendezvous: where the devices of one execution meet, and how they reach other processes.
 
-Invariant: the record and all that it points to live as long as the execution.
+Invariant: the record and everything that it points to live as long as the execution.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LinkRow(NamedTuple):
 
 
 NO_LINK = LinkRow()
-"""What is in the place of a link to a device of this process."""
+"""The entry for a device of this process, to which there is no link."""
 
 
 class Network:
@@ -72,7 +72,7 @@ class Network:
 
     @property
     def fields(self) -> dict[str, int]:
-        """What a rendezvous says of it; valid while this object lives."""
+        """The fields of a rendezvous about the network; valid while this object lives."""
         tables = {"slots": self._slots, "processes": self._processes, "links": self._links}
         addresses = {name: table.buffer_info()[0] for name, table in tables.items()}
         return {**addresses, "local_devices": len(self.here)} | (
@@ -119,16 +119,16 @@ class Rendezvous:
 
     @property
     def has_failed(self) -> bool:
-        """Whether some device gave up: this is no place to meet any more."""
+        """Whether some device gave up, so that the rendezvous can no longer be used."""
         return bool(RENDEZVOUS.read(self.address, "failed"))
 
     def fail(self) -> None:
-        """Let every device that waits, now or later, give up with an error."""
+        """Make every device that waits, now or later, give up with an error."""
         give_up(self.address)
 
 
 def give_up(address: int) -> None:
-    """Let every device that waits at a rendezvous, now or later, give up with an error."""
+    """Make every device that waits at a rendezvous, now or later, give up with an error."""
     RENDEZVOUS.write(address, "failed", 1)
     transport = RENDEZVOUS.read(address, "transport")
     if transport:
@@ -150,7 +150,7 @@ def new_rendezvous(
     Args:
         grid: replicas and partitions of the execution.
         network: who has which device; default: all are of this process.
-        program: a digest of what all processes must agree on.
+        program: a digest of the program's collectives, on which all processes must agree.
         timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`,
             or `INGOT_PROCESS_TIMEOUT` if some are of other processes.
     """

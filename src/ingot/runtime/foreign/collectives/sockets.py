@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages through stream sockets, as native functions: two for each pair of devices.
+"""Messages through stream sockets, as native functions: two sockets for each pair of devices.
 
-One carries the messages of one direction. Large data is read by the receiver in the sender's memory
-where the system allows that (processes of one machine): a copy less, and no data on the socket; a
-byte comes back when all is read.
+Each carries the messages of one direction. If the system allows it (for processes of one machine),
+the receiver reads large data directly in the sender's memory: that saves a copy, and no data goes
+over the socket; a byte comes back when all is read.
 
-Invariant: what is on a socket is whole messages; after a failure it is shut down, which ends the
-waiting of the other side, and a receiver whose byte does not arrive drops what it has read.
+Invariant: a socket carries whole messages; after a failure it is shut down, which ends the waiting
+of the other side, and a receiver whose byte does not arrive drops what it has read.
 
 Source: sendmsg(2), recvmsg(2), process_vm_readv(2), poll(2).
 """
@@ -41,13 +41,13 @@ _SHUT_BOTH = 2
 _INTERRUPTED, _AGAIN = 4, 11
 _POLL_IN, _POLL_OUT = 1, 4
 _READ_BYTES = 4 << 20
-"""What is read at a time: between two reads other messages move, and failures are seen."""
+"""Bytes read at a time: between two reads other messages move, and failures are noticed."""
 
 IMPORTS = (
     *("sendmsg", "recvmsg", "send", "recv", "poll", "shutdown", "process_vm_readv"),
     "__errno_location",
 )
-"""What these functions take from the C library."""
+"""The functions that are imported from the C library."""
 
 
 class Slice(Struct, name="iovec"):
@@ -58,7 +58,7 @@ class Slice(Struct, name="iovec"):
 
 
 class Parcel(Struct, name="msghdr"):
-    """What one call sends or receives."""
+    """The pieces of memory that one call sends or receives."""
 
     name: Pointer | None
     name_bytes: i32
@@ -127,13 +127,13 @@ def shutdown(descriptor: i32, how: i32) -> i32:
 
 @external("__errno_location")
 def errno_location() -> Array[i32]:
-    """Return where the C library puts the reason of a failure."""
+    """Return the address at which the C library stores the reason of a failure."""
     ...
 
 
 @inlined
 def is_temporary(reason: i32) -> bool:
-    """Whether a call failed only because nothing can be moved now."""
+    """Whether a call failed only because no bytes can be moved now."""
     if reason == _AGAIN:
         return True
     return reason == _INTERRUPTED
@@ -147,7 +147,7 @@ def is_read_there(message: Message) -> bool:
 
 @inlined
 def status_of(result: i64) -> i64:
-    """Return what the result of a call means: bytes, 0 for later, or minus a status."""
+    """Return the bytes that a call moved, 0 if it must be repeated later, or minus a status."""
     if result > 0:
         return result
     if unlikely(result == 0):
@@ -180,7 +180,7 @@ def move_header(message: Message) -> i64:
     pieces[0].length = HEADER_BYTES - before
     pieces[1].base = message.data
     pieces[1].length = message.bytes
-    # Whether large data follows a header is known once the header is.
+    # The header must be read before it is known whether large data follows.
     result = transfer(message, pieces, i64(2) if message.bytes < SMALLEST_READ else 1)
     if result <= 0:
         return result
@@ -219,7 +219,7 @@ def read_there(message: Message) -> i64:
         return -GONE
     message.moved += result
     if result == left:
-        # One byte in a direction that has nothing else on it: there is room.
+        # Nothing else goes in this direction, so there is room for the byte.
         sent = send(i32(message.link.incoming), message.header, 1, _DONT_WAIT | _NO_SIGNAL)
         return result if sent == 1 else -GONE
     return result
@@ -227,7 +227,7 @@ def read_there(message: Message) -> i64:
 
 @native
 def wait_for_reader(message: Message) -> i64:
-    """See whether the receiver has read the data."""
+    """Test whether the receiver has read the data."""
     word = Array[i64].on_stack(1)
     result = status_of(recv(i32(message.link.outgoing), word, 1, _DONT_WAIT))
     if result > 0:
@@ -237,7 +237,7 @@ def wait_for_reader(message: Message) -> i64:
 
 @native
 def move(meeting: Rendezvous, message: Message) -> i64:
-    """Send or receive what can be without waiting; return the bytes, or minus a status."""
+    """Send or receive as much as possible without waiting; return the bytes, or minus a status."""
     if message.moved < HEADER_BYTES:
         return move_header(message)
     if message.bytes < SMALLEST_READ or not is_read_there(message):
@@ -246,8 +246,8 @@ def move(meeting: Rendezvous, message: Message) -> i64:
 
 
 @inlined
-def note_wish(ready: Ready, message: Message) -> None:
-    """Note what to wait for before a message can move."""
+def set_events(ready: Ready, message: Message) -> None:
+    """Set the events to wait for before a message can move."""
     if message.is_sent == 0:
         ready.descriptor = i32(message.link.incoming)
         ready.events = _POLL_IN
@@ -265,7 +265,7 @@ def sleep(messages: Structs[Message], count: i64) -> None:
     for index in range(count):
         message = messages[index]
         if is_open(message):
-            note_wish(ready[waiting], message)
+            set_events(ready[waiting], message)
             waiting += 1
     poll(ready, waiting, SLICE_NANOSECONDS // 1_000_000)
 
@@ -275,7 +275,7 @@ swap = swapping("ingot_swap_by_sockets", move, sleep)
 
 @native
 def cut_link(meeting: Rendezvous, link: Link) -> None:
-    """Let the other side see that this one gives up."""
+    """Tell the other side that this one gives up."""
     shutdown(i32(link.outgoing), _SHUT_BOTH)
     shutdown(i32(link.incoming), _SHUT_BOTH)
 

@@ -2,8 +2,8 @@
 """The custom-call targets of collectives, and their tables per call site.
 
 `ingot.all_gather`, `ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast` are
-the emitted exchange; `ingot.device_id` reads who the execution is. What the expander says of a call
-is JSON in its `backend_config`: groups of devices, or each device's source.
+the native exchange; `ingot.device_id` reads the number of the execution's device. The expander
+writes a call's groups of devices, or each device's source, as JSON into its `backend_config`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _link_exchange(call: CallSite) -> LinkedCall:
 
 
 def _starts(rows: list[list[int]]) -> list[int]:
-    """Return where each row begins when all stand one after the other, and where the last ends."""
+    """Return where each row begins if all are concatenated, and where the last one ends."""
     starts = [0]
     for row in rows:
         starts.append(starts[-1] + len(row))
@@ -117,7 +117,7 @@ def socket_transport() -> Any:
 
 @cache
 def mpi_transport() -> Any:
-    """Return the same through MPI.
+    """Return the record of the transport through MPI.
 
     Raises:
         UnsupportedError: INGOT0519, there is no MPI that can be used.
@@ -141,7 +141,7 @@ _EXCHANGES = (
 
 
 def register_exchanges() -> None:
-    """Let programs be linked that call these targets."""
+    """Register these targets."""
     for name in _EXCHANGES:
         register(Target(name, link=_link_exchange))
     register(Target("ingot.device_id", link=_link_device_id))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device knows during an exchange, and the copies that it makes, as native functions.
+"""The state of a device during an exchange, and its copies, as native functions.
 
 An operand is `outer` steps; of each step a taker gets `part` bytes, which begin `source_start`
-bytes after the step does. In the result parts lie side by side: a step there is as long as all the
-parts that come in.
+bytes after the step. In the result the parts lie side by side: a step there is as long as all parts
+that are taken.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
 
 @inlined
 def start_of(visit: Visit, taker: i64) -> i64:
-    """Return where the part of a step begins that a device takes of others' operands."""
+    """Return the offset, in a step of others' operands, of the part that a device takes."""
     return visit.site.parts[taker] * visit.part if visit.site.is_split != 0 else 0
 
 

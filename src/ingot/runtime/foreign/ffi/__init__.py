@@ -2,8 +2,8 @@
 """XLA FFI: native custom-call handlers written against `xla/ffi/api/c_api.h`.
 
 `records` declares the C structures, `attributes` lays a call's attributes out in them, `api` is the
-table of functions that a handler may call back, `link` emits the adapter from Ingot's frame to the
-handler's. Version 0.3 of the API (jaxlib 0.10).
+table of functions that a handler may call back, `adapter` emits the code from Ingot's frame to the
+handler's, and `link` combines them. Version 0.3 of the API (jaxlib 0.10).
 """
 
 from ingot.runtime.foreign.ffi.link import ffi_target

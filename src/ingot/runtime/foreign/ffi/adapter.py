@@ -68,18 +68,18 @@ def _emit_stage(f: FunctionBuilder, frame: Value, stage: Stage) -> None:
     f.if_(unusual, finish, likely=False)
 
 
-def _emit_side(f: FunctionBuilder, place: Value, arguments: Sequence[Argument]) -> None:
-    """Emit the buffers of operands or results, and the XLA_FFI_Args at `place`."""
+def _emit_side(f: FunctionBuilder, record: Value, arguments: Sequence[Argument]) -> None:
+    """Emit the buffers of operands or results, and the XLA_FFI_Args at `record`."""
     count = max(1, len(arguments))
     types, pointers = f.alloca(I32, count), f.alloca(PTR, count)
     for number, argument in enumerate(arguments):
         f.store(f.const(I32, _BUFFER_TYPE), f.gep(types, number, I32))
         f.store(_emit_buffer(f, argument), f.gep(pointers, number, PTR))
-    ARGS.store(f, place, "struct_size", f.const(I64, ARGS.size))
-    ARGS.store(f, place, "extension_start", f.zero(PTR))
-    ARGS.store(f, place, "size", f.const(I64, len(arguments)))
-    ARGS.store(f, place, "types", types)
-    ARGS.store(f, place, "args", pointers)
+    ARGS.store(f, record, "struct_size", f.const(I64, ARGS.size))
+    ARGS.store(f, record, "extension_start", f.zero(PTR))
+    ARGS.store(f, record, "size", f.const(I64, len(arguments)))
+    ARGS.store(f, record, "types", types)
+    ARGS.store(f, record, "args", pointers)
 
 
 def _emit_buffer(f: FunctionBuilder, argument: Argument) -> Value:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that an XLA FFI handler may call back: one table for the process.
 
-Errors, futures, per-call-site state, scratch memory, the thread pool. They are Python functions
-behind C callbacks: handlers call them rarely, and when they do they have let go of the GIL.
+They are about errors, futures, per-call-site state, scratch memory and the thread pool. They are
+Python functions behind C callbacks: handlers call them rarely, and without the GIL.
 
-Handles are numbers that look like pointers. Invariant: every function returns null or an error
-that the handler (or the adapter) takes by `Error_Destroy` or `take_error_text`.
+Handles are numbers that look like pointers. Invariant: every function returns null or an error,
+which the handler (or the adapter) frees by `Error_Destroy` or `take_error_text`.
 
 Source: xla/ffi/api/c_api.h; xla/ffi/ffi_api.cc.
 """
@@ -70,7 +70,7 @@ class Future:
 
 @dataclass(slots=True)
 class Tables:
-    """What handles stand for; `tables()` is the process's only one."""
+    """The objects that handles stand for; `tables()` is the process's only one."""
 
     numbers: Any = field(default_factory=lambda: count(1))
     errors: dict[int, tuple[int, bytes]] = field(
@@ -91,7 +91,7 @@ class Tables:
         return number
 
     def take_error_text(self, handle: int) -> str:
-        """Return what an error says, and forget it."""
+        """Return the text of an error, and free it."""
         code, message = self.errors.pop(handle, (_CODE["UNKNOWN"], b"an error without a text"))
         return f"{ERROR_CODES[code]}: {message.decode(errors='replace')}"
 
@@ -107,7 +107,7 @@ class Tables:
 
 @cache
 def tables() -> Tables:
-    """Return what the handles of this process stand for."""
+    """Return the objects that the handles of this process stand for."""
     return Tables()
 
 
@@ -278,14 +278,14 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 def _api_memory() -> tuple[Any, list[Any]]:
     table = API.structure(API.size, 0)
     version = API_VERSION.structure(API_VERSION.size, 0, API_MAJOR, API_MINOR)
-    place = ctypes.addressof(table) + API.offset("api_version")
-    ctypes.memmove(place, ctypes.addressof(version), API_VERSION.size)
-    keep: list[Any] = []
+    version_address = ctypes.addressof(table) + API.offset("api_version")
+    ctypes.memmove(version_address, ctypes.addressof(version), API_VERSION.size)
+    callbacks: list[Any] = []
     for name, (function, record) in _TABLE.items():
         callback = _CALLBACK(_entered(function, record))
-        keep.append(callback)
+        callbacks.append(callback)
         setattr(table, name, ctypes.cast(callback, ctypes.c_void_p).value or 0)
-    return table, keep
+    return table, callbacks
 
 
 def _entered(function: Callable[[Any], int], record: Record) -> Callable[[int], int]:

@@ -102,7 +102,7 @@ def _call_frame(stage: Stage, context: int, attributes: AttributeBlock) -> Any:
 
 
 def _call(handler: int, frame: Any) -> str:
-    """Call a handler; return what went wrong, or nothing."""
+    """Call a handler; return the text of its error, or ""."""
     error = _HANDLER(handler)(ctypes.addressof(frame))
     return tables().take_error_text(error) if error else ""
 
@@ -138,7 +138,7 @@ def _link(stages: dict[Stage, int], call: CallSite) -> LinkedCall:
 
 
 class _Owner:
-    """What a linked handler's code needs to stay."""
+    """Keeps alive what a linked handler's code uses."""
 
     def __init__(self, *kept: object) -> None:
         self.kept = kept
@@ -148,7 +148,7 @@ _FINISH: Callable[..., Any] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, 
 
 
 def _finish(error: int | None, future: int | None) -> int:
-    """Wait for what a handler delivers later, and keep what it says about a failure."""
+    """Wait for a handler's result if it comes later; record the text of a failure."""
     try:
         if future:
             pending = tables().futures.pop(future)

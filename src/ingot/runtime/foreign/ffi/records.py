@@ -72,7 +72,7 @@ CONTEXT = Record(
     Field("runtime", "ptr", note="the IngotRuntime of the execution"),
     Field("site", "i64", note="number of the call site, for its state"),
 )
-"""What our `XLA_FFI_ExecutionContext*` points to."""
+"""The record that our `XLA_FFI_ExecutionContext*` points to."""
 
 
 class AttributeType(IntEnum):

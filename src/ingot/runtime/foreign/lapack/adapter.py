@@ -32,7 +32,7 @@ from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh
 
-_MOST = (1 << 31) - 1  # LAPACK's integers can say.
+_MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
 _WORK_OF_A_CHUNK = 100_000
 _MOST_CHUNKS = 64
@@ -114,7 +114,7 @@ class Adapter:
         return slot
 
     def constant(self, word: str) -> Value:
-        """Emit the address of what is the same for every matrix."""
+        """Emit the address of an argument that is the same for every matrix."""
         slot = self.slots.get(word)
         if slot is None:
             slot = self.slots[word] = self._constant(word)
@@ -172,7 +172,7 @@ class Adapter:
         return self.real.bytes if name == "rwork" else self.element.dtype.bytes
 
     def query(self) -> dict[str, Index]:
-        """Emit the question how long workspaces shall be; return lengths in elements."""
+        """Emit LAPACK's workspace query; return lengths in elements."""
         f = self.f
         asked = [word for word in self.words if word in _LENGTHS]
         lengths: dict[str, Index] = {
@@ -186,7 +186,7 @@ class Adapter:
             self.slots[word] = f.alloca(I32)
             f.store(f.const(I32, -1), self.slots[word])
         for name in _WORKSPACES:
-            # Some routines write into a workspace that they were only asked about.
+            # Some routines write into the workspace even if they are only queried.
             self.scratch[name] = f.alloca(I64, 2)
         for name in self.scratch_matrices():
             self.scratch[name] = self.scratch["work"]
@@ -199,12 +199,12 @@ class Adapter:
         return lengths
 
     def _refuse_more(self, length: Value) -> None:
-        """Emit the end of the call if 32 bits cannot say a length."""
+        """Emit the failure of the call if a length does not fit 32 bits."""
         too_large = self.f.icmp("ugt", length, self.f.const(I64, _MOST))
         self.f.if_(too_large, lambda: self.f.ret(self.f.const(I32, TOO_LARGE)), likely=False)
 
     def check_workspace(self) -> None:
-        """Emit the check of what LAPACK would count in 32 bits, silently wrong, when asked."""
+        """Emit the check of workspace lengths that LAPACK's query would silently overflow."""
         row = self.routine
         text = row.complex_workspace if self.is_complex else row.workspace
         if text and chr(self.attributes["mode"].value) != "N":
@@ -215,12 +215,12 @@ class Adapter:
         if name == "iwork":
             return f.sext(f.load(I32, self.scratch[name]), I64)
         number = f.load(self.real, self.scratch[name])
-        # A float cannot say every large number: LAPACK may have rounded it down.
+        # Floats cannot represent every large number: LAPACK may have rounded it down.
         number = f.fma(number, f.const(self.real, 1 + 2.0**-20), f.const(self.real, 0.5))
         return f.fptosi(number, I64)
 
     def scratch_matrices(self, *, copies: bool = False) -> dict[str, str]:
-        """Return scratch matrix -> operand that it is as large as (or, only those, a copy of)."""
+        """Return scratch matrix -> the operand that gives its size; or only the copies."""
         row = self.routine
         words = (row.complex_scratch if self.is_complex else row.scratch).split()
         found = (word.partition("=") for word in words if ":=" in word or not copies)
@@ -258,7 +258,7 @@ class Adapter:
         f.call(function, arguments)
 
     def one_matrix(self, number: Value, _: list[Value]) -> None:
-        """Emit what is done for one matrix of the batch."""
+        """Emit the work on one matrix of the batch."""
         f, row = self.f, self.routine
         for name, like in self.scratch_matrices(copies=True).items():
             size = f.as_value(self.arrays[like].bytes(f, self.batch_rank))
@@ -308,9 +308,9 @@ class Adapter:
         return count
 
     def chunks(self) -> Index:
-        """Emit in how many parts the batch is worth being cut; sizes alone decide.
+        """Emit the number of parts that the batch is cut into; it depends on sizes alone.
 
-        A matrix that LAPACK itself may give to several threads is not worth it.
+        Matrices that LAPACK itself may give to several threads are not shared out.
         """
         f = self.f
         batch, rows, columns = self.batch(), self.size("m"), self.size("n")
@@ -363,8 +363,8 @@ def emit_adapter(
     zero = f.const(I64, 0)
     f.if_(alone, lambda: f.ret(f.call(part, [frame, zero, chunks])))
     environment = f.alloca(I64, 3)
-    for place, value in enumerate((frame, chunks, zero)):
-        f.store(value, f.gep(environment, place, I64))
+    for slot, value in enumerate((frame, chunks, zero)):
+        f.store(value, f.gep(environment, slot, I64))
     parallel = RUNTIME.load(f, whole.runtime, "parallel")
     arguments = [
         RUNTIME.load(f, whole.runtime, "pool"),

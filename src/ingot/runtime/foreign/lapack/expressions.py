@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes in the table of LAPACK routines, as emitted code: `max(1,m)`, `2*n`, `tau.last`.
 
-Python's own syntax, read by `ast`; the names' values come from the caller. What is known when the
-code is emitted folds to a number.
+They are in Python's syntax, parsed by `ast`; the caller gives the values of names. Values that are
+known when the code is emitted fold to a number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of LAPACK targets: operands, results, and the arguments of the LAPACK routine.
 
-One row per routine; the adapter's code and the registry follow from it. An argument is one word:
+There is one row per routine; the adapter's code and the registry follow from it. An argument is a
+word:
 
 * `@uplo`: the character attribute `uplo`; `!left:LR`: a bool attribute, as one of two characters
 * `#low`: the integer attribute `low`
@@ -10,7 +11,7 @@ One row per routine; the adapter's code and the registry follow from it. An argu
   further; `a`: one that `scratch` declares
 * `work`, `rwork`, `iwork` and their lengths `lwork`, `lrwork`, `liwork`: as LAPACK asks for
 * `rwork[2*n]`: a workspace of that many elements; it has no length argument
-* `info`: the result `info`, or a place that nobody reads; `null`; `one`
+* `info`: the result `info`, or memory that nobody reads; `null`; `one`
 
 In an expression `x.rows`, `x.cols` and `tau.last` are dimensions (as in XLA, of the logical shape;
 matrices lie column-major), `m`, `n`, `k` those of the routine's matrix and the lesser of both.
@@ -30,12 +31,12 @@ class Routine:
     """One row.
 
     Attributes:
-        name: of the real LAPACK routine without its type's letter.
+        name: the name of the real LAPACK routine without its type's letter.
         operands: names of the operands.
         results: names of the results; `x_out=x` begins as a copy of the operand `x`.
-        arguments: what LAPACK is given.
-        complex_name: of the routine on complex numbers, if it differs.
-        complex_arguments: what that is given, if it differs.
+        arguments: LAPACK's arguments.
+        complex_name: the name of the routine on complex numbers, if it differs.
+        complex_arguments: its arguments, if they differ.
         complex_results: its results, if they differ.
         matrix: operand whose last two dimensions are `m` and `n` and the others the batch.
         scratch: `a=x`: memory as large as one matrix of operand `x`; with `a:=x` its copy.
@@ -44,7 +45,7 @@ class Routine:
             infinities some do not return.
         unused: result -> attribute; the result is zero if the attribute is `N`.
         unpack: (scratch, result): eigenvectors as LAPACK packs conjugate pairs -> complex.
-        refuses: attribute -> character that cannot be served.
+        refuses: attribute -> character that is not supported.
         workspace: elements that it counts in 32 bits when vectors are wanted, if those are many.
         complex_workspace: that of the complex routine.
         is_blas: whether the function is BLAS.
@@ -146,7 +147,7 @@ ROUTINES = (
         "gtsv", "dl d du b", "dl_out=dl d_out=d du_out=du b_out=b info", matrix="b",
         arguments="=m =n dl_out+1 d_out du_out b_out ^m info",
     ),
-    # These two are not JAX's: solutions from a factorization, and its exchanges of rows.
+    # These two are not JAX's: solutions from a factorization, and its row exchanges.
     Routine(
         "getrs", "x ipiv b", "b_out=b", "@trans =m =n x ^m ipiv b_out ^m info", matrix="b"
     ),

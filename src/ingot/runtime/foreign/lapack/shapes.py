@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arrays of a LAPACK call must be: LAPACK trusts its caller, and writes what it is told.
+"""Checks of the arrays of a LAPACK call: LAPACK trusts its caller.
 
-A call site's static sizes are checked here, before it is linked; symbolic ones are the program's
-own, which made the shapes from each other. An array holds at least as many elements for each matrix
-of the batch as the routine reads or writes, of the type that it does so in.
+A call site's static sizes are checked before it is linked; the program derives symbolic sizes from
+each other, so they agree. An array must have the routine's element type, and for each matrix of the
+batch at least as many elements as the routine reads or writes.
 
 Source: jaxlib/cpu/lapack_kernels.cc (CheckMatrixDimensions, CheckShape).
 """
@@ -102,7 +102,7 @@ def _count(expression: str, main: Shape) -> int:
 
 
 def _side_misfit(row: Routine, operands: dict[str, Shape], attributes: dict[str, Attribute]) -> str:
-    """Check the matrices that stand left or right of another one: `trsm`'s, `ormqr`'s."""
+    """Check the matrices that multiply another one from the left or right: `trsm`'s, `ormqr`'s."""
     name = {"trsm": "x", "ormqr": "a"}.get(row.name, "")
     if not name:
         return ""

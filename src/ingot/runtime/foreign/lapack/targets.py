@@ -3,9 +3,9 @@
 
 `register_lapack` fills the registry from the table; SciPy is imported by the first call that is
 linked. The code of a call knows ranks and attributes and asks the frame for sizes, so it is made
-once in a process, for all programs, and its object is kept on disk. Invariant: a call whose
-operands, results or attributes do not fit the table is compiled, and refused when it runs: so does
-XLA, and a program may hold one that it never runs.
+once in a process, for all programs, and its object is cached on disk. Invariant: a call whose
+operands, results or attributes do not fit the table is compiled, and fails when it runs, as in XLA:
+a program may hold one that it never runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 _SOURCES = ("support", "llvm", "hlo", "runtime")
 """The packages that make the code of a call."""
 _SIZE = Dim.symbol("size")
-"""What a shape says of each dimension: nothing."""
+"""The size of every dimension, since a call's code does not depend on sizes."""
 
 
 def target_name(routine: str, element: str) -> str:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose results the host waits for at once run in the call of Execute: native functions.
+"""Which programs run inline, in the call of Execute, as native functions.
 
-Handing a program to the device's worker and being told of its end wakes two threads, which costs up
-to 100 us where CPUs sleep deeply (virtual machines). That buys nothing if the host does nothing
-meanwhile. Whether it does is learnt: each device remembers for its last 64 executions whether the
-host asked for a result at once after Execute had returned. A program runs in the call if that was
-so the last `STREAK` times that it ran, and goes to the worker again after the first time that it
-was not: a host that dispatches several programs ahead, or computes meanwhile, still gets them run
-beside it.
+Giving a program to the device's worker and waiting for its end wakes two threads, which costs up to
+100 us if CPUs sleep deeply (in virtual machines). That gains nothing if the host only waits
+meanwhile. So its behaviour is learnt: each device records for its last 64 executions whether the
+host asked for a result at once after Execute had returned. A program runs inline if that was so the
+last `STREAK` times that it ran, and goes to the worker again after the first time that it was not.
+So a host that dispatches several programs ahead, or computes meanwhile, still runs in parallel with
+them.
 
-Invariant: this decides where a program runs, never what it does; a lost update (several threads
-dispatch to one device) means that one execution is handed over needlessly, or is not.
+Invariant: this decides where a program runs, never what it computes; a lost update (if several
+threads dispatch to one device) means that one execution runs on the other thread.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ingot.native.functions import emitted, inlined
 from ingot.native.types import i64
 
 AT_ONCE = 1 << 17
-"""Cycles, about 40 us: a host that asks later has done something in between."""
+"""Cycles, about 40 us: a host that asks later has done other work in between."""
 
 _COLD_SHIFT = 4
 """After a long program the host's own code is no longer in caches: it may take that part (by shift)
 of what Execute took in addition."""
 
 STREAK = 2
-"""Executions in a row whose results were waited for, after which the next one runs in the call."""
+"""Consecutive executions with a waiting host, after which the next one runs inline."""
 
 _REMEMBERED = 64
 """Executions of a device, one bit each."""
@@ -53,26 +53,26 @@ def note_launch(executable: Executable, device: Device) -> bool:
     """Count an execution; return whether the host is expected to wait for its results at once."""
     number = device.launches + 1
     device.launches = number
-    waited = device.waited
-    device.waited = waited << 1
+    waited_mask = device.waited_mask
+    device.waited_mask = waited_mask << 1
     age = number - executable.last_launch - 1
     executable.last_launch = number
     streak: i64 = 0
-    if 0 <= age < _REMEMBERED and (waited >> age) & 1 != 0:
-        streak = executable.waits + 1
-    executable.waits = streak
+    if 0 <= age < _REMEMBERED and (waited_mask >> age) & 1 != 0:
+        streak = executable.streak + 1
+    executable.streak = streak
     return streak >= STREAK
 
 
 @inlined
 def note_return(device: Device, begin: i64) -> None:
-    """Note that an Execute returns that began at the time `begin`."""
+    """Record the return of an Execute that began at the time `begin`."""
     now = cycles()
     device.deadline = now + (AT_ONCE + ((now - begin) >> _COLD_SHIFT))
 
 
 @inlined
 def note_wait(device: Device) -> None:
-    """Note that the host asks for a result on `device`."""
+    """Record that the host asks for a result on `device`."""
     if cycles() < device.deadline:
-        device.waited |= 1
+        device.waited_mask |= 1

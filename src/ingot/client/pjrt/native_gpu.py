@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and executions of GPUs, as native functions.
 
-All is enqueued on the one stream of a GPU, so data counts as there for what is enqueued later; who
-reads it on the host waits for the stream. Null in place of a GPU is the host. Invariant: the GPU's
-context is current in the thread before the driver is asked for anything.
+All work is enqueued on the one stream of a GPU, so data counts as computed for work that is
+enqueued later; a reader on the host must wait for the stream. A null GPU stands for the host.
+Invariant: the GPU's context is current in the thread before the driver is called.
 """
 
 from __future__ import annotations
 
 from ingot.client.pjrt.c_api import INTERNAL
 from ingot.client.pjrt.emit import static_error
-from ingot.client.pjrt.hot_events import static_event
+from ingot.client.pjrt.native_events import static_event
 from ingot.client.pjrt.records import Gpu
 from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import memcpy
@@ -29,7 +29,7 @@ GPU_FAILED = static_event("gpu_failed", GPU_ERROR)
 
 @inlined
 def enter(gpu: Gpu) -> bool:
-    """Make a GPU's context current in this thread; return whether that went well."""
+    """Make a GPU's context current in this thread; return whether that succeeded."""
     return gpu.stream.driver.set_context(gpu.stream.context) == 0
 
 
@@ -51,14 +51,14 @@ def allocate_on(gpu: Gpu, size: i64) -> Pointer | None:
 
 @native
 def free_on(gpu: Gpu, data: Pointer) -> None:
-    """Give memory of a GPU back, behind what was enqueued."""
+    """Free memory of a GPU after all enqueued work."""
     if enter(gpu):
         gpu.stream.driver.free(data, gpu.stream.handle)
 
 
 @native
 def wait_for_gpu(gpu: Gpu) -> bool:
-    """Wait for all that was enqueued; return whether nothing failed."""
+    """Wait for all enqueued work; return whether none of it failed."""
     return enter(gpu) and gpu.stream.driver.synchronize(gpu.stream.handle) == 0
 
 
@@ -66,9 +66,9 @@ def wait_for_gpu(gpu: Gpu) -> bool:
 def move_between(
     target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64
 ) -> bool:
-    """Copy bytes with a GPU at one end or both; return whether that went well.
+    """Copy bytes from, to or between GPUs; return whether that succeeded.
 
-    What the host reads is there on return; what it gave may be changed.
+    On return, memory of the host can be read, or changed.
     """
     if size == 0:
         return True
@@ -84,7 +84,7 @@ def move_between(
     if to is not None:
         if stream.driver.copy_on_device(target, source, size, stream.handle) != 0:
             return False
-        # The stream of another GPU knows nothing of this one.
+        # The streams of two GPUs are not ordered with each other.
         return to.stream == stream or stream.driver.synchronize(stream.handle) == 0
     if stream.driver.copy_to_host(target, source, size, stream.handle) != 0:
         return False
@@ -93,7 +93,7 @@ def move_between(
 
 @inlined
 def move(target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64) -> bool:
-    """Copy bytes between the memories of two GPUs or the host's; return whether that went well."""
+    """Copy bytes between the memories of GPUs or the host; return whether that succeeded."""
     if to is None and of is None:
         memcpy(target, source, size)
         return True
@@ -102,7 +102,7 @@ def move(target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size:
 
 @exported("ingot_pjrt_move")
 def move_data(target: Pointer, to: Gpu | None, source: Pointer, of: Gpu | None, size: i64) -> i32:
-    """Copy bytes as `move` does, for Python; return 1 if that went well."""
+    """Copy bytes as `move` does, for Python; return 1 if that succeeded, else 0."""
     return i32(move(target, to, source, of, size))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which arguments of an execution are donated, as native functions.
 
-Beneath `hot_launch`. Invariant: a mark means something only together with the number of the
-execution that set it, so nothing has to be cleared.
+For `native_launch`. Invariant: a mark is valid only for the execution whose number it has, so
+nothing has to be cleared.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def check_donations(
     donated: Array[i8],
     options: Pointer | None,
 ) -> Error | None:
-    """Note which arguments are donated now; return an error if one is also used otherwise."""
+    """Record which arguments are donated now; return an error if one is used twice."""
     count = executable.num_arguments
     for index in range(count):
-        # Memory that a host view shows is not given away: the buffer stays as it is.
+        # Memory that a host view shows is not donated: the buffer is unchanged.
         is_seen = inputs[index].external.load("monotonic") != 0
         donated[index] = i8(0) if is_seen else executable.arguments[index].donated
     if options is not None:

@@ -13,11 +13,19 @@ from typing import Any
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
-from ingot.client.pjrt.hot_buffers import pending_event, unuse, use
-from ingot.client.pjrt.hot_events import release_event, wait_for
-from ingot.client.pjrt.hot_launch import launch
-from ingot.client.pjrt.hot_worker import drop_executable
-from ingot.client.pjrt.records import INLINE, MANY, PATIENT, Buffer, Device, Error, Executable
+from ingot.client.pjrt.native_buffers import pending_event, unuse, use
+from ingot.client.pjrt.native_events import release_event, wait_for
+from ingot.client.pjrt.native_launch import launch
+from ingot.client.pjrt.native_worker import drop_executable
+from ingot.client.pjrt.records import (
+    INLINE,
+    MULTI_DEVICE,
+    PATIENT,
+    Buffer,
+    Device,
+    Error,
+    Executable,
+)
 from ingot.native.functions import external, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
@@ -30,15 +38,15 @@ COUNT_ERROR = static_error(
 )
 
 
-@external("execute_many")
-def execute_many(args: Pointer) -> Error | None:
-    """Execute on several devices: Python's."""
+@external("execute_on_devices")
+def execute_on_devices(args: Pointer) -> Error | None:
+    """Execute on several devices, in Python."""
     ...
 
 
 @native
 def wait_for_data(buffers: Array[Buffer], count: i64) -> None:
-    """Wait until the data of buffers is there."""
+    """Wait until the data of buffers is computed."""
     for index in range(count):
         storage = use(buffers[index])
         if storage is not None:
@@ -53,8 +61,8 @@ def wait_for_data(buffers: Array[Buffer], count: i64) -> None:
 def execute_slot(args: Any) -> Error | None:
     executable: Executable = args.executable
     mode: i32 = executable.mode
-    if unlikely(mode == MANY):
-        return execute_many(args)
+    if unlikely(mode == MULTI_DEVICE):
+        return execute_on_devices(args)
     if unlikely(args.num_args != executable.num_arguments):
         return static_reference(COUNT_ERROR)
     device: Device = args.execute_device
@@ -90,7 +98,7 @@ def destroy_loaded_slot(args: Any) -> Error | None:
 
 @slot("PJRT_LoadedExecutable_GetExecutable")
 def executable_slot(args: Any) -> Error | None:
-    """Return the same: PJRT_Executable and PJRT_LoadedExecutable are one struct."""
+    """Return the argument: PJRT_Executable and PJRT_LoadedExecutable are one struct."""
     add_reference(args.loaded_executable)
     args.executable = args.loaded_executable
     return None

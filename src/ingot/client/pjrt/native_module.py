@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine code of the PJRT C API: one module, compiled once per machine, linked once.
 
-Joins the native functions of the `hot_*` files, the getters and the trampolines. Invariant: the
-module depends only on the sources and on the names of the Python slots, so the object comes from
-the cache of the disk after the first time, and nothing is translated then.
+It joins the native functions of the `native_*` files, the getters and the trampolines. Invariant:
+the module depends only on the sources and on the names of the Python slots, so after the first time
+the object comes from the disk cache, and nothing is translated.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from ingot.client.pjrt import (
     getters,
-    hot_buffers,
-    hot_events,
-    hot_execute,
-    hot_gpu,
-    hot_launch,
-    hot_layouts,
-    hot_queue,
-    hot_transfer,
-    hot_worker,
+    native_buffers,
+    native_events,
+    native_execute,
+    native_gpu,
+    native_launch,
+    native_layouts,
+    native_queue,
+    native_transfer,
+    native_worker,
 )
 from ingot.client.pjrt.emit import IMPORTS
 from ingot.client.pjrt.trampolines import add_trampolines
@@ -38,20 +38,28 @@ from ingot.runtime.c_python import python_addresses
 from ingot.runtime.native import library_imports, native_runtime
 
 HELPERS = (
-    *("execution_failed", "release_executable", "execute_many"),
+    *("execution_failed", "release_executable", "execute_on_devices"),
     *("from_host", "to_host"),
 )
-"""Python functions that machine code falls back to."""
+"""Python functions that native functions call."""
 _DESTRUCTORS = ("release_executable",)
-"""Those that hosts may reach on any thread, with nobody waiting for it: jaxlib's pool drops its
-reference to a program after it has handed the program to the thread that wanted it."""
+"""Slots that hosts may call on any thread, even at exit: jaxlib's pool drops its reference to a
+program after it has passed the program to the thread that wanted it."""
 
 _SOURCES = ("support", "llvm", "native", "runtime", "artifact", "hlo", "client")
 """The packages that make the module."""
 
 _FILES: tuple[ModuleType, ...] = (
-    *(getters, hot_layouts, hot_events, hot_gpu, hot_buffers, hot_worker, hot_queue),
-    *(hot_launch, hot_execute, hot_transfer),
+    *(
+        getters,
+        native_layouts,
+        native_events,
+        native_gpu,
+        native_buffers,
+        native_worker,
+        native_queue,
+    ),
+    *(native_launch, native_execute, native_transfer),
 )
 
 
@@ -67,7 +75,7 @@ def pjrt_module(python_slots: Sequence[str]) -> ModuleBuilder:
 
 @cache
 def exported_functions() -> dict[str, Callable[..., Any]]:
-    """Return the native functions that others find, by their symbols."""
+    """Return the exported native functions, by their symbols."""
     return {name: each for file in _FILES for name, each in exported_of(file).items()}
 
 

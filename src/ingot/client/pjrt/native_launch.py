@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One execution on one device as native functions: `ingot_pjrt_launch`.
 
-Check arguments, donate, allocate outputs, run or queue. The slot Execute calls it, and so does
-Python for each device of an execution on several. A program whose inputs are there runs in the call
-if it is short, or if the host is expected to wait for it (`hot_waits`); any other becomes a job of
-the device's worker, its outputs are allocated at once and ready later.
+It checks arguments, donates, allocates outputs, and runs or queues the program. The slot Execute
+calls it, and Python does so for each device of an execution on several. A program whose inputs are
+computed runs in the call if it is short, or if the host is expected to wait for it
+(`native_inline`). Any other becomes a job of the device's worker; its outputs are allocated at once
+and ready later.
 
 Invariant: an argument that is donated has no storage afterwards, whether or not an output could
 take it over; nothing has changed if an error is returned before the program ran.
@@ -21,7 +22,8 @@ from ingot.client.pjrt.emit import (
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.hot_buffers import (
+from ingot.client.pjrt.native_backlog import wait_for_backlog
+from ingot.client.pjrt.native_buffers import (
     DELETED,
     destroy,
     discard,
@@ -32,17 +34,16 @@ from ingot.client.pjrt.hot_buffers import (
     unuse,
     use,
 )
-from ingot.client.pjrt.hot_donation import ExecuteOptions, check_donations
-from ingot.client.pjrt.hot_events import READY, release_event
-from ingot.client.pjrt.hot_gpu import execute
-from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
-from ingot.client.pjrt.hot_queue import submit
-from ingot.client.pjrt.hot_turns import wait_turn
-from ingot.client.pjrt.hot_waits import cycles, note_launch, note_return
-from ingot.client.pjrt.hot_worker import failure_of, load_data
+from ingot.client.pjrt.native_donation import ExecuteOptions, check_donations
+from ingot.client.pjrt.native_events import READY, release_event
+from ingot.client.pjrt.native_gpu import execute
+from ingot.client.pjrt.native_inline import cycles, note_launch, note_return
+from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
+from ingot.client.pjrt.native_queue import submit
+from ingot.client.pjrt.native_worker import failure_of, load_data
 from ingot.client.pjrt.records import (
     INLINE,
-    MANY,
+    MULTI_DEVICE,
     QUEUED,
     Buffer,
     Device,
@@ -76,7 +77,7 @@ class Launch(Struct):
     options: Pointer | None
     device: Device
     mode: i32
-    all_ready: i8  # whether the data of all inputs is there
+    all_ready: i8  # whether the data of all inputs is computed
     donates: i8
     num_inputs: i64
     num_outputs: i64
@@ -94,7 +95,7 @@ def end_uses(arguments: Array[Buffer], count: i64) -> None:
 
 @native
 def drop_outputs(outputs: Array[Storage], first: i64, end: i64) -> None:
-    """Give output storages back that have no buffer yet."""
+    """Free output storages that have no buffer yet."""
     for index in range(first, end):
         release_storage(outputs[index])
 
@@ -111,7 +112,7 @@ def drop_buffers(results: Array[Buffer | None], count: i64) -> None:
 
 @inlined
 def use_arguments(call: Launch) -> Error | None:
-    """Use the storage of every argument from now on; if there is an error, of none."""
+    """Start to use the storages of all arguments; if there is an error, of none."""
     all_ready = True
     for index in range(call.num_inputs):
         buffer = call.arguments[index]
@@ -142,7 +143,7 @@ def output_memory(call: Launch, index: i64) -> Storage | None:
 
 @inlined
 def make_outputs(call: Launch) -> Error | None:
-    """Find memory for all outputs, and make their buffers, before anything runs."""
+    """Get memory for all outputs, and make their buffers, before anything runs."""
     for index in range(call.num_outputs):
         storage = output_memory(call, index)
         if storage is None:
@@ -192,7 +193,7 @@ def queue(call: Launch) -> Event | None:
     event = job.event
     job.executable = call.executable
     job.program = call.program
-    job.together = i32(call.mode == MANY)
+    job.is_part = i32(call.mode == MULTI_DEVICE)
     if call.options is not None:
         job.launch_id = ExecuteOptions.at(call.options).launch_id
     for index in range(call.num_inputs):
@@ -207,13 +208,13 @@ def queue(call: Launch) -> Event | None:
 
 @inlined
 def start(call: Launch, done: Array[Event]) -> Error | None:
-    """Run the program now or later; the event for its end goes to `done[0]`."""
+    """Run the program now or later; `done[0]` gets an event for its end."""
     is_idle = call.device.unfinished.load("acquire") == 0
     error = make_outputs(call)
     if error is not None:
         return error
     is_awaited = note_launch(call.executable, call.device)
-    # A donated memory may still be read by a job that was queued before.
+    # A job that was queued before may still read donated memory.
     is_short = call.mode == INLINE and (call.donates == 0 or is_idle)
     is_here = is_short or (call.mode == QUEUED and is_awaited and is_idle)
     if likely(call.all_ready != 0 and is_here):
@@ -234,7 +235,7 @@ def start(call: Launch, done: Array[Event]) -> Error | None:
 
 @inlined
 def take_donations(call: Launch) -> None:
-    """Delete the donated arguments: their storages go when they are not in use any more."""
+    """Delete the donated arguments; their storages are freed after their last use."""
     for index in range(call.num_inputs):
         if call.donated[index] != 0:
             discard(call.arguments[index])
@@ -266,10 +267,10 @@ def launch(
     mode: i32,
     complete: Array[Event] | None,
 ) -> Error | None:
-    """Launch an execution; `complete` is where an event for its end goes, or null."""
+    """Launch an execution; `complete` gets an event for its end unless it is null."""
     begin = cycles()
     if mode == QUEUED:
-        wait_turn(device)
+        wait_for_backlog(device)
     call = Launch.on_stack()
     call.executable = executable
     call.program = program

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storages and buffers of the PJRT C API, as native functions.
 
-A buffer is what a host holds: a type, dims, a place, and a storage. A storage is memory with the
-event after which its data is there. Several may hold one storage: its buffer, host views of it, and
-jobs that read or write it. Invariant: a storage goes with its last reference, whatever happens to
+A buffer is a type, dims, a device and memory, and a storage. A storage is memory with the event
+after which its data is computed. It may be held by its buffer, by host views of that, and by jobs
+that read or write it. Invariant: a storage is freed with its last reference, whatever happens to
 the buffer before (deleted, donated, destroyed). Any thread may delete a buffer while another one
-uses it: who reads `storage` is counted in `users` from before until it has what it needs, and the
-last one gives back what was deleted meanwhile.
+uses it: a reader of `storage` is counted in `users` from before the read until it is done, and the
+last one frees a storage that was deleted meanwhile.
 
 Source: pjrt_c_api.h (PJRT_Buffer_*).
 """
@@ -24,9 +24,9 @@ from ingot.client.pjrt.emit import (
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.hot_events import READY, is_done, release_event, static_event
-from ingot.client.pjrt.hot_gpu import GPU_FAILED, allocate_on, free_on, wait_for_gpu
-from ingot.client.pjrt.hot_waits import note_wait
+from ingot.client.pjrt.native_events import READY, is_done, release_event, static_event
+from ingot.client.pjrt.native_gpu import GPU_FAILED, allocate_on, free_on, wait_for_gpu
+from ingot.client.pjrt.native_inline import note_wait
 from ingot.client.pjrt.records import (
     GONE,
     STORAGE_HEADER_BYTES,
@@ -88,7 +88,7 @@ def new_view(
     release: Callable[[Pointer, Pointer | None], None] | None,
     context: Pointer | None,
 ) -> Storage | None:
-    """Return a storage over others' memory, which `release(data, context)` ends, or null."""
+    """Return a storage over other memory, which `release(data, context)` gives back; or null."""
     storage = Storage.at(ingot_allocate(sizeof(Storage)))
     if storage is None:
         return None
@@ -124,14 +124,14 @@ def release_storage(storage: Storage | None) -> None:
 
 @inlined
 def is_ready(storage: Storage) -> bool:
-    """Return whether the data of a storage is there, without an error."""
+    """Return whether the data of a storage was computed without an error."""
     event = storage.event
     return event is None or (is_done(event) and event.error is None)
 
 
 @inlined
 def pending_event(storage: Storage) -> Event | None:
-    """Return a reference to the event of a storage whose data is not (or never) there, or null.
+    """Return a reference to the event of a storage, or null if its data is computed.
 
     An event that failed stays pending in this sense: readers must see its error.
     """
@@ -171,7 +171,7 @@ def new_buffer(
 
 @exported("ingot_pjrt_use")
 def use(buffer: Buffer) -> Storage | None:
-    """Return the storage, which stays until `unuse`; null if it was deleted."""
+    """Return the storage, which is valid until `unuse`; null if it was deleted."""
     if unlikely(buffer.users.fetch_add(1) >= GONE):
         unuse(buffer)
         return None
@@ -180,14 +180,14 @@ def use(buffer: Buffer) -> Storage | None:
 
 @exported("ingot_pjrt_unuse")
 def unuse(buffer: Buffer) -> None:
-    """End a use; the last one to use a deleted storage gives it back."""
+    """End a use; the last user of a deleted storage frees it."""
     if buffer.users.fetch_sub(1) == GONE + 1:
         release_storage(buffer.storage.exchange(None))
 
 
 @exported("ingot_pjrt_discard")
 def discard(buffer: Buffer) -> None:
-    """Delete the storage, now or when nobody uses it any more."""
+    """Delete the storage, now or after its last use."""
     buffer.deleted = 1
     if buffer.users.fetch_or(GONE) & (GONE - 1) == 0:
         release_storage(buffer.storage.exchange(None))
@@ -195,7 +195,7 @@ def discard(buffer: Buffer) -> None:
 
 @exported("ingot_pjrt_buffer_destroy")
 def destroy(buffer: Buffer) -> None:
-    """Free a buffer, which nobody uses."""
+    """Free a buffer that is not in use."""
     discard(buffer)
     release_storage(buffer.held)
     ingot_free(buffer)
@@ -266,7 +266,7 @@ def ready_event_slot(args: Any) -> Error | None:
 
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references_slot(args: Any) -> Error | None:
-    """Let a host view hold the storage that the buffer had when the first of them was made."""
+    """Count a host view, which holds the storage that the buffer had at its first view."""
     buffer: Buffer = args.buffer
     storage = use(buffer)
     if storage is None:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of a device's queue, made and filled, as native functions.
+"""Making the jobs of a device's queue, as native functions.
 
-Executions (`hot_launch`) and copies that must wait (`hot_transfer`) are jobs. Invariant: a job
-holds the storages that it reads and writes, and what its inputs wait for; its event is set once it
-is done, and what it writes is pending until then.
+Executions (`native_launch`) and copies that must wait (`native_transfer`) are jobs. Invariant: a
+job holds the storages that it reads and writes, and the events of its inputs; its event is set once
+it is done, and its outputs are pending until then.
 """
 
 from __future__ import annotations
 
 from ingot.client.pjrt.emit import add_reference
-from ingot.client.pjrt.hot_buffers import pending_event
-from ingot.client.pjrt.hot_events import new_event, release_event
+from ingot.client.pjrt.native_buffers import pending_event
+from ingot.client.pjrt.native_events import new_event, release_event
 from ingot.client.pjrt.records import Event, Job, Storage
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memset
@@ -49,7 +49,7 @@ def hold_input(job: Job, index: i64, storage: Storage) -> None:
 
 @inlined
 def promise_output(job: Job, index: i64, storage: Storage) -> None:
-    """Let a job hold an output, whose data waits for the job's event."""
+    """Let a job hold an output, whose data is computed at the job's event."""
     add_reference(storage)
     add_reference(job.event)
     before = storage.event

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread of a device that runs the jobs of its queue (`hot_queue`), as native functions.
+"""The thread of a device that runs the jobs of its queue (`native_queue`), as native functions.
 
-Jobs of one device run in the order in which they were put into its queue. The thread is started by
-the first job, is detached, takes no signals and lives as long as the process. Invariant: a job
-waits only for jobs that were queued before it (on any device), so waiting never goes in a circle;
-whatever happens, its event is set.
+Jobs of one device run in the order of its queue. The thread is started by the first job, is
+detached, takes no signals and lives as long as the process. Invariant: a job waits only for jobs
+that were queued before it (on any device), so there is no deadlock; its event is set in any case.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from ingot.client.pjrt.emit import (
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.hot_buffers import release_storage
-from ingot.client.pjrt.hot_events import error_of, release_event, set_event, wait_for
-from ingot.client.pjrt.hot_gpu import GPU_ERROR, execute, move
-from ingot.client.pjrt.hot_turns import note_end
+from ingot.client.pjrt.native_backlog import note_done
+from ingot.client.pjrt.native_buffers import release_storage
+from ingot.client.pjrt.native_events import error_of, release_event, set_event, wait_for
+from ingot.client.pjrt.native_gpu import GPU_ERROR, execute, move
 from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure, Gpu, Job, Storage
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native
@@ -37,20 +36,20 @@ CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program
 
 @external("execution_failed")
 def execution_failed(failure: Failure) -> Error | None:
-    """Return the error for a status of execution: Python's."""
+    """Return the error for a status of execution, made by Python."""
     ...
 
 
 @external("release_executable")
 def release_executable(executable: Executable) -> Pointer | None:
-    """Let Python forget an executable."""
+    """Let Python drop an executable."""
     ...
 
 
 @exported("ingot_pjrt_failure")
 def failure_of(executable: Executable, program: Program, status: i32) -> Error | None:
     """Return the error for a status of execution."""
-    # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
+    # Without Python, which would raise KeyboardInterrupt here instead of in the user's program.
     if status == CANCELLED and program.runtime.rendezvous is None:
         return static_reference(CANCELLED_ERROR)
     failure = Failure.on_stack()
@@ -124,7 +123,7 @@ def release_events(events: Array[Event | None], count: i64) -> None:
 
 @native
 def finish(job: Job, error: Error | None) -> None:
-    """Set the event of a job and give everything back."""
+    """Set the event of a job and drop everything that it holds."""
     set_event(job.event, error)
     release_event(job.event)
     release_storages(job.inputs, job.num_inputs)
@@ -165,7 +164,7 @@ def work(argument: Pointer) -> Pointer | None:
         device.running = None
         unlock(device.lock)
         finish(job, error)
-        note_end(device)
+        note_done(device)
 
 
 @native

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gets into a device's queue, and when, as native functions; and how the host poisons it.
+"""Putting jobs into a device's queue, and poisoning executions, as native functions.
 
-A job whose inputs wait for what a later call of the host decides (an alias to be fulfilled, data
-to be transferred: events marked `late`) stays outside of the queue until that has happened, so
-that it holds nobody up. Its own event is late too, and its inputs count as shown to the host, so
-that no execution meanwhile takes their memory. Invariant: parts of an execution on several devices
+A job may depend on an event that a later call of the host sets (an alias to be fulfilled, data to
+be transferred); such events are marked `late`. It stays out of the queue until then, so that it
+does not block other jobs. Its own event is late too, and its inputs count as shown to the host, so
+that no execution takes their memory meanwhile. Invariant: parts of an execution on several devices
 are queued at once, late or not: their order must be the same on all devices.
 
 Source: pjrt_c_api.h (PJRT_Device_PoisonExecution).
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.client.pjrt.emit import add_reference, slot
-from ingot.client.pjrt.hot_events import (
+from ingot.client.pjrt.native_events import (
     is_done,
     new_error,
     on_ready,
@@ -23,7 +23,7 @@ from ingot.client.pjrt.hot_events import (
     release_event,
     set_event,
 )
-from ingot.client.pjrt.hot_worker import start
+from ingot.client.pjrt.native_worker import start
 from ingot.client.pjrt.records import Device, Error, Event, Job
 from ingot.native.functions import inlined, native
 from ingot.native.operations import unlikely
@@ -54,7 +54,7 @@ def push(job: Job) -> None:
 
 @native
 def late_event(job: Job) -> Event | None:
-    """Return an event that the job waits for and the host decides, or null."""
+    """Return a late event that the job waits for, or null."""
     for index in range(job.num_inputs):
         event = job.input_events[index]
         if event is not None and event.late != 0 and not is_done(event):
@@ -64,16 +64,16 @@ def late_event(job: Job) -> Event | None:
 
 @inlined
 def hold_inputs(job: Job, change: i64) -> None:
-    """Count one more (or less) user of the inputs, who forbids that their memory is given away."""
+    """Count one more (or less) host view of the inputs, which forbids donating their memory."""
     for index in range(job.num_inputs):
         job.inputs[index].external.fetch_add(change)
 
 
 @native
 def submit(device: Device, job: Job) -> None:
-    """Queue a job, now or when what the host decides is there; takes it over."""
+    """Queue a job, now or after its late events; takes the job over."""
     job.device = device
-    if unlikely(job.together != 0):
+    if unlikely(job.is_part != 0):
         push(job)
         return
     late = late_event(job)
@@ -88,7 +88,7 @@ def submit(device: Device, job: Job) -> None:
 
 @native
 def submit_again(error: Error | None, job: Pointer | None) -> None:
-    """Queue a job that was late: a callback. The job sees the error in its input's event."""
+    """Queue a job after a late event: a callback. The job gets the error from its input's event."""
     release_error(error)
     assert job is not None
     waiting = Job.at(job)
@@ -102,13 +102,13 @@ def submit_again(error: Error | None, job: Pointer | None) -> None:
 
 @inlined
 def is_execution(job: Job, launch_id: i32) -> bool:
-    """Return whether a job is the execution that the host calls so."""
+    """Return whether a job is the execution with this launch id."""
     return job.launch_id == launch_id and job.executable is not None
 
 
 @native
 def find_execution(device: Device, launch_id: i32) -> Job | None:
-    """Return an execution that runs or waits, or null; the caller holds the queue's lock."""
+    """Return an execution that runs or is queued, or null; the caller holds the queue's lock."""
     running = device.running
     if running is not None and is_execution(running, launch_id):
         return running
@@ -120,9 +120,9 @@ def find_execution(device: Device, launch_id: i32) -> Job | None:
 
 @slot("PJRT_Device_PoisonExecution")
 def poison_slot(args: Any) -> Error | None:
-    """Let the results of an execution fail at once, which is queued or running.
+    """Let the results of a queued or running execution fail at once.
 
-    The program still runs to its end, into memory that nobody reads any more.
+    The program still runs to its end, but its results are never read.
     """
     device: Device = args.device
     lock(device.lock)

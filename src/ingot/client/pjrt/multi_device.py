@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executions on several devices: each worker gets its part, and they meet in a rendezvous.
+"""Executions on several devices: each worker gets its part, and the parts meet in a rendezvous.
 
-Devices of other processes run theirs there. Every part here has its own copies of the program's and
-the runtime's records, with its replica, its partition and the rendezvous of this execution; a later
-execution of the program takes them over. Invariant: the copies are in use until the last part is
-done; when a part cannot even be queued, those that wait for it are told to give up, and the results
-of those that were queued go.
+Other processes run the parts of their devices. Every part here has its own copies of the program's
+and the runtime's records, with its replica, its partition and the rendezvous of this execution;
+later executions of the program reuse them. Invariant: the copies are in use until the last part is
+done; if a part cannot be queued, the others give up, and the results of those that were queued are
+freed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import EVENT, MANY
+from ingot.client.pjrt.records import EVENT, MULTI_DEVICE
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
@@ -32,7 +32,7 @@ class _Part:
         shared = executable.program_address(self.device)
         self._shared = PROGRAM.read(shared, "runtime")
         self._rendezvous = rendezvous
-        self._place = divmod(index, executable.source.options.num_partitions)
+        self._coordinates = divmod(index, executable.source.options.num_partitions)
         size = ctypes.sizeof(PROGRAM.structure)
         self._program: Any = PROGRAM.structure.from_buffer_copy(ctypes.string_at(shared, size))
         self._runtime: Any = RUNTIME.structure()
@@ -40,16 +40,16 @@ class _Part:
         self.program_address = ctypes.addressof(self._program)
 
     def begin(self, num_local: int) -> None:
-        """Take the process's settings as they are now; the program runs on `num_local` devices."""
+        """Copy the process's present settings; the program runs on `num_local` devices here."""
         runtime = self._runtime
         ctypes.memmove(ctypes.addressof(runtime), self._shared, ctypes.sizeof(runtime))
-        self._rendezvous.enter(runtime, *self._place)
+        self._rendezvous.enter(runtime, *self._coordinates)
         if num_local > 1:
             self.device.pool.give_share(runtime, num_local)
 
 
 def give_up(program: int) -> None:
-    """Let the devices that wait for a failed part fail too; `program` is that part's record."""
+    """Make the devices that wait for a failed part fail; `program` is that part's record."""
     rendezvous = RUNTIME.read(PROGRAM.read(program, "runtime"), "rendezvous")
     if rendezvous:
         meeting.give_up(rendezvous)
@@ -59,7 +59,7 @@ class Execution:
     """One execution on several devices."""
 
     def __init__(self, native: Native, executable: LoadedExecutable) -> None:
-        """Make the records of every device, and the place where they meet."""
+        """Make the records of every device, and their rendezvous."""
         options = executable.source.options
         self._native = native
         self._executable = executable
@@ -84,7 +84,7 @@ class Execution:
                 "launch",
                 *(self._executable.address, part.program_address),
                 *(arguments[index], results[index], args.options, part.device.address),
-                *(MANY, ctypes.addressof(self._events) + 8 * index),
+                *(MULTI_DEVICE, ctypes.addressof(self._events) + 8 * index),
             )
             if error:
                 self._rendezvous.fail()
@@ -98,15 +98,15 @@ class Execution:
         return 0
 
     def _drop(self, results: int) -> None:
-        """Destroy the result buffers of a part, which the host will not ask for."""
+        """Destroy the result buffers of a part, which the host does not get."""
         count = len(self._executable.executable.artifact.info.outputs)
         buffers = (ctypes.c_uint64 * count).from_address(results)
-        for place, buffer in enumerate(buffers):
+        for number, buffer in enumerate(buffers):
             self._native.call("buffer_destroy", buffer)
-            buffers[place] = 0
+            buffers[number] = 0
 
     def is_over(self) -> bool:
-        """Whether all parts are done; their events are given back then, and the records kept."""
+        """Whether all parts are done; then their events are freed, the records kept for reuse."""
         events = [event for event in self._events if event]
         if not all(EVENT.read(event, "done") for event in events):
             return False
@@ -118,8 +118,8 @@ class Execution:
         return True
 
 
-class ManyDevices:
-    """The executions on several devices that are not over."""
+class MultiDeviceExecutions:
+    """The executions on several devices that are not done."""
 
     def __init__(self, native: Native) -> None:
         """Start with none."""

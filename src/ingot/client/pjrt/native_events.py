@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors and events of the PJRT C API, as native functions.
 
-An event happens once; who waits for it sleeps on its `done` word, or leaves a callback. Invariant:
+An event happens once; waiters sleep on its `done` word, or register a callback. Invariant:
 `error` is written before `done`, and callbacks are called exactly once, outside of the lock, each
 with its own reference to the error.
 
@@ -32,7 +32,7 @@ from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, lock, unlock
 
 
 def static_event(name: str, error: Error | None = None) -> Event:
-    """Return an event that has happened, well or with a static error."""
+    """Return an event that has happened, without an error or with a static one."""
     return static(Event, name, references=FOREVER, done=1, error=error)
 
 
@@ -113,9 +113,9 @@ def error_of(event: Event) -> Error | None:
 def set_event(event: Event, error: Error | None) -> i32:
     """Let an event happen; takes over the reference to the error.
 
-    Returns 1, or 0 if it had happened already, which stays as it was.
+    Returns 1, or 0 if it had happened already; then the event is unchanged.
     """
-    # A callback may give the last reference back while the others are still to be called.
+    # A callback may drop the last reference before the others are called.
     add_reference(event)
     lock(event.lock)
     if unlikely(is_done(event)):
@@ -157,8 +157,8 @@ def on_ready(
 ) -> None:
     """Call `callback(error, user_arg)`.
 
-    Now if the event has happened, else later, on the thread that sets it. Without memory to note
-    the callback the call waits, since the callback must come.
+    It is called now if the event has happened, else later, on the thread that sets it. Without
+    memory to record the callback this waits for the event, since the callback must be called.
     """
     if likely(is_done(event)):
         callback(error_of(event), user_arg)
@@ -183,7 +183,7 @@ def on_ready(
 
 @exported("ingot_pjrt_pass_on")
 def pass_on(error: Error | None, event: Event) -> None:
-    """Set another event, and give it back: a callback."""
+    """Set another event, and drop the reference to it: a callback."""
     set_event(event, error)
     release_event(event)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfers between host and devices, and between devices, as native functions.
 
-Everything lies in one memory, so a transfer is a copy, or none: a host buffer that may not change
-is used in place, and results are read where they lie. What is not dense row-major goes to Python.
-Invariant: source and target of a copy that has to wait are held by its job.
+On a CPU everything is in one memory, so a transfer is a copy, or none: an immutable host buffer is
+used in place, and results can be read in place. Arrays that are not dense and row-major are
+transferred by Python. Invariant: a job holds the source and the target of its copy.
 
 Source: pjrt_c_api.h (PJRT_HostBufferSemantics); XLA's CPU client uses host memory in place if it
 is aligned to 16 bytes.
@@ -21,7 +21,7 @@ from ingot.client.pjrt.emit import (
     slot,
     static_reference,
 )
-from ingot.client.pjrt.hot_buffers import (
+from ingot.client.pjrt.native_buffers import (
     DELETED,
     destroy,
     is_ready,
@@ -32,11 +32,11 @@ from ingot.client.pjrt.hot_buffers import (
     unuse,
     use,
 )
-from ingot.client.pjrt.hot_events import READY, new_event, release_event, set_event
-from ingot.client.pjrt.hot_gpu import GPU_FAILED, move
-from ingot.client.pjrt.hot_jobs import hold_input, new_job, promise_output
-from ingot.client.pjrt.hot_queue import submit
-from ingot.client.pjrt.hot_waits import note_wait
+from ingot.client.pjrt.native_events import READY, new_event, release_event, set_event
+from ingot.client.pjrt.native_gpu import GPU_FAILED, move
+from ingot.client.pjrt.native_inline import note_wait
+from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
+from ingot.client.pjrt.native_queue import submit
 from ingot.client.pjrt.records import Buffer, Device, Error, Event, Gpu, Memory, Storage
 from ingot.hlo.dtype import DTYPES
 from ingot.native.functions import exported, external, inlined, native
@@ -48,14 +48,14 @@ from ingot.native.types import i32, i64
 _ZERO_COPY_SEMANTICS = 2
 _ZERO_COPY_ALIGNMENT = 16
 _ZERO_COPY_FROM_BYTES = 8 << 10
-"""Below, a copy costs less than an event that tells when the host may have its memory back."""
+"""Bytes below which a copy costs less than the event that gives the host its memory back."""
 
 FromHost = arguments("PJRT_Client_BufferFromHostBuffer")
 MemoryLayout = arguments("PJRT_Buffer_MemoryLayout")
 
 
 def element_bytes(name: str) -> int:
-    """Return the bytes of one element as they lie in a buffer; 0 for tokens and unknown types."""
+    """Return the bytes of one element in a buffer; 0 for tokens and unknown types."""
     row = DTYPES.get(name)
     storage = None if row is None else row.storage
     return 0 if storage is None or name == "token" else storage.itemsize
@@ -69,19 +69,19 @@ ELEMENT_BYTES: Array[i64] = static_array(
 
 @external("from_host")
 def from_host(args: Pointer) -> Error | None:
-    """Make a buffer of what is not dense row-major: Python's."""
+    """Make a buffer of an array that is not dense and row-major, in Python."""
     ...
 
 
 @external("to_host")
 def to_host(args: Pointer) -> Error | None:
-    """Read a buffer into another layout: Python's."""
+    """Read a buffer into another layout, in Python."""
     ...
 
 
 @native
 def dense_bytes(args: Pointer, item: i64) -> i64:
-    """Return the bytes of the array, or -1 if it needs care (strides, layout, odd types)."""
+    """Return the bytes of the array; -1 if Python must transfer it (strides, layout, types)."""
     given = FromHost.at(args)
     size = item
     is_dense = True
@@ -98,7 +98,7 @@ def dense_bytes(args: Pointer, item: i64) -> i64:
 
 @exported("ingot_pjrt_release_host")
 def release_host(data: Pointer, event: Pointer | None) -> None:
-    """Let the host have its memory back: ends a view."""
+    """Give the host its memory back at the end of a view."""
     assert event is not None
     set_event(Event.at(event), None)
     release_event(Event.at(event))
@@ -106,7 +106,7 @@ def release_host(data: Pointer, event: Pointer | None) -> None:
 
 @native
 def view_host(args: Pointer, size: i64) -> Storage | None:
-    """Return a storage in the host's memory, and give the host an event for its end; or null."""
+    """Return a storage over the host's memory, with an event for its end for the host; or null."""
     given = FromHost.at(args)
     event = new_event()
     if event is None:
@@ -122,7 +122,7 @@ def view_host(args: Pointer, size: i64) -> Storage | None:
 
 @native
 def copy_host(args: Pointer, gpu: Gpu | None, size: i64) -> Storage | None:
-    """Return a storage with a copy of the host's data, which may change at once; or null."""
+    """Return a storage with a copy of the host's data, which may change afterwards; or null."""
     given = FromHost.at(args)
     storage = new_storage(gpu, size)
     if storage is None:
@@ -144,7 +144,7 @@ def from_host_slot(args: Any) -> Error | None:
         return from_host(args)
     is_constant = args.host_buffer_semantics >= _ZERO_COPY_SEMANTICS
     is_aligned = address_of(args.data) & (_ZERO_COPY_ALIGNMENT - 1) == 0
-    # Either may be left out.
+    # Either may be null.
     memory: Memory = args.device.default_memory if args.memory is None else args.memory
     device: Device = args.device if args.memory is None else memory.devices[0]
     is_seen = is_constant and is_aligned and device.gpu is None
@@ -174,7 +174,7 @@ def copy(
 ) -> Event | None:
     """Copy a part of a storage, now or as a job; return an event, or null without memory.
 
-    `target_storage` is null where the target is the host's own memory.
+    `target_storage` is null if the target is the host's own memory.
     """
     if likely(is_ready(source)):
         to: Gpu | None = None
@@ -204,7 +204,7 @@ def copy(
 def copy_to_host(
     buffer: Buffer, offset: i64, bytes: i64, target: Pointer, done: Array[Event | None]
 ) -> Error | None:
-    """Copy a part of a buffer to the host; its event goes to `done[0]`."""
+    """Copy a part of a buffer to the host; `done[0]` gets its event."""
     storage = use(buffer)
     if storage is None:
         return static_reference(DELETED)
@@ -219,7 +219,7 @@ def copy_to_host(
 
 @native
 def is_row_major(layout: Pointer, rank: i64) -> bool:
-    """Return whether a layout is tiled without tiles and counts its dimensions down."""
+    """Return whether a layout is row-major: tiled without tiles, dimensions in descending order."""
     given = MemoryLayout.at(layout)
     if given.layout_type != 0 or given.num_tiles != 0:
         return False
@@ -257,7 +257,7 @@ def raw_to_host_slot(args: Any) -> Error | None:
 def copy_buffer(
     buffer: Buffer, device: Device, memory: Memory, made: Array[Buffer]
 ) -> Error | None:
-    """Make a copy of a buffer on another device or in another memory; it goes to `made[0]`."""
+    """Copy a buffer to another device or another memory; `made[0]` gets the new buffer."""
     storage = new_storage(device.gpu, buffer.bytes)
     if storage is None:
         return static_reference(NO_MEMORY)

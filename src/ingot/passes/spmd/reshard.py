@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves values between devices: cutting parts out of whole values, gathering and folding them.
+"""Resharding: cutting parts out of whole values, gathering parts, folding them over devices.
 
 Invariant: every device executes the same collectives in the same order, whatever its parts are.
 
@@ -22,19 +22,19 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.sharding import Column, Groups, Sharding, meeting, sharding_of
+from ingot.passes.spmd.sharding import Column, Groups, Sharding, device_groups, sharding_of
 from ingot.semantics.device_groups import CROSS_PARTITION, Grid, grid_of
 
 
 class Channels:
-    """What is shared by the computations of a module.
+    """What the computations of a module share while it is partitioned.
 
     Attributes:
         module: the module.
         grid: its replicas and partitions.
-        done: bodies and branches that are rewritten in place.
-        is_rehearsal: whether what is rewritten is thrown away.
-        inspected: what `InspectSharding` asked: its config, and how the value is divided.
+        done: bodies and branches that were rewritten in place.
+        is_rehearsal: whether the rewritten computations are thrown away.
+        inspected: for each `InspectSharding` its config, and how the value is divided.
     """
 
     def __init__(self, module: Module, grid: Grid, first: int, is_rehearsal: bool = False) -> None:
@@ -48,7 +48,7 @@ class Channels:
         self._everywhere: dict[Groups, Groups] = {}
 
     def rehearsal(self) -> Channels:
-        """Return channels for what is thrown away."""
+        """Return channels for computations that are thrown away."""
         return Channels(Module("rehearsal"), self.grid, 1, True)
 
     def next(self) -> int:
@@ -73,8 +73,8 @@ def channels_of(module: Module, num_partitions: int) -> Channels:
     return Channels(module, grid, max(used, default=0) + 1)
 
 
-class Moves:
-    """Adds what moves values to one computation."""
+class Resharder:
+    """Adds instructions to one computation that divide, gather and fold its values."""
 
     def __init__(self, computation: Computation, channels: Channels) -> None:
         """Start with nothing added."""
@@ -83,11 +83,11 @@ class Moves:
         self.partition_id: Instruction | None = None
 
     def builder(self, source: Instruction) -> RuleBuilder:
-        """Return a builder on behalf of the user's place of `source`."""
+        """Return a builder whose instructions have the metadata of `source`."""
         return RuleBuilder(self.computation, source.metadata)
 
     def number(self, build: Builder) -> Instruction:
-        """Return the number of the partition that runs."""
+        """Return the number of the partition that this device is."""
         if self.partition_id is None:
             self.partition_id = build.emit("partition-id", shape="u32[]")
         return self.partition_id
@@ -98,7 +98,7 @@ class Moves:
         dims = tuple(size for size in value.shape.dims if isinstance(size, int))
         if not wanted.tiles:
             return value
-        # Of broadcasts of broadcasts only the last: simplification leaves none.
+        # Simplification leaves no broadcasts of broadcasts.
         if value.opcode == "broadcast" and value.operands[0].opcode != "broadcast":
             return self._cut_broadcast(value, wanted, dims)
         if value.opcode == "iota":
@@ -123,9 +123,9 @@ class Moves:
         return build.emit("reshape", one, shape=Shape.array(S32, ()))
 
     def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
-        """Count on from where this device's part begins: the whole result need not be there.
+        """Count from the start of this device's part, without making the whole result.
 
-        Integers wrap as they did; other types count exactly as far as they go, then round.
+        Integers wrap as before; other types are counted as s32 and then rounded.
         """
         build, axis = self.builder(value), value.attributes.iota_dimension
         local, dtype = wanted.local_dims(dims), value.shape.dtype
@@ -139,20 +139,25 @@ class Moves:
     def _cut_broadcast(
         self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
     ) -> Instruction:
-        """Broadcast a part of the operand: the whole result need not be there."""
-        (operand,), places = value.operands, value.attributes.dimensions
-        columns = [wanted.column(axis) for axis in places]
+        """Broadcast a part of the operand, without making the whole result."""
+        (operand,), dims_of_operand = value.operands, value.attributes.dimensions
+        columns = [wanted.column(axis) for axis in dims_of_operand]
         inner = sharding_of(columns, len(wanted.parts))
         part = operand if inner.is_replicated else self.cut(operand, inner)
         shape = value.shape.with_dims(wanted.local_dims(dims))
-        return self.builder(value).emit("broadcast", part, shape=shape, dimensions=places)
+        return self.builder(value).emit("broadcast", part, shape=shape, dimensions=dims_of_operand)
 
     def gather(
         self, part: Instruction, given: Sharding, kept: Container[int], lanes: Column = ()
     ) -> Instruction:
-        """Return the value whose parts the devices have, still divided along `kept` dimensions.
+        """Return the value whose parts the devices have, gathered along some dimensions.
 
-        Devices of different `lanes` have different values (`manual_lanes`) and never meet.
+        Args:
+            part: this device's part.
+            given: how the value is divided.
+            kept: dimensions along which it stays divided.
+            lanes: devices of different lanes have different values (`manual_lanes`).
+
         """
         build = self.builder(part)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
@@ -166,30 +171,30 @@ class Moves:
                 part,
                 shape=part.shape.with_dims(whole_dims(part.shape.dims, given, axis)),
                 channel_id=self.channels.next(),
-                replica_groups=self.channels.everywhere(meeting(others, columns[axis])),
+                replica_groups=self.channels.everywhere(device_groups(others, columns[axis])),
                 dimensions=(axis,),
                 use_global_device_ids=True,
             )
         return part
 
     def fold(
-        self, part: Instruction, fixed: Sequence[Column], places: Column, opcode: str
+        self, part: Instruction, fixed: Sequence[Column], varying: Column, opcode: str
     ) -> Instruction:
-        """Return `part` combined over devices of different `places` that are alike in `fixed`."""
+        """Return `part` combined over devices that differ in `varying` and agree in `fixed`."""
         reducer = scalar_computation(opcode, part.shape.dtype)
         return self.builder(part).emit(
             "all-reduce",
             part,
             channel_id=self.channels.next(),
-            replica_groups=self.channels.everywhere(meeting(fixed, places)),
+            replica_groups=self.channels.everywhere(device_groups(fixed, varying)),
             use_global_device_ids=True,
             to_apply=self.channels.module.take(reducer),
         )
 
     def part_as_summand(self, part: Instruction, given: Sharding, axis: int) -> Instruction:
-        """Return a part among zeros, in its place along `axis`: the sum over the devices is whole.
+        """Return this device's part among zeros: the sum over the devices is the value.
 
-        Each device's summand is known without hearing from the others.
+        `axis` is the dimension that `given` divides. This needs no communication.
         """
         build, column = self.builder(part), given.column(axis)
         whole = whole_dims(part.shape.dims, given, axis)
@@ -208,7 +213,7 @@ class Moves:
         return build.emit("select", here, value, build.full(0, value.shape))
 
     def on_device(self, op: Instruction, device: int) -> Instruction:
-        """Return what `op`, on whole values, gives on one device, known to all of them."""
+        """Run `op` on whole values on one device; return its results, broadcast to all devices."""
         build = self.builder(op)
         mine = build.constant(device, U32)
         here = build.emit("compare", self.number(build), mine, direction="EQ")
@@ -258,7 +263,7 @@ def _alone(op: Instruction) -> Computation:
 
 
 def _absent(op: Instruction, given: Shape) -> Computation:
-    """Return the computation that gives zeros in place of what `op` gives."""
+    """Return a computation whose results are zeros, of the shapes of those of `op`."""
     build = Builder(f"{op.name}_elsewhere", op.metadata)
     build.parameter(0, given)
     if not op.shape.is_tuple:

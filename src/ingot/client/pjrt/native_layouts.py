@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of buffers, as native functions: hosts ask for one whenever an array is read.
 
-All layouts are row-major, so a layout is its rank; its text is XLA's, `{1,0}`. Invariant: the
-structs are constants of the module, one per rank, which nobody frees.
+All layouts are row-major, so a layout is given by its rank; its text is XLA's, `{1,0}`. Invariant:
+the structs are constants of the module, one for each rank, and are never freed.
 
 Source: pjrt_c_api_layouts_extension.h.
 """
@@ -39,7 +39,7 @@ def layout_of(rank: i64) -> Layout | None:
 
 @exported("ingot_pjrt_nothing")
 def do_nothing(data: Pointer | None, context: Pointer | None) -> None:
-    """Free what is never freed: a deleter."""
+    """Do nothing: the deleter of constants."""
 
 
 @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")

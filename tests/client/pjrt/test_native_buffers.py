@@ -11,7 +11,7 @@ import random
 import pytest
 from tests.native.support import C_TYPES
 
-from ingot.client.pjrt import hot_buffers, hot_events
+from ingot.client.pjrt import native_buffers, native_events
 from ingot.client.pjrt.c_api import RESOURCE_EXHAUSTED
 from ingot.client.pjrt.emit import arguments
 from ingot.client.pjrt.records import GONE, Buffer, Device, Error, Event, Storage
@@ -62,7 +62,7 @@ class World:
         code = Error.c_layout.read(error, "code") if error else 0
         self.trace.append(("happened", code, context or 0))
         if error:
-            self.call(hot_events.release_error, error)
+            self.call(native_events.release_error, error)
 
 
 class MachineCode(World):
@@ -106,7 +106,7 @@ class PlainPython(World):
 @pytest.fixture(scope="module")
 def text():
     module = ModuleBuilder("buffers_test")
-    files = (hot_events, hot_buffers)
+    files = (native_events, native_buffers)
     Translation(module).add(*[each for file in files for each in exported_of(file).values()])
     return module.text()
 
@@ -149,43 +149,43 @@ class Play:
         self.random.choice(moves)()
 
     def make_buffer(self):
-        storage = self.call(hot_buffers.new_storage, None, self.random.randint(0, 100))
+        storage = self.call(native_buffers.new_storage, None, self.random.randint(0, 100))
         if self.events and self.random.random() < 0.5:
             event = self.random.choice(self.events)
-            self.call(hot_events.retain, event)
+            self.call(native_events.retain, event)
             Storage.c_layout.write(storage, "event", event)
         if self.random.random() < 0.3:
-            self.call(hot_events.retain, storage)
+            self.call(native_events.retain, storage)
             self.held.append(storage)
         self._add_buffer(storage)
 
     def _add_buffer(self, storage):
         dims = ctypes.addressof(DIMS)
-        buffer = self.call(hot_buffers.new_buffer, storage, 11, dims, 2, 48, DEVICE.address, 704)
+        buffer = self.call(native_buffers.new_buffer, storage, 11, dims, 2, 48, DEVICE.address, 704)
         self.results.append(bytes(self.world.live[buffer])[-16:])
         self.buffers.append(buffer)
         self.uses[buffer] = self.views[buffer] = 0
 
     def make_view(self):
         released = self.world.addresses["released"]
-        self._add_buffer(self.call(hot_buffers.new_view, 8192, 5, released, len(self.buffers)))
+        self._add_buffer(self.call(native_buffers.new_view, 8192, 5, released, len(self.buffers)))
 
     def make_event(self):
-        self.events.append(self.call(hot_events.new_event))
+        self.events.append(self.call(native_events.new_event))
 
     def use(self):
         buffer = self.random.choice(self.buffers)
-        if self.call(hot_buffers.use, buffer):
+        if self.call(native_buffers.use, buffer):
             self.uses[buffer] += 1
 
     def unuse(self):
         buffer = self.random.choice(self.buffers)
         if self.uses[buffer]:
             self.uses[buffer] -= 1
-            self.call(hot_buffers.unuse, buffer)
+            self.call(native_buffers.unuse, buffer)
 
     def discard(self):
-        self.call(hot_buffers.discard, self.random.choice(self.buffers))
+        self.call(native_buffers.discard, self.random.choice(self.buffers))
 
     def look(self):
         buffer = self.random.choice(self.buffers)
@@ -198,58 +198,58 @@ class Play:
         buffer = self.random.choice(self.buffers)
         if not self.uses[buffer] and not self.views[buffer]:
             self.buffers.remove(buffer)
-            self.slot(hot_buffers.destroy_slot, buffer=buffer)
+            self.slot(native_buffers.destroy_slot, buffer=buffer)
 
     def show(self):
         buffer = self.random.choice(self.buffers)
-        self.slot(hot_buffers.increase_references_slot, buffer=buffer)
+        self.slot(native_buffers.increase_references_slot, buffer=buffer)
         self.views[buffer] += self.results[-1] == "OK"
 
     def hide(self):
         buffer = self.random.choice(self.buffers)
         if self.views[buffer]:
             self.views[buffer] -= 1
-            self.slot(hot_buffers.decrease_references_slot, buffer=buffer)
+            self.slot(native_buffers.decrease_references_slot, buffer=buffer)
 
     def read_pointer(self):
         buffer = self.random.choice(self.buffers)
-        result = self.slot(hot_buffers.unsafe_pointer_slot, buffer=buffer)
+        result = self.slot(native_buffers.unsafe_pointer_slot, buffer=buffer)
         storage = Buffer.c_layout.read(buffer, "storage")
         data = Storage.c_layout.read(storage, "data") if self.results[-1] == "OK" else 0
         assert result("buffer_pointer") == data
 
     def read_event(self):
         buffer = self.random.choice(self.buffers)
-        event = self.slot(hot_buffers.ready_event_slot, buffer=buffer)("event")
+        event = self.slot(native_buffers.ready_event_slot, buffer=buffer)("event")
         self.results.append(Event.c_layout.read(event, "done"))
-        self.call(hot_events.release_event, event)
+        self.call(native_events.release_event, event)
 
     def drop(self):
-        self.call(hot_buffers.release_storage, self.held.pop())
+        self.call(native_buffers.release_storage, self.held.pop())
 
     def happen(self):
         error = 0
         if self.random.random() < 0.5:
-            error = self.call(hot_events.new_error, 13, ctypes.addressof(DIMS), 16)
-        self.call(hot_events.set_event, self.random.choice(self.events), error)
+            error = self.call(native_events.new_error, 13, ctypes.addressof(DIMS), 16)
+        self.call(native_events.set_event, self.random.choice(self.events), error)
 
     def wait_for(self):
         event, happened = self.random.choice(self.events), self.world.addresses["happened"]
-        self.call(hot_events.on_ready, event, happened, len(self.results))
+        self.call(native_events.on_ready, event, happened, len(self.results))
 
     def end(self):
         """Give everything back."""
         for buffer in self.buffers:
             for _ in range(self.views[buffer]):
-                self.slot(hot_buffers.decrease_references_slot, buffer=buffer)
+                self.slot(native_buffers.decrease_references_slot, buffer=buffer)
             for _ in range(self.uses[buffer]):
-                self.call(hot_buffers.unuse, buffer)
-            self.call(hot_buffers.destroy, buffer)
+                self.call(native_buffers.unuse, buffer)
+            self.call(native_buffers.destroy, buffer)
         while self.held:
             self.drop()
         for event in self.events:
-            self.call(hot_events.set_event, event, 0)
-            self.call(hot_events.release_event, event)
+            self.call(native_events.set_event, event, 0)
+            self.call(native_events.release_event, event)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -276,7 +276,7 @@ def test_a_used_storage_outlives_its_deletion(text):
         play.discard()
         assert Buffer.c_layout.read(buffer, "users") == GONE + 1
         assert [row[0] for row in world.trace] == ["allocate", "allocate"]
-        assert world.call(hot_buffers.use, buffer) == 0
+        assert world.call(native_buffers.use, buffer) == 0
         play.unuse()
         assert world.trace[2:] == [("free", 0)]
 
@@ -285,11 +285,11 @@ def test_without_memory_there_is_null(text):
     for world in (MachineCode(text), PlainPython()):
         world.fails = True
         makers = [
-            world.call(hot_events.new_event),
-            world.call(hot_buffers.new_storage, None, 8),
-            world.call(hot_buffers.new_view, 8192, 5, world.addresses["released"], 0),
-            world.call(hot_buffers.new_buffer, 64, 11, ctypes.addressof(DIMS), 2, 48, 640, 704),
+            world.call(native_events.new_event),
+            world.call(native_buffers.new_storage, None, 8),
+            world.call(native_buffers.new_view, 8192, 5, world.addresses["released"], 0),
+            world.call(native_buffers.new_buffer, 64, 11, ctypes.addressof(DIMS), 2, 48, 640, 704),
         ]
         assert makers == [0, 0, 0, 0]
-        error = world.call(hot_events.new_error, 3, ctypes.addressof(DIMS), 4)
+        error = world.call(native_events.new_error, 3, ctypes.addressof(DIMS), 4)
         assert Error.c_layout.read(error, "code") == RESOURCE_EXHAUSTED
