@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
@@ -24,6 +25,12 @@ for _variable in [name for name in os.environ if name.startswith("INGOT_")]:
     # A switch of the developer's shell must not decide a test; the cache stays where it is.
     if _variable != "INGOT_CACHE_DIR":
         del os.environ[_variable]
+
+# What programs leave in the temporary folder (kept modules of injected faults, TensorFlow's
+# generated files) goes with the session; `tmp_path` stays where pytest has it.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+_LEFT_BEHIND = tempfile.TemporaryDirectory(prefix="ingot-tests-", ignore_cleanup_errors=True)
+os.environ["TMPDIR"] = tempfile.tempdir = _LEFT_BEHIND.name
 
 # A shell's background jobs ignore Ctrl-C, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
