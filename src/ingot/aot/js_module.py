@@ -3,8 +3,7 @@
 
 `ingot aot` writes it for wasm32: an ES module for browsers, Node and Deno, without dependencies. It
 does what a C caller of the header does: tables of addresses, sizes, statuses. Invariant: a call
-    frees
-all memory that it allocates.
+frees all memory that it allocates.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 """The target of an artifact: `--level`, `--target-triple`, `--target-cpu`, `-features`.
 
 This is the first step of `build`: options become a `Target`, with one `LevelTarget` for each
-    version
-of the code. Invariant: LLVM only gets triples and CPUs that fit each other, since it aborts the
-process on others; names that only LLVM knows (CPUs of AArch64) are tried in a child process
+version of the code. Invariant: LLVM only gets triples and CPUs that fit each other, since it aborts
+the process on others; names that only LLVM knows (CPUs of AArch64) are tried in a child process
 (`ingot.llvm.isolated`).
 
 Example:

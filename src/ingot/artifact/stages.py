@@ -8,9 +8,8 @@ address of the data, the address of the block to free (0: the data is not owned)
 dimensions.
 
 Invariant: each block is in one slot, and is freed when the program ends, even by an error, except
-    for
-those of the results. The caller may provide the memory of a result: then its slot holds the address
-of that memory, and a `Run` stores the result there.
+for those of the results. The caller may provide the memory of a result: then its slot holds the
+address of that memory, and a `Run` stores the result there.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ another thread's unfinished work (LLVM's own state, an import) stays unfinished.
 itself takes, so that it is free in the child.
 
 Invariants: work that is to begin while a fork waits begins after it; a fork within such work of its
-    own
-thread waits only for the other threads. No `ForkLock` should be held where `fork_deferred` begins,
-unless that thread is within such work already. But the collector runs finalizers anywhere, and
-other libraries have locks of their own, so there may be a deadlock. Therefore a fork that has
+own thread waits only for the other threads. No `ForkLock` should be held where `fork_deferred`
+begins, unless that thread is within such work already. But the collector runs finalizers anywhere,
+and other libraries have locks of their own, so there may be a deadlock. Therefore a fork that has
 waited for some time lets waiting work in, and waits again, each time twice as long.
 """
 

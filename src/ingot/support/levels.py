@@ -5,8 +5,7 @@ A *cut* of level `k` runs after all other items of level `k`; items that need it
 1` or a later one. The other items of a level run together.
 
 Invariant: the needs of an item are of its own level or an earlier one, and its cuts are of an
-    earlier
-one.
+earlier one.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ value that is in use is found however old it is; an unused one stays while it is
 All methods are thread-safe, also across a fork.
 
 Invariant: the weights of the values that only the table holds add up to at most `most`, not
-    counting
-one value.
+counting one value.
 
 Example:
     >>> class Kernel:

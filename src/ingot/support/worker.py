@@ -2,14 +2,12 @@
 """A child process that answers messages, for code that may crash, hang or exhaust memory.
 
 There are two kinds: `spawned` runs a module of Ingot's in a new interpreter, even if this process
-    has
-other threads; `forked` continues a function in a copy of this process, which must have one thread.
-Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the system kills
-when memory is short.
+has other threads; `forked` continues a function in a copy of this process, which must have one
+thread. Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the
+system kills when memory is short.
 
 Invariant: when the parent ends, the child ends, too, because its channel is closed; a forked one
-    ends
-at once, whatever it does.
+ends at once, whatever it does.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 """Failures of Python slots: conversion of exceptions to PJRT errors, with Ingot's own text.
 
 Invariant: no exception leaves a slot; each becomes a `PJRT_Error*` with the closest of absl's codes
-    and
-the whole diagnostic as its message.
+and the whole diagnostic as its message.
 """
 
 from __future__ import annotations

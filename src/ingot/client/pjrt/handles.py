@@ -2,8 +2,7 @@
 """Records that Python fills, and the objects behind their addresses.
 
 Invariant: a handle that a host may hold is in the registry, which keeps the record and everything
-    that
-it points to alive until `forget`.
+that it points to alive until `forget`.
 """
 
 from __future__ import annotations

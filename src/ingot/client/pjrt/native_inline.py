@@ -10,8 +10,7 @@ So a host that dispatches several programs ahead, or computes meanwhile, still r
 them.
 
 Invariant: this decides where a program runs, never what it computes; a lost update (if several
-    threads
-dispatch to one device) means that one execution runs on the other thread.
+threads dispatch to one device) means that one execution runs on the other thread.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ until its results are divided no further. A result of branches is divided as in 
 that divides it.
 
 Invariant: each rehearsal only divides more values, so rehearsals end; a computation that is
-    rewritten
-for one op is a copy, since others may call it, too.
+rewritten for one op is a copy, since others may call it, too.
 """
 
 from __future__ import annotations

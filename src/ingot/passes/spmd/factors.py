@@ -6,8 +6,7 @@ parts of the operands. A factor that no result has becomes a sum (or another fol
 A dimension without a factor must be whole. `ij,jk->ik` has the factors i, j and k.
 
 Invariant: with no factor divided, the op is unchanged. Ops without a rule have no factors: they
-    work
-on whole values.
+work on whole values.
 
 Source: shardy/dialect/sdy/transforms/propagation/op_sharding_rule_registry.cc.
 

@@ -7,8 +7,7 @@ launches. While kernels are waited for one by one (by a profiler, or CUDA_LAUNCH
 no graph.
 
 Invariant: a failure frees the graph, and so does `graph_end`. The driver frees a graph that still
-    runs
-when it is done.
+runs when it is done.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ a process that connects must send. Of two devices the process of the one with th
 connects; the other one waits.
 
 Invariant: links are never used by a forked child, which closes its copies; so the end of a process
-    is
-noticed by the others.
+is noticed by the others.
 
 Source: unix(7), tcp(7); Gloo's TCP transport for the options of sockets.
 """

@@ -6,8 +6,7 @@ the receiver reads large data directly in the sender's memory: that saves a copy
 over the socket; a byte comes back when all is read.
 
 Invariant: a socket carries whole messages; after a failure it is shut down, which ends the waiting
-    of
-the other side, and a receiver whose byte does not arrive drops what it has read.
+of the other side, and a receiver whose byte does not arrive drops what it has read.
 
 Source: sendmsg(2), recvmsg(2), process_vm_readv(2), poll(2).
 """
