@@ -174,7 +174,7 @@ assert v.numpy().tolist() == [1.0, 1.0, 1.0]
 assert {"Relu", "Mul", "AddV2"} <= set(ops), ops
 assert ops["Relu"].got.tolist() == ops["Relu"].want.tolist() == [0.0, 2.0, 3.0]
 assert ops["Mul"].got.tolist() == ops["Mul"].want.tolist() == [0.0, 2.0, 3.0]
-assert ops["Mul"].place.endswith("checks.py:13"), ops["Mul"].place
+assert ops["Mul"].location.endswith("checks.py:13"), ops["Mul"].location
 (case,) = function.cases
 assert len(case.inputs) == len(case.module.entry.parameters)
 assert [value.tolist() for value in function.got] == [[2.0, 4.0, 5.0], [0.0, 2.0, 3.0]]

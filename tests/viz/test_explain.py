@@ -166,7 +166,7 @@ def test_the_page_escapes_what_the_program_says(report: ingot.Report) -> None:
     assert "a&lt;b.py" in page
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data
-    assert json.loads(data[1])[0]["lines"][0]["place"] == "a<b.py:4"
+    assert json.loads(data[1])[0]["lines"][0]["location"] == "a<b.py:4"
 
 
 def test_arguments_give_times() -> None:

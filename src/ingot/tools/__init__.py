@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `ingot` command: one file per subcommand, on top of everything else.
+"""The `ingot` command: one file for each subcommand, the highest layer.
 
 `COMMANDS` names them; a subcommand's file is loaded when it is called, so that `python -m ingot
 program.py` and `ingot --help` load nothing of the compiler.

@@ -110,17 +110,17 @@ def command(
     if output:
         files = _files(program, Path(output), cpp_class)
     elif program.weights:
-        place = Path(out_object or out_header).with_name(program.metadata.weights_file)
-        files[place] = program.weights
+        weights_path = Path(out_object or out_header).with_name(program.metadata.weights_file)
+        files[weights_path] = program.weights
     if out_object:
         files[Path(out_object)] = program.library if program.is_wasm else program.object
     if out_header:
         files[Path(out_header)] = _whole_header(program, cpp_class).encode()
-    for place, data in files.items():
+    for path, data in files.items():
         # As linkers do: a process that has the old library loaded keeps it.
-        place.unlink(missing_ok=True)
-        loading.write_bytes(data, str(place))
-        click.echo(f"{place}: {len(data)} bytes")
+        path.unlink(missing_ok=True)
+        loading.write_bytes(data, str(path))
+        click.echo(f"{path}: {len(data)} bytes")
     return 0
 
 

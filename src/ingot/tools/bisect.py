@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot bisect`: finds the pass, and the rewrite in it, that changes what a module computes.
 
-The evaluator says what the module means as it was written. The passes of the pipeline run on copies
-of it, more and fewer of them, and the evaluator runs each copy: the first after which the result
-differs is to blame, and in it the first rule that fired. When no pass is, the machine code is held
-against the evaluator, and the kernel passes are let run one by one: the answer may be one of these,
-or that code generation differs, or that nothing does.
+The evaluator gives the reference result of the original module. Copies of it go through different
+numbers of the pipeline's passes, and the evaluator runs each copy: the first pass after which the
+result differs is to blame, and in it the first rule that fired. If there is none, the machine code
+is compared with the evaluator, with more and fewer kernel passes: the answer may be one of these,
+or code generation, or that nothing differs.
 
 Exit status 0: all agree; 1: something differs, which is named.
 """
@@ -44,10 +44,10 @@ def command(file: str, given: ModuleOptions) -> int:
 
 
 class Trial:
-    """Holds what modules compute against what the first one means.
+    """Compares the results of modules with those of the original.
 
     Attributes:
-        found: how the last module that differs does so.
+        found: how the last module that differed did so.
     """
 
     def __init__(self, values: list[list[Value]], bounds: Bounds, module: Module) -> None:
@@ -57,11 +57,11 @@ class Trial:
         self.found = ""
 
     def is_bad(self, module: Module) -> bool:
-        """Whether a module means something else, or cannot be run."""
+        """Whether a module has other results by the evaluator, or cannot be run."""
         return self._differs(lambda: PLATFORMS["evaluator"](module)(self._values))
 
     def is_badly_compiled(self, module: Module, context: PassContext) -> bool:
-        """Whether the machine code of a module computes something else, or cannot be made."""
+        """Whether a module cannot be compiled, or its machine code has other results."""
         return self._differs(lambda: cpu_program(module, context)(self._values))
 
     def _differs(self, run: Callable[[], list[Array]]) -> bool:
@@ -79,7 +79,7 @@ class Trial:
 
 
 def find(module: Module, trial: Trial) -> str:
-    """Return what is to blame for another result, and how it differs; "" when nothing is."""
+    """Return the pass or rule that changes the result, and how it differs; "" if nothing does."""
     context = replace(default_context(), verify_each=True)
     try:
         culprit = find_culprit(module, PIPELINE, trial.is_bad, context)
@@ -94,7 +94,7 @@ def find(module: Module, trial: Trial) -> str:
 
 
 def _blame(module: Module, trial: Trial, whole: PassContext) -> str:
-    """Return what makes the machine code wrong; `whole` has the record of all passes."""
+    """Return the cause of wrong machine code; `whole` has the record of all passes."""
     first = next((n for n, row in enumerate(whole.timings) if row.pipeline == PIPELINE_NAME), None)
     if first is None:
         return "every pass keeps what it means; the machine code does not"

@@ -24,10 +24,10 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Changes:
-    """Prints the difference to the module as it was seen last."""
+    """Prints the difference between a module and the last one that it saw."""
 
     def __init__(self) -> None:
-        """Begin; the first module that is seen is what the first pass gets."""
+        """Begin; the first module that is seen is the first pass's input."""
         self._before: list[str] | None = None
         self._number = 0
 

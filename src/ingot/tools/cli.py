@@ -3,7 +3,7 @@
 
 Exit status 0: done; 1: the input is wrong, or results differ; 2: the command line is wrong.
 Flags may be written with dashes or, as XLA's tools write them, with underscores and as
-`--flag=true`; `--xla_*` flags count as if they stood in `XLA_FLAGS`.
+`--flag=true`; `--xla_*` flags count as if they were in `XLA_FLAGS`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand; an unknown one is answered with the nearest known."""
+        """Find the subcommand; the error for an unknown one suggests the nearest."""
         if args and args[0] not in COMMANDS:
             hint = did_you_mean(args[0], COMMANDS) or f"commands: {', '.join(COMMANDS)}"
             ctx.fail(f"there is no command '{args[0]}'; {hint}")
@@ -56,7 +56,7 @@ def ingot() -> None:
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with XLA's spelling of flags (`--random_seed`, `--x=false`) made ours."""
+    """Return arguments with XLA's spellings of flags (`--random_seed`, `--x=false`) made ours."""
     made: list[str] = []
     for number, argument in enumerate(arguments):
         if argument == "--":
@@ -72,7 +72,7 @@ def with_dashes(arguments: Sequence[str]) -> list[str]:
 
 
 def without_xla_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that are no flags of XLA itself; those go to `XLA_FLAGS`."""
+    """Return the arguments that are not flags of XLA itself, and add those to `XLA_FLAGS`."""
     given = [argument for argument in arguments if argument.startswith("--xla_")]
     if given:
         os.environ[VARIABLE] = " ".join([os.environ.get(VARIABLE, ""), *given]).strip()

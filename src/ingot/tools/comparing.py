@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the results of two platforms as XLA's run_hlo_module does, and shows what differs.
+"""Compares the results of two platforms as XLA's run_hlo_module does, and shows the differences.
 
 An element mismatches when its absolute error is over `--abs-error-bound` and its relative error is
 over `--rel-error-bound`; NaN equals NaN; integers and preds must be equal.
@@ -23,7 +23,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Errors that are allowed."""
+    """The allowed errors."""
 
     absolute: float
     relative: float
@@ -42,16 +42,16 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What one output looks like next to the reference's.
+    """The comparison of one output with the reference's.
 
     Attributes:
         output: number of the output's leaf.
         shape: its shape, as text.
         mismatches: elements over the bounds.
-        size: elements there are.
+        size: all elements.
         worst: greatest absolute and relative error of all elements.
         first: the first elements that mismatch.
-        problem: why elements cannot be compared at all.
+        problem: why elements cannot be compared; "" if they can.
     """
 
     output: int

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot diff`: where a compiled program's values leave the reference's, and what made them do so.
+"""`ingot diff`: the first value of a compiled program that differs from the reference's, and why.
 
-Names the first instruction whose value differs from the evaluator's, its place in the user's
-program, the pass and the rule that changed it, and writes a reproducer that runs alone. Of a Python
-program each function of JAX and TensorFlow that is compiled is held against the framework without
-compilation (`function_diff`), and each module that `ingot.compile` gets against the evaluator.
+It names the first instruction whose value differs from the evaluator's, its location in the user's
+program, and the pass and the rule that changed it, and writes a reproducer that runs alone. For a
+Python program, each compiled function of JAX and TensorFlow is compared with the framework without
+compilation (`function_diff`), and each module that `ingot.compile` gets with the evaluator.
 
 Exit status 0: all agree; 1: something differs.
 """
@@ -64,7 +64,7 @@ def command(
 def of_script(
     file: str, arguments: Sequence[str], given: ModuleOptions, seconds: float
 ) -> Iterator[Diff]:
-    """Run a program; yield how what it compiled compares.
+    """Run a program; yield the comparison of each function or module that it compiled.
 
     Raises:
         UnsupportedError: INGOT0363, Ingot compiled nothing of it.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ingot diff` says of a program: whether it agrees, and what is known where it does not.
+"""The result of `ingot diff`: whether a program agrees, and the facts about a difference.
 
-Beneath the command and `ingot.diff`. The search itself is `first_difference`; here the pass is
-found (`bisect`), a reproducer made (`reduction`), and everything put into words.
+The command and `ingot.diff` use it. `first_difference` does the search itself; here the pass is
+found (`bisect`), a reproducer is made (`reduction`), and the text is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ingot.tools.reduction.subgraph import cleaned
 from ingot.tools.reduction.trials import Trials
 
 SECONDS = 60.0
-"""How long a reproducer is made smaller."""
+"""Seconds for which a reproducer is made smaller."""
 
 
 @record
@@ -29,11 +29,11 @@ class Diff:
     """How a compiled program compares with its reference: `str` for text.
 
     Attributes:
-        title: what was compared.
+        title: the name of the program.
         agrees: whether every result is within the bounds.
-        lines: what is known.
-        reproducer: a file's text: a program with its inputs that differs by itself; may be empty.
-        bounds: the errors that were allowed.
+        lines: the facts about the difference.
+        reproducer: the text of a file: a program that differs by itself, with inputs; may be empty.
+        bounds: the allowed errors.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Diff:
 
 
 def allowed(bounds: Bounds) -> str:
-    """Return bounds in words."""
+    """Return bounds as text."""
     return f"absolute {bounds.absolute:g} or relative {bounds.relative:g}"
 
 
@@ -68,13 +68,13 @@ def all_agree(results: list[Comparison], bounds: Bounds) -> str:
 
 
 def diff_case(title: str, case: Case, bounds: Bounds, seconds: float = SECONDS) -> Diff:
-    """Compare a compiled module with the evaluator; look for what makes it differ.
+    """Compare a compiled module with the evaluator; find the cause of a difference.
 
     Args:
-        title: what it is called.
+        title: its name.
         case: the module with its inputs.
-        bounds: errors that are allowed.
-        seconds: how long the reproducer is made smaller.
+        bounds: the allowed errors.
+        seconds: the time for making the reproducer smaller.
 
     Raises:
         IngotError: the module cannot be compiled, run or evaluated.
@@ -97,7 +97,7 @@ def diff_case(title: str, case: Case, bounds: Bounds, seconds: float = SECONDS) 
 
 
 def description(found: Difference) -> list[str]:
-    """Return in lines what is known of the instruction that differs."""
+    """Return the facts about the instruction that differs, as lines."""
     item, metadata = found.instruction, found.instruction.metadata
     lines = [f"first instruction that differs: {item!r}"]
     lines += [f"  in {where}" for where in found.inside]
@@ -140,7 +140,7 @@ def _still(case: Case, bounds: Bounds) -> bool:
 
 
 def _up_to(found: Difference) -> Case:
-    """Return the program whose one result is the value that differs."""
+    """Return the program whose only result is the value that differs."""
     module = found.case.module.clone()
     entry = module.entry
     entry.set_root(next(one for one in entry.instructions if one.name == found.instruction.name))

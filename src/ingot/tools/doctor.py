@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot doctor`: is this installation sound, and what is to be done where it is not.
+"""`ingot doctor`: checks of this installation, with advice for each problem.
 
-Each check looks at one thing and returns a `Finding`. A check never raises: what goes wrong in it
-is its finding. Exit status 0: no problem; 1: there is one. A warning is no problem: Ingot runs, but
-not as well as it could, or not as it is tested.
+Each check examines one thing and returns a `Finding`. A check never raises: a failure in it is its
+finding. Exit status 0: no problem; 1: there is one. A warning is not a problem: Ingot runs, but not
+as fast as it could, or not as it is tested.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Finding:
     """What one check found.
 
     Attributes:
-        name: of what was looked at.
+        name: the name of the check.
         status: `ok`, `warning` or `problem`.
         text: what was found.
         advice: what to do; nothing if all is well.
@@ -63,7 +63,7 @@ def check_versions() -> list[Finding]:
 
 
 def check_packages() -> list[Finding]:
-    """Look for the packages that Ingot cannot run without."""
+    """Look for the packages that Ingot requires."""
     advice = "pip install --upgrade ingot-compiler"
     return [
         Finding(name, OK, found)
@@ -79,7 +79,7 @@ def check_frameworks() -> list[Finding]:
 
 
 def framework(name: str, version: str | None) -> Finding:
-    """Return what there is to say of a version of a framework; none is no problem."""
+    """Return the finding about a version of a framework; a missing framework is no problem."""
     extra = {"jaxlib": "jax"}.get(name, name)
     install = f"pip install 'ingot-compiler[{extra}]'"
     if version is None:
@@ -110,7 +110,7 @@ def check_machine() -> list[Finding]:
 
 
 def isa_level(chosen: str, levels: tuple[str, ...]) -> Finding:
-    """Judge the level that `INGOT_CPU_LEVEL` chooses among those of the CPU, widest first."""
+    """Check the level that `INGOT_CPU_LEVEL` chooses among those of the CPU, widest first."""
     name, best = "isa level", levels[0]
     if chosen not in ("auto", *levels):
         advice = f"unset INGOT_CPU_LEVEL to use {best}"
@@ -125,7 +125,7 @@ def isa_level(chosen: str, levels: tuple[str, ...]) -> Finding:
 
 
 def check_cache() -> list[Finding]:
-    """Look whether the cache of compiled objects can be used: it is private and has room."""
+    """Check that the cache of compiled objects can be used: it is private and has room."""
     folder, name = Path(flags.CACHE_DIR.value()), "cache"
     if not flags.CACHE.value():
         return [Finding(name, WARNING, "off (INGOT_CACHE=0): each process compiles everything")]
@@ -164,7 +164,7 @@ CHECKS: dict[str, Callable[[], list[Finding]]] = {
 
 
 def examine() -> list[Finding]:
-    """Return what every check finds."""
+    """Return the findings of all checks."""
     found: list[Finding] = []
     for name, check in CHECKS.items():
         try:

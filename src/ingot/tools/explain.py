@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot explain`: shows what the compiler made of a module, or of all that a program compiles.
+"""`ingot explain`: reports on the compilation of a module, or of all that a program compiles.
 
 The report is that of `ingot.explain`: text on the terminal, a page or JSON with `-o`.
 """

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot.explain`: from a function of any front end, or a module, to its report.
 
-The front ends say which executables a function has (`TensorFlow`), or give StableHLO that is
-compiled here (JAX); `ingot.viz` makes the report. No framework is imported that the program has
-not imported itself.
+The front ends return the executables of a function (TensorFlow), or StableHLO that is compiled here
+(JAX); `ingot.viz` makes the report. A framework is imported only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from ingot.viz.report import Report
 
 
 def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
-    """Return what the compiler made of a program, and why.
+    """Return a report on the compilation of a program, with reasons.
 
     Args:
         program: a module, HLO or StableHLO as text or bytes, or a path; an executable; a
-            `tf.function` with `jit_compile=True`; a Keras model; a function of `jax.jit`, or what
-            its `lower` gives; a module of PyTorch, or what `torch.compile` gives.
-        args: of a module or an executable its flattened arguments: it is run on them to time the
-            kernels. Of a function or a model what it is called with, which says the shapes; it is
-            compiled, not run, but for PyTorch, which compiles what it runs.
-        kwargs: of a function, what it is called with.
+            `tf.function` with `jit_compile=True`; a Keras model; a function of `jax.jit`, or the
+            result of its `lower`; a module of PyTorch, or the result of `torch.compile`.
+        args: for a module or an executable, its flattened arguments: it is run on them to time the
+            kernels. For a function or a model, its arguments, which determine the shapes; it is
+            compiled, not run, except by PyTorch, which compiles while it runs.
+        kwargs: keyword arguments of a function.
 
     Raises:
         ArgumentError: INGOT0513, it is none of these.
@@ -55,7 +54,7 @@ def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
 def _of_framework(
     program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Sequence[Executable | StagedExecutable]:
-    """Return the executables of what belongs to a framework."""
+    """Return the executables of a framework's object."""
     if hasattr(program, "get_concrete_function"):
         return _of_tensorflow(program, args, kwargs)
     torch: Any = sys.modules.get("torch")
@@ -81,13 +80,13 @@ def _of_framework(
 def _of_torch(
     torch: Any, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Sequence[Executable | StagedExecutable]:
-    """Return the programs of what a call of a module, or of a compiled function, compiles."""
+    """Return the programs that a call of a module, or of a compiled function, compiles."""
     from ingot.frontends.torch.backend import ingot
     from ingot.frontends.torch.graphs import recorded_graphs
 
     original = getattr(program, "_torchdynamo_orig_callable", program)
     with recorded_graphs() as found:
-        # A backend of its own, so that PyTorch does not take what it has compiled before.
+        # A separate backend, so that PyTorch does not reuse earlier compilations.
         torch.compile(original, backend=partial(ingot))(*args, **kwargs)
     if not found:
         raise UnsupportedError(
@@ -117,7 +116,7 @@ def _of_tensorflow(
 def _of_model(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Sequence[Executable | StagedExecutable]:
-    """Return what `model(*args)` is compiled to."""
+    """Return the executables of `model(*args)`."""
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is None or model.__class__.__module__.startswith("tf_keras"):
         raise UnsupportedError(

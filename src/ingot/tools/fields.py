@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of a request's header, checked: what `session` and `supervisor` read of hosts.
+"""Checked fields of a request's header, for `session` and `supervisor`.
 
-Invariant: whatever a header holds gives a value of the type that is asked for, or INGOT0522; a
-message shows no more of it than fits on a line.
+Invariant: any header gives a value of the requested type, or INGOT0522; a message shows no more of
+it than fits on a line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS: dict[type[Any], str] = {str: "a string", bool: "true or false", list: "a
 
 
 def shortened(value: object) -> str:
-    """Return a value of a header as a message shows it."""
+    """Return the text of a header's value, shortened for a message."""
     return reprlib.repr(value)
 
 
@@ -54,7 +54,7 @@ def list_field(header: Header, name: str, default: list[Any] = _REQUIRED) -> lis
 
 
 def text_field(header: Header, name: str) -> bytes:
-    """Return a text as UTF-8, nothing where there is none."""
+    """Return a text as UTF-8; b"" if there is none."""
     try:
         return field(header, name, str, "").encode()
     except UnicodeEncodeError as error:
@@ -65,7 +65,7 @@ def text_field(header: Header, name: str) -> bytes:
 
 
 def choice_field(header: Header, name: str, choices: Collection[str]) -> str:
-    """Return a field that is one of some words, nothing where there is none."""
+    """Return a field that is one of `choices`; "" if there is none."""
     found = field(header, name, str, "")
     if found and found not in choices:
         hint = did_you_mean(found, choices) or f"one of: {', '.join(choices)}"
@@ -74,7 +74,7 @@ def choice_field(header: Header, name: str, choices: Collection[str]) -> str:
 
 
 def seconds_field(header: Header, name: str) -> float | None:
-    """Return a time, None where there is none."""
+    """Return a time in seconds; None if there is none."""
     value = header.get(name)
     if value is None:
         return None
@@ -90,7 +90,7 @@ def element_types() -> dict[str, int]:
 
 
 def take_array(row: Header, payload: bytes | memoryview, at: int) -> tuple[Array, int]:
-    """Return the array of a row that begins at byte `at` of the payload, and where it ends."""
+    """Return a row's array, which begins at byte `at` of the payload, and the offset of its end."""
     name, shape = field(row, "dtype", str), list_field(row, "shape")
     found = DTYPES.get(name)
     if found is None or found.storage is None:
@@ -113,7 +113,7 @@ def take_array(row: Header, payload: bytes | memoryview, at: int) -> tuple[Array
 
 
 def _shape_of(shape: list[int], count: int) -> list[int]:
-    """Return a shape that NumPy takes: an array without elements may have sizes it does not."""
+    """Return a shape that NumPy supports: an array without elements may have larger sizes."""
     if not count and math.prod(size for size in shape if size) > _MAX_SIZE >> 4:
         raise bad_request(f"NumPy has no array of the shape {shortened(shape)}")
     return shape

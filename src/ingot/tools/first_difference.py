@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first instruction whose compiled value is not what the evaluator says.
+"""The first instruction whose compiled value differs from the evaluator's.
 
-Values inside of a program are seen as further results of it: all at once, and where that hides the
-difference (other kernels are made then), one at a time, found by bisection. A loop, a branch or a
-call that differs is gone into, iteration by iteration.
+Values within a program are observed as additional results: all at once or, if that hides the
+difference (since the kernels change), one at a time, by bisection. If a loop, a branch or a call
+differs, its computations are examined, iteration by iteration.
 
 Invariant: the instruction that is named did differ in a program that was compiled and run.
 """
@@ -26,7 +26,7 @@ from ingot.tools.reduction.cases import Case
 from ingot.tools.reduction.subgraph import is_free, subgraph, values_of
 
 MOST_NESTING = 16
-"""Loops, branches and calls that are gone into, one in another."""
+"""Nested loops, branches and calls that are examined, at most."""
 
 
 @record
@@ -35,10 +35,10 @@ class Difference:
 
     Attributes:
         case: the program that it is in, with its inputs.
-        instruction: of the case's entry.
-        inside: what of the first program the case is, from the outside in; empty for all of it.
+        instruction: the instruction, of the case's entry.
+        inside: the path to the case in the first program, from the outside in; empty for all of it.
         how: how the value differs.
-        alone: the instruction alone, on the operands that the compiled program gave it.
+        alone: the instruction alone, on its operands in the compiled program.
         from_operands: how the compiled value differs from the evaluator's on these operands.
             If it agrees, the operands differ within the bounds, and the op makes that more.
         adds_up: whether it is a loop of which no iteration differs by itself.
@@ -54,7 +54,7 @@ class Difference:
 
 
 def compared(case: Case, bounds: Bounds) -> list[Comparison]:
-    """Return how each result of a compiled program compares with the evaluator's."""
+    """Return the comparison of each result of a compiled program with the evaluator's."""
     assert case.inputs is not None
     got = PLATFORMS["cpu"](case.module)([case.inputs])
     want = PLATFORMS["evaluator"](case.module)([case.inputs])
@@ -63,7 +63,7 @@ def compared(case: Case, bounds: Bounds) -> list[Comparison]:
 
 
 def first_difference(case: Case, bounds: Bounds) -> Difference | None:
-    """Return the first instruction of a case that differs, inside of what it runs if need be.
+    """Return the first instruction of a case that differs, or of the computations that it calls.
 
     None if no instruction shows a difference when its value is a result.
     """
@@ -83,7 +83,7 @@ def first_difference(case: Case, bounds: Bounds) -> Difference | None:
 
 
 def _within(found: Difference, bounds: Bounds) -> tuple[str, Case] | None:
-    """Return what the instruction runs that differs by itself, and where it is."""
+    """Return a computation that the instruction runs and that differs by itself, and its path."""
     caller = found.instruction
     if caller.opcode not in CALLERS:
         return None
@@ -116,7 +116,7 @@ def _in_entry(case: Case, bounds: Bounds) -> Difference | None:
 
 
 def _with_operands(found: Difference, values: Mapping[str, Value], bounds: Bounds) -> Difference:
-    """Add what the evaluator makes of the operands that the compiled program had."""
+    """Add the evaluator's result on the operands in the compiled program."""
     name = found.instruction.name
     alone = subgraph(found.case, {name}, values)
     if alone is None or alone.inputs is None:
@@ -133,7 +133,7 @@ def _with_operands(found: Difference, values: Mapping[str, Value], bounds: Bound
 
 
 def _is_seen(item: Instruction) -> bool:
-    """Whether the value of an instruction can be a result, and says something."""
+    """Whether the value of an instruction can be a result, and is informative."""
     leaves = [leaf for _, leaf in item.shape.leaves()]
     moves = item.opcode in ("tuple", "get-tuple-element")
     return not is_free(item) and not moves and all(leaf.is_array for leaf in leaves)
@@ -154,7 +154,7 @@ def _first(
 def _by_bisection(
     case: Case, items: Sequence[Instruction], wanted: Mapping[str, Value], bounds: Bounds
 ) -> int | None:
-    """Return the first number whose value differs when it alone is seen, if a later one does."""
+    """Return the first number whose value, observed alone, differs, if a later one does."""
 
     def differs(number: int) -> bool:
         item = items[number]
@@ -194,7 +194,7 @@ def _showing(module: Module, items: Sequence[Instruction]) -> Module:
 
 
 def _how(got: Value, want: Value, bounds: Bounds) -> Comparison:
-    """Return how values compare: of the first leaf that differs, or of all with the worst error."""
+    """Return the comparison of the first leaf that differs, or of all with the worst error."""
     found = [
         compare(number, mine, other, bounds)
         for number, (mine, other) in enumerate(zip(flat(got), flat(want), strict=True))

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Messages of `ingot serve` as bytes on a pipe: a JSON header with raw bytes behind it.
+r"""Messages of `ingot serve` as bytes on a pipe: a JSON header, followed by raw bytes.
 
-Two forms of the same message. *Packets*: four bytes (big endian) with the size of what follows,
-which is the header as one line of JSON, a line feed, and the payload; this is `{packet, 4}` of
-Erlang's ports. *Lines*: the header alone on a line, the payload in it as base64, for shell scripts.
+A message has two encodings. *Packets*: four bytes (big endian) with the size of the rest, which is
+the header as one line of JSON, a line feed, and the payload; this is `{packet, 4}` of Erlang's
+ports. *Lines*: the header alone on a line, with the payload in it as base64, for shell scripts.
 
-A decoder cuts what a pipe gives into frames, one message each, without a look inside; who answers a
-frame reads it. So a process that hands frames on does not decode them.
+A decoder cuts the bytes of a pipe into frames, one message each, without parsing them; only the
+process that answers a frame parses it, not one that forwards it.
 
-Invariants: a message that cannot be read is taken off the pipe whole, so that the next one can be,
-and gives INGOT0522; one over the limit is never in memory.
+Invariants: a message that cannot be parsed is consumed as a whole, so that the next one can be, and
+gives INGOT0522; a message over the limit is never in memory.
 
 Example:
     >>> data = packet(Message({"op": "free"}, b"xy"))
@@ -45,21 +45,21 @@ Bytes = bytes | bytearray
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request or an answer: what is said, and the bytes of arrays or programs."""
+    """A request or an answer: the header, and the bytes of arrays or programs."""
 
     header: dict[str, Any]
     payload: bytes | memoryview = b""
 
 
 def bad_request(message: str, hint: str = "") -> ExecutionError:
-    """Return the error for a message that is not as docs/serve.md says."""
+    """Return the error for a message that does not follow docs/serve.md."""
     return ExecutionError(
         message, code=BAD_REQUEST, hint=hint or "docs/serve.md says what a message is"
     )
 
 
 class Decoder(Protocol):
-    """Makes frames of what a pipe gives, in whatever parts."""
+    """Makes frames of the bytes of a pipe, which come in any parts."""
 
     @abstractmethod
     def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
@@ -67,10 +67,10 @@ class Decoder(Protocol):
 
     @abstractmethod
     def end(self) -> Iterator[bytes | ExecutionError]:
-        """Yield what the end of the input completes.
+        """Yield the frames that the end of the input completes.
 
         Raises:
-            ResourceError: INGOT0411, it ends inside of a message.
+            ResourceError: INGOT0411, it ends within a message.
         """
 
 
@@ -85,7 +85,7 @@ class Packets:
         self._skip = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
-        """Yield what ends in the data."""
+        """Yield the frames that end in the data."""
         skipped = data[: self._skip]
         self._skip -= len(skipped)
         self._data += data[len(skipped) :]
@@ -140,7 +140,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
-        """Yield what ends in the data; blank lines are nothing."""
+        """Yield the frames that end in the data; blank lines are nothing."""
         self._data += data
         while True:
             end = self._data.find(b"\n", self._searched)
@@ -174,16 +174,16 @@ def packet(message: Message) -> bytes:
     """Return a message with its size in front.
 
     Raises:
-        ResourceError: INGOT0401, it has more bytes than four bytes can say.
+        ResourceError: INGOT0401, its size does not fit four bytes.
     """
     return b"".join(packet_parts(message))
 
 
 def packet_parts(message: Message) -> tuple[bytes | memoryview, ...]:
-    """Return what is written for a message, in parts.
+    """Return the bytes of a message, in parts.
 
     Raises:
-        ResourceError: INGOT0401, it has more bytes than four bytes can say.
+        ResourceError: INGOT0401, its size does not fit four bytes.
     """
     header = write_header(message.header)
     return _head(len(header) + len(message.payload)), header, message.payload
@@ -218,7 +218,7 @@ def read_packet(frame: Bytes) -> Message:
 
 
 def _header_end(frame: Bytes) -> int:
-    """Return where the line feed behind the header is; a message without payload may lack it."""
+    """Return the index of the line feed after the header; without payload it may be missing."""
     end = frame.find(b"\n")
     return len(frame) if end < 0 else end
 
@@ -251,14 +251,14 @@ def read_line(frame: Bytes) -> Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One of the two forms of messages.
+class Encoding:
+    """One of the two encodings of messages.
 
     Attributes:
-        decoder: makes the decoder of a pipe, for messages of at most so many bytes.
+        decoder: makes the decoder of a pipe, given the most bytes of a message.
         header: returns the bytes of a frame that hold its header.
         read: returns the message of a frame, or raises INGOT0522.
-        parts: returns what is written for a message, or raises INGOT0401.
+        parts: returns the bytes of a message, in parts, or raises INGOT0401.
     """
 
     decoder: Callable[[int], Decoder]
@@ -267,17 +267,17 @@ class Form:
     parts: Callable[[Message], tuple[bytes | memoryview, ...]]
 
 
-FORMS = {
-    "packets": Form(Packets, packet_header, read_packet, packet_parts),
-    "lines": Form(Lines, _whole_line, read_line, _line_parts),
+ENCODINGS = {
+    "packets": Encoding(Packets, packet_header, read_packet, packet_parts),
+    "lines": Encoding(Lines, _whole_line, read_line, _line_parts),
 }
 
 
 def read_header(data: bytes) -> dict[str, Any]:
-    """Return the object that a line of JSON says.
+    """Return the object of a line of JSON.
 
     Raises:
-        ExecutionError: INGOT0522, it says none, or one that is nested too deep.
+        ExecutionError: INGOT0522, the line is not an object, or one that is nested too deep.
     """
     try:
         header: Any = _JSON.decode(data.decode(json.detect_encoding(data), "surrogatepass"))

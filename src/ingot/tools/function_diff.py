@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot.diff`: a compiled function held against its framework without compilation.
+"""`ingot.diff`: comparison of a compiled function with its framework without compilation.
 
-JAX runs the function op by op (`jax.disable_jit`), TensorFlow as Python, PyTorch eagerly. Where
-results differ, the values of all ops are compared, as results of a function that gives them all;
-then the module that Ingot got is looked at with the evaluator (`differences`). No framework is
-imported that the program has not imported itself.
+JAX runs the function op by op (`jax.disable_jit`), TensorFlow as Python, PyTorch eagerly. If
+results differ, the values of all ops are compared, as results of a function that returns them all;
+then the module that Ingot got is compared with the evaluator (`differences`). A framework is
+imported only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from ingot.tools.reduction.cases import Case
 
 @record
 class Op:
-    """An op of a framework: its name, the user's line (may be empty), and its value twice."""
+    """An op of a framework: its name, the user's line (may be empty), and both of its values."""
 
     name: str
-    place: str
+    location: str
     got: Array
     want: Array
 
 
 @record
 class Function:
-    """A function that was run both ways.
+    """A function that was run with and without compilation.
 
     Attributes:
         title: its name.
-        reference: what ran without compilation, in words.
+        reference: the text that names the reference.
         got, want: its results, compiled and not.
-        ops: gives every op in order, with its values; None where they cannot be seen.
+        ops: returns every op in order, with its values; None if they cannot be observed.
         cases: the modules that Ingot compiles, with the inputs of the function or random ones.
     """
 
@@ -68,20 +68,20 @@ def diff(
     seconds: float = SECONDS,
     **kwargs: Any,
 ) -> Diff:
-    """Return how a compiled program compares with its reference, and what makes it differ.
+    """Compare a compiled program with its reference; find the cause of a difference.
 
     An element of a result differs if its error is over both `absolute` and `relative`.
 
     Args:
-        program: a function of `jax.jit`, held against JAX without it; a
-            `tf.function(jit_compile=True)`, held against TensorFlow without it; a module of
-            PyTorch, or what `torch.compile` gives, held against PyTorch run eagerly; or a module,
-            HLO or StableHLO as text or bytes, or a path, held against the evaluator.
-        args: what the program is called with; of a module one value per parameter.
-        absolute: error that is allowed.
-        relative: error that is allowed, by the reference's value.
-        seconds: how long a reproducer is made smaller.
-        kwargs: what a function is called with by name.
+        program: a function of `jax.jit`, compared with JAX without it; a
+            `tf.function(jit_compile=True)`, compared with TensorFlow without it; a module of
+            PyTorch, or the result of `torch.compile`, compared with PyTorch run eagerly; or a
+            module, HLO or StableHLO as text or bytes, or a path, compared with the evaluator.
+        args: the program's arguments; for a module one value for each parameter.
+        absolute: the allowed absolute error.
+        relative: the allowed error relative to the reference's value.
+        seconds: the time for making a reproducer smaller.
+        kwargs: keyword arguments of a function.
 
     Raises:
         ArgumentError: INGOT0513, it is none of these.
@@ -98,7 +98,7 @@ def diff(
 
 
 def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
-    """Run a function of a framework compiled and not."""
+    """Run a function of a framework with and without compilation."""
     torch: Any = sys.modules.get("torch")
     is_module = torch is not None and isinstance(program, torch.nn.Module)
     homes = [home for name, home in _HOMES.items() if callable(program) and hasattr(program, name)]
@@ -117,17 +117,17 @@ _HOMES = {
     "get_concrete_function": "ingot.tools.tensorflow_diff",
     "trace": "ingot.tools.jax_diff",
 }
-"""What only the functions of a framework have -> who runs them both ways."""
+"""An attribute that only functions of a framework have -> the module that runs them both ways."""
 
 
 def on_random_inputs(module: Module) -> Case:
-    """Return a module with inputs: which arguments it takes is known to its front end alone."""
+    """Return a module with random inputs, since only its front end knows its arguments."""
     sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE)
     return Case(module, tuple(random_inputs(module, 0, sizes)))
 
 
 def diff_function(function: Function, bounds: Bounds, seconds: float = SECONDS) -> Diff:
-    """Compare what a function gives both ways; look for the op, then for what Ingot did to it."""
+    """Compare both results of a function; find the op that differs, then the cause in Ingot."""
     pairs = enumerate(zip(function.got, function.want, strict=True))
     results = [compare(number, got, want, bounds) for number, (got, want) in pairs]
     wrong = [one for one in results if not one.agrees]
@@ -146,10 +146,10 @@ def diff_function(function: Function, bounds: Bounds, seconds: float = SECONDS) 
 
 
 def _first_op(ops: Sequence[Op], bounds: Bounds) -> list[str]:
-    """Return what to say of the first op that differs."""
+    """Return the text about the first op that differs."""
     for op in ops:
         how = compare(0, op.got, op.want, bounds)
         if not how.agrees:
-            place = [f"  at {op.place}"] if op.place else []
-            return [f"first op that differs: {op.name}", *place, f"  it differs in {how}"]
+            location = [f"  at {op.location}"] if op.location else []
+            return [f"first op that differs: {op.name}", *location, f"  it differs in {how}"]
     return ["no op differs once its value is a result: it depends on the fusion"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the functions that a program compiles, as it calls them: for `ingot diff program.py`.
+"""Compares the functions that a program compiles when it calls them, for `ingot diff program.py`.
 
-While a program runs, `jax.jit` and the `tf.function`s with `jit_compile=True` are replaced by ones
-that compare the first call of each function (`function_diff`) before they do what they always do.
-The reference runs on the same arguments; variables have the values from before for each run.
+While a program runs, `jax.jit` and the `tf.function`s with `jit_compile=True` are wrapped: the
+first call of each function is compared (`function_diff`) before it runs as usual. The reference
+runs on the same arguments; variables are restored before each run.
 
-Invariant: a call that the reference or the comparison fails at still does what it always does.
+Invariant: if the reference or the comparison fails, the call still runs as usual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
 
 class _Comparer:
-    """Compares each function once, and none while another is compared."""
+    """Compares each function once, and none while another one is compared."""
 
     def __init__(self, bounds: Bounds, seconds: float) -> None:
         self._bounds = bounds
@@ -53,7 +53,7 @@ class _Comparer:
 
 
 class _Jitted:
-    """What `jax.jit` gives, which compares its first call outside of any trace."""
+    """A result of `jax.jit` that compares its first call outside of any trace."""
 
     def __init__(self, function: Any, comparer: _Comparer) -> None:
         self._function = function
@@ -77,7 +77,7 @@ class _Jitted:
 
 @contextmanager
 def compared_functions(bounds: Bounds, seconds: float) -> Generator[list[Diff]]:
-    """Compare the functions that are called inside of the `with`; give what was found."""
+    """Compare the functions that are called in the `with` block; yield the list of results."""
     comparer = _Comparer(bounds, seconds)
     undo: list[Callable[[], None]] = []
     hooks = [
@@ -118,7 +118,7 @@ class _Hook(EnableAfterImport):
 
 
 def _watch_jax(comparer: _Comparer) -> Callable[[], None]:
-    """Replace `jax.jit`; return what puts it back."""
+    """Replace `jax.jit`; return a function that restores it."""
     jax: Any = sys.modules["jax"]
     original: Any = jax.jit
 
@@ -134,7 +134,7 @@ def _watch_jax(comparer: _Comparer) -> Callable[[], None]:
 
 
 def _watch_tensorflow(comparer: _Comparer) -> Callable[[], None]:
-    """Replace what calls a `tf.function`; return what puts it back."""
+    """Replace the call of `tf.function`s; return a function that restores it."""
     home: Any = importlib.import_module(_FUNCTION)
     original: Any = home.Function.__call__
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random inputs for a module, made so that they make sense where they are used.
+"""Random inputs for a module that are meaningful for their uses.
 
-As XLA's MakeFakeArguments: an index of a gather, scatter or dynamic slice is inside the operand,
-keys of a sort do not repeat, the initial value of a reduction is neutral. What a parameter is used
-for is found by following it through ops that move elements and into called computations.
+They are like those of XLA's MakeFakeArguments: an index of a gather, scatter or dynamic slice is
+within the operand, keys of a sort do not repeat, the initial value of a reduction is neutral. The
+uses of a parameter are found by following it through ops that move elements and into called
+computations.
 
 Source: xla/tests/test_utils.cc (MakeFakeArguments, CreateLiteralForConstrainedUses).
 """
@@ -28,7 +29,7 @@ from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.semantics.identities import identity_of
 
-Place = tuple[Instruction, tuple[int, ...]]
+Leaf = tuple[Instruction, tuple[int, ...]]
 """A leaf of an instruction's value."""
 
 _MOVES = frozenset(
@@ -42,15 +43,15 @@ _STARTS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
 
 
 NORMAL, LARGE, ZEROS = "normal", "large", "zeros"
-"""How inputs are distributed that nothing constrains: about 0; of every magnitude; all 0."""
+"""Distributions of unconstrained inputs: around 0; of every magnitude; all 0."""
 
 
 @dataclass(slots=True)
 class Use:
-    """What a leaf of a parameter must fit.
+    """The constraints on a leaf of a parameter.
 
     Attributes:
-        most: greatest index that is in bounds everywhere.
+        most: greatest index that is in bounds in all uses.
         distinct: no element repeats.
         start: the neutral value of a reduction, if it is one's initial value.
     """
@@ -60,7 +61,7 @@ class Use:
     start: Any = None
 
     def bound(self, limit: int) -> None:
-        """Note that the leaf is an index that may be up to `limit`."""
+        """Record that the leaf is an index of at most `limit`."""
         self.most = max(0, limit) if self.most is None else min(self.most, max(0, limit))
 
 
@@ -73,7 +74,7 @@ def random_inputs(
         module: the program.
         seed: the same seed gives the same values.
         sizes: values of symbolic sizes.
-        floats: `NORMAL`, `LARGE` or `ZEROS` (which is meant of all element types).
+        floats: `NORMAL`, `LARGE` or `ZEROS` (which holds for all element types).
     """
     draw = _Draw(np.random.default_rng(seed), floats)
     known = sizes or {}
@@ -142,7 +143,7 @@ def _array(draw: _Draw, kind: DType, dims: tuple[int, ...], use: Use) -> Array:
 
 
 def _floats(draw: _Draw, kind: DType, dims: tuple[int, ...]) -> Array:
-    """Return normally distributed numbers, or such whose logarithms are uniformly."""
+    """Return normally distributed numbers, or numbers with uniformly distributed logarithms."""
     if draw.floats == NORMAL:
         return draw.generator.normal(size=dims)
     limits = cast("Any", ml_dtypes.finfo)(_REAL_OF.get(kind.name, kind.numpy))
@@ -151,16 +152,16 @@ def _floats(draw: _Draw, kind: DType, dims: tuple[int, ...]) -> Array:
 
 
 def find_use(parameter: Instruction, path: tuple[int, ...], sizes: Mapping[str, int]) -> Use:
-    """Return what the leaf at `path` of a parameter must fit."""
+    """Return the constraints on the leaf at `path` of a parameter."""
     use = Use()
-    pending: list[Place] = [(parameter, path)]
-    seen: set[Place] = set()
+    pending: list[Leaf] = [(parameter, path)]
+    seen: set[Leaf] = set()
     while pending:
-        place = pending.pop()
-        if place in seen:
+        leaf = pending.pop()
+        if leaf in seen:
             continue
-        seen.add(place)
-        value, inner = place
+        seen.add(leaf)
+        value, inner = leaf
         for user in value.users:
             for number, operand in enumerate(user.operands):
                 if operand is value:
@@ -170,7 +171,7 @@ def find_use(parameter: Instruction, path: tuple[int, ...], sizes: Mapping[str, 
 
 
 def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int]) -> None:
-    """Note what `user` asks of its operand `number`."""
+    """Record the constraints of `user` on its operand `number`."""
     opcode = user.opcode
     if opcode in _SLICES and number >= _SLICES[opcode]:
         window = user.shape if opcode == "dynamic-slice" else user.operands[1].shape
@@ -187,8 +188,8 @@ def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int
     elif opcode == "sort":
         use.distinct = True
     elif opcode == "set-dimension-size" and number == 1:
-        place: int = user.attributes.dimensions[0]
-        use.bound(evaluate(user.shape.dims[place], sizes))
+        dim: int = user.attributes.dimensions[0]
+        use.bound(evaluate(user.shape.dims[dim], sizes))
     elif opcode in _STARTS and number >= len(user.operands) // 2:
         _constrain_start(use, user, number)
 
@@ -199,15 +200,15 @@ def _constrain_scatter(use: Use, user: Instruction, sizes: Mapping[str, int]) ->
     window_dims = numbers.operand_window_dims(operand.rank)
     update = user.operands[-1].shape
     window = {
-        axis: evaluate(update.dims[place], sizes)
-        for axis, place in zip(window_dims, numbers.window_dims, strict=True)
+        axis: evaluate(update.dims[dim], sizes)
+        for axis, dim in zip(window_dims, numbers.window_dims, strict=True)
     }
     for axis in numbers.index_to_operand:
         use.bound(evaluate(operand.dims[axis], sizes) - window.get(axis, 1))
 
 
 def _constrain_start(use: Use, user: Instruction, number: int) -> None:
-    """Note the neutral value of a reduction whose computation is a single op."""
+    """Record the neutral value of a reduction whose computation is a single op."""
     if user.opcode == "select-and-scatter":
         if number != 2:
             return
@@ -218,7 +219,7 @@ def _constrain_start(use: Use, user: Instruction, number: int) -> None:
     use.start = identity_of(opcode, element) if opcode in _FOLDS else 0
 
 
-def _followed(user: Instruction, number: int, path: tuple[int, ...]) -> Iterator[Place]:
+def _followed(user: Instruction, number: int, path: tuple[int, ...]) -> Iterator[Leaf]:
     """Yield the values that hold the leaf `path` of operand `number` after `user`."""
     if user.opcode == "tuple":
         yield user, (number, *path)

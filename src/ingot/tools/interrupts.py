@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C for one piece of work: `interruptible` marks where an interrupt may raise.
 
-For processes that a parent asks to stop what they are doing (`SIGINT`) and that go on after it. In
-the rest of the program an interrupt does nothing, so no table is left half changed.
+It is for processes that a parent interrupts (`SIGINT`) and that continue afterwards. Elsewhere in
+the program an interrupt has no effect, so no data is left half changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _depth = 0
 
 @contextmanager
 def interruptible() -> Generator[None]:
-    """Let an interrupt raise KeyboardInterrupt inside of the block."""
+    """Let an interrupt raise KeyboardInterrupt in the block."""
     global _depth
     _depth += 1
     try:
@@ -26,7 +26,7 @@ def interruptible() -> Generator[None]:
 
 
 def handle_interrupts() -> None:
-    """Let `SIGINT` mean this in this process, whose main thread is the caller."""
+    """Handle `SIGINT` in this way in this process, whose main thread is the caller."""
     signal.signal(signal.SIGINT, _interrupt)
 
 

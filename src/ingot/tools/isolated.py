@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of one instruction each: what `ingot run --isolate-instructions` runs.
 
-Every instruction of the entry, and of what its control flow calls, becomes a module: its operands
-are parameters, but for constants, which it keeps. Ops that move nothing (tuples), call others
-(loops, whose bodies are visited instead) or mean nothing alone (the halves of an async pair, ops on
-tokens) have no module.
+Every instruction of the entry, and of the computations of its control flow, becomes a module: its
+operands become parameters, except constants. There is no module for ops that compute nothing
+(tuples), for ops that call others (loops, whose bodies are visited instead) and for ops without a
+meaning of their own (the halves of an async pair, ops on tokens).
 
 Source: xla/tools/run_hlo_module.cc (RunIsolatedAndCompare).
 """
@@ -35,7 +35,7 @@ def isolated(module: Module) -> Iterator[Module]:
 
 
 def _run(computation: Computation, seen: dict[Computation, None]) -> Iterator[Computation]:
-    """Yield a computation and what its control flow calls, once each."""
+    """Yield a computation and those that its control flow calls, once each."""
     if computation in seen:
         return
     seen[computation] = None

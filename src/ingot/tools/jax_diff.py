@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's functions for `ingot.diff`: compiled by Ingot, and op by op by JAX with jit off.
 
-The jaxpr of the function says its ops; with other results it is a function that gives the value of
-each. JAX runs it on its CPU backend, on whatever platform the program runs.
+The ops are those of the function's jaxpr; with other results it is a function that returns the
+value of each op. JAX runs it on its CPU backend, whatever platform the program uses.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _with_jit_off(jax: Any, function: Callable[..., Any], given: Sequence[Any]) 
 
 
 def _array(jax: Any, value: Any, aval: Any) -> Array:
-    """Return a value as the array that StableHLO has for it; of a key its data."""
+    """Return a value as the array that StableHLO has for it; for a key, its data."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         return np.asarray(jax.random.key_data(value))
     return np.asarray(value, dtype=aval.dtype)
@@ -103,12 +103,16 @@ def _ops(
     got = _compiled(_lowered(jax, function, given), inputs)
     want = _with_jit_off(jax, function, given)
     return [
-        Op(f"{equation.primitive.name} of {variable.aval.str_short()}", _place(equation), *values)
+        Op(
+            f"{equation.primitive.name} of {variable.aval.str_short()}",
+            _location(equation),
+            *values,
+        )
         for (equation, variable), *values in zip(rows, got, want, strict=True)
     ]
 
 
-def _place(equation: Any) -> str:
+def _location(equation: Any) -> str:
     """Return the user's line of an op."""
     util: Any = importlib.import_module("jax._src.source_info_util")
     return str(util.summarize(equation.source_info))

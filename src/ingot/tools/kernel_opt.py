@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot opt` on kernels: runs kernel passes on the text of kernels and prints what they leave.
+"""`ingot opt` on kernels: runs kernel passes on the text of kernels and prints the results.
 
 A file holds one kernel, or several after their labels, as `ingot opt --stage=kernel` prints them.
 Kernel passes are for loops; other kernels are printed as they are.
 
-Invariant: what is printed can be read again.
+Invariant: the printed text can be parsed again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from ingot.tools.changes import Changes
 from ingot.tools.passes import split_list
 
 FORMAT = "kernel"
-"""What the options call the text of kernels."""
+"""The options' name of the format."""
 
 SUFFIX = ".kernel"
-"""How names of files with it end."""
+"""The suffix of files in this format."""
 
 
 def optimized(text: str, source_name: str, passes: str, changes: Changes | None) -> str:
-    """Return kernels as passes leave them, as text.
+    """Return the text of kernels after passes.
 
     Args:
-        text: of the kernels.
-        source_name: what errors call it.
-        passes: names, with commas between them; empty: all kernel passes that a kernel goes
-            through when it is compiled.
-        changes: is shown what each pass changes.
+        text: the text of the kernels.
+        source_name: its name in errors.
+        passes: names, separated by commas; empty: the kernel passes of a compilation.
+        changes: prints the changes of each pass.
 
     Raises:
         ParseError: the text is not that of kernels.

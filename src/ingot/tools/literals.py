@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Literals in files: inputs that are given, outputs that are kept.
+"""Literals in files, for inputs and outputs.
 
 `.npz` has one array per leaf, in order; `.npy` one array; any other file is text with one literal
 per line as HLO text writes it (`f32[2] {1, 2}`), `#` beginning a comment. `.pb` is the proto that
@@ -79,7 +79,7 @@ def _read_numpy(data: bytes, path: str) -> list[Array]:
     try:
         found = np.load(io.BytesIO(data))
         rows = [found[name] for name in found.files] if path.endswith(".npz") else [found]
-    except Exception as error:  # NumPy passes on what zipfile, zlib, tokenize and others raise.
+    except Exception as error:  # NumPy passes on exceptions of zipfile, zlib, tokenize and others.
         raise _not_numpy(path, str(error)) from error
     if not all(isinstance(row, np.ndarray) for row in rows):
         raise _not_numpy(path, "what it holds is no array")
@@ -95,7 +95,7 @@ def _not_numpy(path: str, why: str) -> ParseError:
 
 
 def read_literal(line: str, name: str = "<literal>") -> Array:
-    """Return the array that `f32[2] {1, 2}` says."""
+    """Return the array of a literal such as `f32[2] {1, 2}`."""
     shape, _, value = line.strip().partition(" ")
     text = f"HloModule literal\nENTRY main {{\n  ROOT c = {shape} constant({value})\n}}\n"
     literal: Literal = parse(text, name).entry.root.attributes.literal
@@ -103,7 +103,7 @@ def read_literal(line: str, name: str = "<literal>") -> Array:
 
 
 def write_literals(path: str, values: list[Array]) -> None:
-    """Write arrays to a file of the kind that its ending says.
+    """Write arrays to a file, in the format of its suffix.
 
     Raises:
         ExecutionError: INGOT0521 a .npy file holds one array, and there are more or none.
@@ -152,7 +152,7 @@ def _nest(shape: Shape, following: Iterator[Array]) -> Value:
     if shape.is_tuple:
         return tuple(_nest(element, following) for element in shape.elements)
     value: Any = next(following)
-    # NumPy files know no bf16 and the like: their bytes come back as raw ones.
+    # NumPy files lack bf16 and similar types: such arrays are read as raw bytes.
     if value.dtype.kind == "V" and value.dtype.itemsize == shape.dtype.bytes:
         return value.view(shape.dtype.numpy)
     return value

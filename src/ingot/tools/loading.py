@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules from files: the format by the option, or else by the data itself.
+"""Modules from files: the format is given by an option, or found from the data.
 
-A thin layer over `ingot.formats.load`: standard input, XLA's names of formats, and the file's name
-in diagnostics. What `torch.export.save` wrote (`.pt2`) is read by PyTorch.
+This is a thin layer over `ingot.formats.load`: standard input, XLA's names of formats, and the
+file's name in diagnostics. PyTorch reads files of `torch.export.save` (`.pt2`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ingot.support.diagnostics import ResourceError
 
 STANDARD_INPUT = "-"
 ALIASES = {"hlo": "hlo_text", "pb": "hlo_proto", "snapshot": "hlo_snapshot"}
-"""What XLA's tools call formats -> our name."""
+"""XLA's names of formats -> our names."""
 
 INPUT_FORMATS = (*READERS, *ALIASES)
 OUTPUT_FORMATS = (*WRITERS, *ALIASES)
@@ -56,7 +56,7 @@ def load_data(data: bytes, path: str, format_name: str = "") -> Module:
 
 
 def is_proto(data: bytes, format_name: str | None) -> bool:
-    """Whether data is a proto, which may be a snapshot with arguments, by its format or itself."""
+    """Whether data is a proto, maybe a snapshot with arguments, by its format or content."""
     return (format_of(format_name or "") or sniff(data)) in ("hlo_proto", "hlo_snapshot")
 
 

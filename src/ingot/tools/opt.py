@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot opt`: runs passes, or the pipeline up to a stage, on a module and prints the result.
 
-What hlo-opt does. `--passes` runs exactly these passes, in order; `--stage` compiles for a platform
-and prints the program at a stage of the way; without either, the module after all HLO passes.
-Kernels, as text, go through kernel passes (`tools.kernel_opt`).
+It does what hlo-opt does. `--passes` runs exactly these passes, in order; `--stage` compiles for a
+platform and prints the program at a stage; without either, the module after all HLO passes is
+printed. Kernels, as text, go through kernel passes (`tools.kernel_opt`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ XLA_STAGES: dict[str, Stage] = {
     "llvm-before-optimizations": "llvm",
     "buffer-assignment": "buffers",
 }
-"""What XLA's hlo-opt calls a stage -> our name of the nearest one."""
+"""The names of stages in XLA's hlo-opt -> our nearest stage."""
 HLO_STAGES = ("hlo_before", "hlo", "fusions", "rewrites")
 """Stages that kernel passes have no part in."""
 SEPARATOR = "// -----"
 
 LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
-"""Stages that are not the program but why it became so."""
+"""Stages that are not the program but a log of decisions."""
 
 
 @click.command(name="opt")
@@ -141,7 +141,7 @@ def _modules(file: str, input_format: str, split: bool) -> list[Module]:
 def _text(
     module: Module, passes: str, stage: str, with_metadata: bool, changes: Changes | None
 ) -> str:
-    """Return what was asked for of one module."""
+    """Return the text that the options ask for, of one module."""
     if passes:
         run_some(module, passes, None if changes is None else changes.see)
         text = print_module(module)
@@ -158,12 +158,12 @@ def _text(
 
 
 def run_some(module: Module, passes: str, see: See | None = None) -> None:
-    """Run the passes that `a,b{option=value}` says on a module; dumps show them as a pipeline.
+    """Run the passes of a text such as `a,b{option=value}`; dumps show them as a pipeline.
 
     Args:
-        module: what is changed.
+        module: the module, which is changed.
         passes: names and options.
-        see: is shown the module before the first pass, and after each that changed it.
+        see: called with the module before the first pass, and after each that changed it.
     """
     chosen = tuple(make(name) for name in split_list(passes))
     verify(module)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the commands that run a module: how to read it, what to run it on, how to compare.
 
-Beneath `run`, `bisect`, `diff` and `reduce`. `module_options` adds the options to a command, which
+`run`, `bisect`, `diff` and `reduce` use it. `module_options` adds the options to a command, which
 gets them as one `ModuleOptions` named `given`. Invariant: the same options give the same inputs in
 every command.
 """
@@ -28,7 +28,7 @@ from ingot.tools.literals import as_arguments, leaves, read_iterations
 from ingot.tools.reduction.cases import inputs_in
 
 DEFAULT_SIZE = 4
-"""A symbolic size that `--size` does not name."""
+"""The value of a symbolic size that `--size` does not name."""
 _MOST_DIGITS = 18
 COMMENT = b"//"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,19 +36,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ModuleOptions:
-    """What the options say.
+    """The values of the options.
 
     Attributes:
-        seed: of the first inputs; each further iteration takes the next number.
-        bounds: errors that are allowed.
+        seed: the seed of the first inputs; each further iteration takes the next number.
+        bounds: the allowed errors.
         sizes: values of symbolic sizes.
         inputs: file of literals to run on instead of random inputs, or nothing.
         input_format: format of the modules, or nothing to find it out.
-        floats: how random floats are distributed: a name of `inputs`.
-        replicas: how many run a module; 0 for what its header says.
-        partitions: the same of partitions.
-        noted: inputs in the files that were read: of a snapshot its arguments, of text those in
-            its comments (`reduction.cases`).
+        floats: the distribution of random floats: a name of `inputs`.
+        replicas: the number of replicas; 0 for that of the module's header.
+        partitions: the number of partitions; 0 for that of the module's header.
+        noted: inputs in the files that were read: a snapshot's arguments, or those in the comments
+            of a text (`reduction.cases`).
     """
 
     seed: int
@@ -62,7 +62,7 @@ class ModuleOptions:
     noted: dict[Module, list[Array]] = field(default_factory=dict[Module, list[Array]])
 
     def load(self, path: str) -> Module:
-        """Return the module in a file, on the grid of devices that was asked for."""
+        """Return the module in a file, for the grid of devices of the options."""
         if not self.input_format and is_exported_file(path):
             return self._on_grid(load_exported_file(path))
         return self.load_data(loading.read_bytes(path), path)
@@ -81,7 +81,7 @@ class ModuleOptions:
         return self._on_grid(module)
 
     def _on_grid(self, module: Module) -> Module:
-        """Return a module with the numbers of devices that were asked for in its header."""
+        """Return a module with the options' numbers of devices in its header."""
         for name, count in (("replica_count", self.replicas), ("num_partitions", self.partitions)):
             if count:
                 module.extra[name] = str(count)
@@ -90,7 +90,7 @@ class ModuleOptions:
     def inputs_of(self, module: Module, iteration: int = 0) -> list[list[Value]]:
         """Return the inputs of each device in an iteration: those of a file, or random ones.
 
-        Those of `--input-literals-file` go before those in the module's file.
+        Those of `--input-literals-file` take precedence over those in the module's file.
         """
         devices = grid_of(module).devices
         if self.inputs:
@@ -106,7 +106,7 @@ class ModuleOptions:
 
 
 def module_options(command: Command) -> Command:
-    """Add the options to a command; beneath `click.command`, above the command's own options."""
+    """Add the options to a command; stands under `click.command`, above its own options."""
 
     @functools.wraps(command)
     def call(
@@ -144,7 +144,7 @@ def module_options(command: Command) -> Command:
 def _read_sizes(
     context: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, int]:
-    """Return the sizes that `NAME=NUMBER` says."""
+    """Return the sizes of texts `NAME=NUMBER`."""
     sizes: dict[str, int] = {}
     for text in given:
         name, sign, number = text.partition("=")

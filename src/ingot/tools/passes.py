@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registry of passes: every `Pass` of the compiler, found by its name.
 
-Nothing is listed by hand: the packages `ingot.passes` and below are loaded, and every concrete
-subclass of `Pass` in them is in the registry.
+There is no list: the package `ingot.passes` and its subpackages are loaded, and the registry has
+every concrete subclass of `Pass` in them.
 
 Example:
     >>> registry()["dce"].__name__
@@ -58,12 +58,12 @@ def option_text(option: Field[Any]) -> str:
 
 
 def summary(found: type[Pass]) -> str:
-    """Return the first line of what a pass says about itself."""
+    """Return the first line of a pass's docstring."""
     return (found.__doc__ or "").strip().split("\n")[0]
 
 
 def make(text: str) -> Pass:
-    """Return the pass that `name` or `name{option=value,option=value}` says.
+    """Return the pass of a text `name` or `name{option=value,option=value}`.
 
     Raises:
         ExecutionError: INGOT0520 there is no such pass or option.

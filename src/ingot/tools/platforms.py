@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Platforms: what a module can run on, each as a function from a module to a program.
 
-`cpu` is Ingot's native code, `evaluator` the meaning of every op in NumPy, `xla` real XLA's CPU
-client where JAX is installed. A program takes one row of values per device (replica, then
+`cpu` is Ingot's native code, `evaluator` the reference interpreter in NumPy, `xla` real XLA's CPU
+client, if JAX is installed. A program takes one row of values per device (replica, then
 partition), each a value per entry parameter, tuples nested, and returns the leaves of the results.
 """
 
@@ -93,7 +93,7 @@ def _xla(module: Module) -> Program:
 
 
 def _said_manual(module: Module) -> Module:
-    """Return a copy that says it is the program of one partition, as XLA wants to know."""
+    """Return a copy that is marked as the program of one partition, as XLA requires."""
     made = module.clone()
     for instruction in made.entry.instructions:
         leaves = ["{manual}" for _ in instruction.shape.leaves()]
@@ -106,7 +106,7 @@ _COUNT = "--xla_force_host_platform_device_count"
 
 
 def _ask_for_devices(count: int) -> None:
-    """Let XLA's CPU client, which is made once, have so many devices."""
+    """Let XLA's CPU client, which is made once, have at least `count` devices."""
     given = os.environ.get("XLA_FLAGS", "")
     if count > 1 and _COUNT not in given:
         os.environ["XLA_FLAGS"] = f"{given} {_COUNT}={count}".strip()
@@ -114,7 +114,7 @@ def _ask_for_devices(count: int) -> None:
 
 def _compile_options(xla_client: Any, grid: Grid) -> Any:
     options = xla_client.CompileOptions()
-    # Else XLA keeps bf16 and f16 intermediates in f32, and no two programs round alike.
+    # Otherwise XLA keeps bf16 and f16 intermediates in f32, and programs round differently.
     options.env_option_overrides = [("xla_allow_excess_precision", False)]
     options.num_replicas, options.num_partitions = grid.replicas, grid.partitions
     options.executable_build_options.use_spmd_partitioning = grid.partitions > 1
@@ -132,11 +132,13 @@ def _spread(jax: Any, rows: list[list[Array]], devices: Sequence[Any]) -> list[A
     divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
     found: list[Any] = []
     for leaves in zip(*rows, strict=True):
-        # The runtime looks at the parts only; a scalar gets a dimension to be divided along.
+        # The runtime uses the parts only; a scalar gets a dimension to be divided along.
         parts = [np.asarray(leaf).reshape(leaf.shape or (1,)) for leaf in leaves]
-        placed = [jax.device_put(part, at) for part, at in zip(parts, devices, strict=True)]
+        parts_on_devices = [
+            jax.device_put(part, at) for part, at in zip(parts, devices, strict=True)
+        ]
         shape = (len(devices) * parts[0].shape[0], *parts[0].shape[1:])
-        found.append(jax.make_array_from_single_device_arrays(shape, divided, placed))
+        found.append(jax.make_array_from_single_device_arrays(shape, divided, parts_on_devices))
     return found
 
 
@@ -146,4 +148,4 @@ PLATFORMS: dict[str, Callable[[Module], Program]] = {
     "xla": _xla,
 }
 NONE = "none"
-"""The reference platform that compares with nothing."""
+"""The name of the reference platform for no comparison."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot reduce`: shrinks a program that fails while it fails in the same way.
 
-A failure is an error with its code, a crash, a hang, or other results than the evaluator's; or
-whatever a command of the user's says. Each trial runs in a child process. A file that is no module
-is cut line by line.
+A failure is an error with its code, a crash, a hang, or other results than the evaluator's; or as a
+command of the user's decides. Each trial runs in a child process. A file that is not a module is
+cut line by line.
 
 Exit status 0: a reduced program was written; 1: the program does not fail.
 """
@@ -79,7 +79,7 @@ def _reduced(data: bytes, file: str, given: ModuleOptions, search: Search) -> st
 
 
 def _by_command(test: str) -> Try:
-    """Return what asks a command, which gets the path of a program as its last argument."""
+    """Return a test by a command, which gets the path of a program as its last argument."""
 
     def attempt(text: str) -> Outcome:
         with tempfile.TemporaryDirectory(prefix="ingot-reduce-") as folder:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ingot run`: runs modules on a platform and compares the results with another platform's.
 
-What XLA's run_hlo_module does, with its flags. By default Ingot's native code is held against the
-evaluator, on random inputs; the exit status is 1 when any element of any output differs.
+It does what XLA's run_hlo_module does, with its flags. By default Ingot's native code is compared
+with the evaluator, on random inputs; the exit status is 1 if any element of any output differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ingot.tools.options import ModuleOptions, module_options, switch
 from ingot.tools.platforms import NONE, PLATFORMS, Program, flat
 
 _ALIASES = {"interpreter": "evaluator", "default": "evaluator", "": NONE}
-"""What run_hlo_module calls platforms -> our name."""
+"""run_hlo_module's names of platforms -> our names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Options:
         given: how to read the modules, what to run them on, how to compare.
         platform: platform under test.
         reference: platform to compare with, or `none`.
-        iterations: how often to run, on new inputs each time.
-        outputs: file to write the outputs to (of a `.pb` all iterations'), or nothing.
-        snapshot: file to write the module with its inputs and outputs to, or nothing.
+        iterations: the number of runs, on new inputs each time.
+        outputs: file for the outputs (a `.pb` file has those of all iterations), or "".
+        snapshot: file for the module with its inputs and outputs, or "".
         print_literals: whether to print inputs and outputs.
         isolate: whether to run each instruction alone.
         seeds: whether each iteration has a seed of its own for the program's random numbers.
-        kept: what a `.pb` file is written from.
+        kept: the literals for a `.pb` file.
     """
 
     given: ModuleOptions
@@ -119,7 +119,7 @@ def command(
 
 
 def run_file(path: str, options: Options) -> bool:
-    """Run one module, or its instructions, as often as asked; return whether platforms agree."""
+    """Run one module, or its instructions, for all iterations; return whether platforms agree."""
     module = options.given.load(path)
     if not options.isolate:
         return run_module(path, module, options)
@@ -128,7 +128,7 @@ def run_file(path: str, options: Options) -> bool:
 
 
 def run_module(title: str, module: Module, options: Options) -> bool:
-    """Run a module as often as asked; return whether the platforms agree."""
+    """Run a module for all iterations; return whether the platforms agree."""
     agree, programs = True, _programs(module, options)
     for iteration in range(options.iterations):
         if options.seeds:
@@ -157,7 +157,7 @@ def run_once(
     rows: list[list[Value]],
     options: Options,
 ) -> bool:
-    """Run on some inputs, print what came out; return whether the platforms agree."""
+    """Run on some inputs and print the outputs; return whether the platforms agree."""
     start = time.perf_counter()
     outputs = program(rows)
     seconds = time.perf_counter() - start

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python programs as input of the commands: run as `python -m ingot` does, for what they compile.
+"""Python programs as input of commands: they are run as by `python -m ingot`.
 
-Beneath `ingot explain`, `ingot diff` and `ingot profile`.
+`ingot explain`, `ingot diff` and `ingot profile` use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_script(file: str) -> bool:
 
 
 def compiled_by(file: str, arguments: Sequence[str]) -> list[Executable]:
-    """Run a program; return what Ingot compiled of it for the CPU.
+    """Run a program; return the executables that Ingot compiled for the CPU.
 
     Raises:
         UnsupportedError: INGOT0363, Ingot compiled nothing of it.
@@ -54,7 +54,7 @@ def run_script(file: str, arguments: Sequence[str]) -> None:
 
 
 def nothing_compiled(file: str) -> UnsupportedError:
-    """Return the error of a program of which Ingot compiled nothing."""
+    """Return the error for a program of which Ingot compiled nothing."""
     return UnsupportedError(
         f"Ingot compiled nothing of {file}",
         code="INGOT0363",

@@ -2,8 +2,8 @@
 """`ingot serve --stdio`: compiles and runs programs for hosts that cannot load C libraries.
 
 Reads requests from standard input, writes one answer for each to standard output, in order, and
-ends with the input. docs/serve.md is the protocol. Invariant: nothing but answers reaches standard
-output: what else is printed in this process, and in the one that computes, goes to standard error.
+ends with the input. docs/serve.md is the protocol. Invariant: only answers go to standard output;
+all other output of this process, and of the one that computes, goes to standard error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 import click
 
-from ingot.tools.framing import FORMS, MAX_BYTES
+from ingot.tools.framing import ENCODINGS, MAX_BYTES
 from ingot.tools.supervisor import Limits, Supervisor
 
 _MIB = 1 << 20
@@ -26,7 +26,7 @@ _KEPT_BYTES = 64 << 20
 @click.option("--stdio", is_flag=True, help="Serve the process that started this one (required).")
 @click.option(
     "--form",
-    type=click.Choice([*FORMS]),
+    type=click.Choice([*ENCODINGS]),
     default="packets",
     show_default=True,
     help="Size and raw bytes, or a line of JSON with base64.",
@@ -56,24 +56,24 @@ def command(
     memory = _machine_memory() if max_memory_mib is None else max_memory_mib * _MIB
     limits = Limits(max_message_mib * _MIB, max_seconds, memory)
     _keep_freed_memory()
-    Supervisor(*take_pipes(), FORMS[form], limits).run()
+    Supervisor(*take_pipes(), ENCODINGS[form], limits).run()
 
 
 def take_pipes() -> tuple[int, int]:
-    """Return the descriptors of the two pipes, and let nobody else read from or print to them."""
+    """Return the descriptors of the two pipes, and redirect all other input and output."""
     sys.stdout.flush()
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # By lines: a worker may end at any time, with what it has not written yet.
+    # Line-buffered, since a worker may be killed at any time.
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
     return requests, answers
 
 
 def _keep_freed_memory() -> None:
-    """Let the C library keep what large messages took: to map it anew takes longer than to copy."""
+    """Let the C library keep the memory of large messages: mapping costs more than copying."""
     process = ctypes.CDLL(None)
     if hasattr(process, "mallopt"):
         process.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

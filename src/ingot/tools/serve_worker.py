@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process behind `ingot serve` that holds the programs and arrays, and runs what may crash.
 
-A request is a frame as the host sent it, an answer what the host is to read (`framing`), with nine
-bytes in front: the number that the session gives out next (who replaces this process goes on from
-there), and whether the request succeeded.
+A request is a frame as the host sent it; an answer is the bytes for the host (`framing`), after
+nine bytes: the session's next number (from which a replacement of this process continues), and
+whether the request succeeded.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import struct
 
 from ingot.support.channel import Channel
 from ingot.support.diagnostics import IngotError
-from ingot.tools.framing import Form, Message
+from ingot.tools.framing import Encoding, Message
 from ingot.tools.interrupts import handle_interrupts
 from ingot.tools.session import Session, failure
 
 HEAD = struct.Struct("=Q?")
 
 
-def serve(channel: Channel, form: Form, first: int, memory: int) -> None:
+def serve(channel: Channel, form: Encoding, first: int, memory: int) -> None:
     """Answer until the channel ends; `memory` is the most bytes of data, 0 for no limit."""
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
@@ -41,7 +41,7 @@ def serve(channel: Channel, form: Form, first: int, memory: int) -> None:
             _send(channel, session, form, Message(header))
 
 
-def _answer(session: Session, form: Form, frame: bytes | bytearray) -> Message:
+def _answer(session: Session, form: Encoding, frame: bytes | bytearray) -> Message:
     try:
         request = form.read(frame)
     except (IngotError, MemoryError) as problem:
@@ -49,5 +49,5 @@ def _answer(session: Session, form: Form, frame: bytes | bytearray) -> Message:
     return session.answer(request)
 
 
-def _send(channel: Channel, session: Session, form: Form, answer: Message) -> None:
+def _send(channel: Channel, session: Session, form: Encoding, answer: Message) -> None:
     channel.send(HEAD.pack(session.next_number, answer.header["ok"]), *form.parts(answer))

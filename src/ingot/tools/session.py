@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ingot serve` answers: programs and arrays by number, one method for each request.
+"""The requests of `ingot serve`: programs and arrays by number, one method for each request.
 
-Above the client, below the pipe: `Session.answer` takes a message and gives one, whatever happens.
-It runs in a process that may be ended and begun again (`supervisor`): numbers go on where they
-were, so that none ever means two things.
+It is above the client and below the pipe: `Session.answer` takes a message and always returns one.
+It runs in a process that may be ended and replaced (`supervisor`): the replacement continues the
+numbers, so that none is used twice.
 
-Invariants: a request that fails changes nothing, and its answer has the whole diagnostic; what a
-host says wrong is INGOT0522.
+Invariants: a request that fails changes nothing, and its answer has the whole diagnostic; invalid
+requests give INGOT0522.
 
 Example:
     >>> session = Session()
@@ -57,20 +57,21 @@ SUPERVISED = ("cancel", "shutdown")
 """Requests that the supervisor answers."""
 CANCELLED = "INGOT0523"
 _LISTED = 20
-"""So many numbers are named where one is not known."""
+"""The most numbers that the error for an unknown one names."""
 _GLOBAL_FORMATS = ("mlir", "stablehlo")
-"""Programs in these are over global shapes; those in XLA's formats may be of one device already."""
+"""Formats whose programs have global shapes; those in XLA's formats may be of one device
+already."""
 
 
 class Session:
     """The programs and arrays of one host.
 
     Attributes:
-        next_number: what the next program or array is called.
+        next_number: the number of the next program or array.
     """
 
     def __init__(self, first: int = 1) -> None:
-        """Start with nothing; numbers under `first` are of a process that ended."""
+        """Start empty; numbers under `first` are those of an earlier process."""
         self._first = self.next_number = first
         self._executables: dict[int, Executable | StagedExecutable] = {}
         self._values: dict[int, Array] = {}
@@ -113,7 +114,7 @@ class Session:
         with interruptible():
             module = load(source, form)
             grid = grid_of(module)
-            # One device has the whole of everything, and may have tuples of tuples.
+            # One device has whole values, and may have nested tuples.
             is_divided = is_global and grid.partitions > 1
             division = partition(module, grid.partitions) if is_divided else None
             executable = compile(module)
@@ -138,7 +139,7 @@ class Session:
         )
 
     def execute(self, request: Message) -> Message:
-        """Run a program on arrays, of the payload or kept here."""
+        """Run a program on arrays of the payload, or on kept ones."""
         header = request.header
         executable = self._known(self._executables, "executable", header.get("executable"))
         given, donate = list_field(header, "arguments", []), list_field(header, "donate", [])
@@ -182,7 +183,7 @@ class Session:
         return _arrays_message([self._known(self._values, "value", one) for one in numbers], {})
 
     def free(self, request: Message) -> Message:
-        """Forget programs and arrays."""
+        """Drop programs and arrays."""
         tables: tuple[tuple[str, str, dict[int, Any]], ...] = (
             ("executables", "executable", self._executables),
             ("values", "value", self._values),
@@ -197,7 +198,7 @@ class Session:
         return Message({})
 
     def devices(self, request: Message) -> Message:
-        """Say what there is to run on."""
+        """Answer with the devices."""
         device = {
             "id": 0,
             "platform": "cpu",
@@ -271,7 +272,7 @@ def failure(problem: BaseException) -> Header:
 def _run(
     executable: Executable | StagedExecutable, arguments: list[Array], donated: list[int]
 ) -> list[Array]:
-    """Return the results; of several devices one device's after the other's."""
+    """Return the results; for several devices those of all devices, one after the other."""
     grid: Grid = grid_of(executable.source)
     if grid.devices == 1:
         return _several(executable(*arguments, donate=donated))
@@ -292,7 +293,7 @@ def _several(result: Any) -> list[Array]:
 
 
 def _rows(rows: Sequence[ParamInfo | OutputInfo], shardings: Sequence[Sharding]) -> list[Header]:
-    """Return what a host must know of parameters or results; what is divided says how."""
+    """Return the descriptions of parameters or results for a host, with shardings."""
     found: list[Header] = [{"dtype": row.dtype, "shape": list(row.dims)} for row in rows]
     for fields, sharding in zip(found, shardings, strict=False):
         if not sharding.is_replicated:

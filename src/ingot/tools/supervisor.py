@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that a host talks to: takes requests off the pipe, has a worker answer them.
+"""The process that a host talks to: it reads requests from the pipe and lets a worker answer them.
 
-One thread and one loop over what can happen: bytes from the host, an answer or the end of the
-worker, a time that is over, the end of the host. It computes nothing, so nothing that a program
-does ends it or makes it deaf: a worker that dies is replaced, one that takes too long or is told to
-stop gets an interrupt and, if that does not help, is ended.
+It has one thread and one loop over events: bytes from the host, an answer or the end of the worker,
+a timeout, the end of the host. It computes nothing, so no program can crash or block it: a worker
+that dies is replaced; one that takes too long or must stop gets an interrupt and, if that does not
+help, is killed.
 
-Frames and answers go through as they are: a frame is decoded here only where it may say what this
-process must do (`_CONCERNS`), or where this process must answer it.
+Frames and answers are forwarded unchanged: a frame is parsed here only if it may concern this
+process (`_CONCERNS`), or if this process must answer it.
 
 Invariants: every message gets one answer, in order; this process starts no thread, so that it may
 fork; numbers of programs and arrays are never given out twice.
@@ -29,31 +29,31 @@ from ingot.support.channel import Bytes, Channel, ChannelError
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
 from ingot.support.worker import Worker, forked
 from ingot.tools.fields import Header, seconds_field
-from ingot.tools.framing import Form, Message, read_header
+from ingot.tools.framing import Encoding, Message, read_header
 from ingot.tools.serve_worker import HEAD, serve
 from ingot.tools.session import CANCELLED, failure
 
 _PART_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20
-"""What a pipe is made to hold, and one call reads or writes: each wakes the other process."""
+"""Bytes of a pipe's buffer, and of one call of read or write: each wakes the other process."""
 _MOST_WAITING = 64
 _MOST_WAITING_BYTES = 64 << 20
-"""Nothing is read while more requests, or more bytes of them, wait."""
+"""The most queued requests, and bytes of them, before reading stops."""
 _GRACE_SECONDS = 2.0
-"""After an interrupt a worker has so long before it is ended."""
+"""Seconds that a worker has after an interrupt before it is killed."""
 _LONGEST_WAIT = 3600.0
 _CONCERNS = (b"cancel", b"shutdown", b"timeout", b"\\u", b"\0")
-"""A header without any of these says nothing that concerns this process: no such request, no time
-of its own, no letters written as their numbers, no UTF-16."""
+"""A header without any of these does not concern this process: it has no such request, no time
+limit, no escaped letters, no UTF-16."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may take.
+    """The limits of one request.
 
     Attributes:
         size: bytes of a message.
-        seconds: how long; 0 for no limit.
+        seconds: its time; 0 for no limit.
         memory: bytes of data that the worker may have; 0 for no limit.
     """
 
@@ -64,15 +64,14 @@ class Limits:
 
 @dataclass(slots=True)
 class _Request:
-    """A request that waits or runs.
+    """A request that is queued or runs.
 
     Attributes:
-        frame: what the host said, or nothing that could be read.
-        header: its header where that was looked at; nothing of a header that is none, which the
-            worker answers.
-        answer: its answer, where that is known before its turn.
-        limit: how long it may run, in seconds; 0 for ever.
-        deadline: when it is interrupted, or ended if it was interrupted.
+        frame: the host's frame; empty if it could not be read.
+        header: its header if that was parsed; empty for an invalid one, which the worker answers.
+        answer: its answer, if that is known before its turn.
+        limit: the seconds that it may run; 0 for no limit.
+        deadline: when it is interrupted or, after an interrupt, killed.
         reason: why it was interrupted.
     """
 
@@ -85,13 +84,13 @@ class _Request:
 
 
 class HostGoneError(Exception):
-    """Nobody reads the answers any more."""
+    """The host no longer reads answers."""
 
 
 class Supervisor:
     """The loop, with the pipes of one host."""
 
-    def __init__(self, requests: int, answers: int, form: Form, limits: Limits) -> None:
+    def __init__(self, requests: int, answers: int, form: Encoding, limits: Limits) -> None:
         """Serve on two file descriptors; start the first worker."""
         self._requests, self._answers = requests, answers
         self._form, self._limits = form, limits
@@ -105,7 +104,7 @@ class Supervisor:
         self._over = False
         self._poll: tuple[tuple[bool, int], select.poll] | None = None
         for pipe in (requests, answers):
-            with contextlib.suppress(OSError):  # It is no pipe, or the user has no more memory.
+            with contextlib.suppress(OSError):  # Not a pipe, or the user's limit is reached.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._worker = self._new_worker()
 
@@ -129,7 +128,7 @@ class Supervisor:
             raise self._problem
 
     def _advance(self) -> None:
-        """Answer what can be answered, and give the worker its next request."""
+        """Write the answers that are known, and give the worker its next request."""
         while self._waiting and not self._running and not self._over:
             request = self._waiting.popleft()
             self._waiting_bytes -= len(request.frame)
@@ -160,7 +159,7 @@ class Supervisor:
             self._write(request, failure(MemoryError()))
 
     def _header(self, request: _Request) -> Header:
-        """Return the header of a request, nothing of one that is none."""
+        """Return the header of a request; empty if it is invalid."""
         if request.header is None:
             try:
                 request.header = read_header(bytes(self._form.header(request.frame)))
@@ -176,10 +175,10 @@ class Supervisor:
         self._write_raw(b"".join(self._form.parts(Message(header))))
 
     def _write_raw(self, answer: Bytes) -> None:
-        """Write an answer as the host is to read it.
+        """Write the bytes of an answer.
 
         Raises:
-            HostGoneError: nobody reads it.
+            HostGoneError: the host no longer reads.
         """
         view = memoryview(answer)
         try:
@@ -188,10 +187,10 @@ class Supervisor:
         except BrokenPipeError:
             raise HostGoneError from None
 
-    # ---- what can happen
+    # ---- events
 
     def _wait(self) -> None:
-        """Wait for the host, the worker or a deadline, and do what it asks for."""
+        """Wait for the host, the worker or a deadline, and handle it."""
         deadline = self._running.deadline if self._running else math.inf
         seconds = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
         ready = dict(self._polled().poll(math.ceil(seconds * 1000)))
@@ -205,7 +204,7 @@ class Supervisor:
             self._read()
 
     def _polled(self) -> select.poll:
-        """Return what waits for worker and host; for requests only while there is room."""
+        """Return the poll object for worker and host; for requests only while there is room."""
         is_full = len(self._waiting) >= _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES
         is_reading = not self._input_ended and not is_full
         wanted = (is_reading, self._worker.channel.fileno())
@@ -219,7 +218,7 @@ class Supervisor:
         return self._poll[1]
 
     def _read(self) -> None:
-        """Take what the host sent; nothing else is waited for while it is inside of a message."""
+        """Read the host's bytes; within a message, wait only for the host."""
         while True:
             data = os.read(self._requests, _PART_BYTES)
             self._input_ended = not data
@@ -248,7 +247,7 @@ class Supervisor:
     def _cancel(self, header: Header) -> bool:
         """Cancel the named request, or the oldest one; return whether there is one."""
         running = self._running
-        # For the host one runs that came in the same read, and waits for its turn.
+        # To the host, a request runs even if it is still queued here.
         asked = [r for r in (running, *self._waiting) if r is not None and r.answer is None]
         if "request" in header:
             asked = [r for r in asked if self._header(r).get("id") == header["request"]]
@@ -263,7 +262,7 @@ class Supervisor:
         return bool(asked)
 
     def _receive(self) -> None:
-        """Take the worker's answer, or its end."""
+        """Handle the worker's answer, or its end."""
         try:
             data = self._worker.channel.receive()
         except ChannelError:
@@ -279,7 +278,7 @@ class Supervisor:
             self._write_raw(memoryview(data)[HEAD.size :])
 
     def _late(self) -> None:
-        """Interrupt a request that takes too long; if it was interrupted, end the worker."""
+        """Interrupt a request that takes too long; after an interrupt, kill the worker."""
         request = self._running
         assert request is not None
         if request.reason is None:
@@ -301,7 +300,7 @@ class Supervisor:
     # ---- the worker
 
     def _worker_ended(self, request: _Request | None) -> None:
-        """Replace the worker, which is dead or to be ended; answer the request that it had."""
+        """Replace the worker, which is dead or must be killed; answer the request that it had."""
         self._worker.kill()
         how = self._worker.how_it_ended()
         self._worker = self._new_worker()

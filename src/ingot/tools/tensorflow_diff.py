@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's functions for `ingot.diff`: compiled by Ingot, and run by TensorFlow.
 
-The reference is the Python function, run eagerly. The variables of the function have the values
-from before for each run and afterwards; what a run gave them counts as results too. Ops are
-compared in copies of the function's graph that give every value, the modules that Ingot made on
-random inputs.
+The reference is the Python function, run eagerly. The variables of the function are restored before
+each run and afterwards; the values that a run leaves in them count as results too. Ops are compared
+in copies of the function's graph that return every value, the modules that Ingot compiled on random
+inputs.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _ops(tf: Any, concrete: Any, leaves: Sequence[Any], reset: Callable[[], None
         tf: the package.
         concrete: the function.
         leaves: its arguments.
-        reset: gives variables the values that they had before.
+        reset: restores the variables.
     """
     graph = concrete.graph
     tensors = [
@@ -107,12 +107,12 @@ def _ops(tf: Any, concrete: Any, leaves: Sequence[Any], reset: Callable[[], None
         if tensor.dtype.is_numpy_compatible and tensor.dtype not in (tf.string, tf.resource)
     ]
     definition, names = graph.as_graph_def(), [tensor.name for tensor in tensors]
-    places = [tensor.name for tensor in concrete.inputs]
+    inputs = [tensor.name for tensor in concrete.inputs]
 
     def every(*given: Any) -> Any:
         here: Any = tf.compat.v1.get_default_graph()
         captured = [here.capture(one) for one in concrete.captured_inputs]
-        values = dict(zip(places, [*given, *captured], strict=True))
+        values = dict(zip(inputs, [*given, *captured], strict=True))
         return tf.graph_util.import_graph_def(
             definition, input_map=values, return_elements=names, name=""
         )
@@ -123,7 +123,7 @@ def _ops(tf: Any, concrete: Any, leaves: Sequence[Any], reset: Callable[[], None
         found.append([np.asarray(value) for value in made(*leaves)])
         reset()
     return [
-        Op(f"{tensor.op.type} {tensor.name}", _place(tensor.op), *values)
+        Op(f"{tensor.op.type} {tensor.name}", _location(tensor.op), *values)
         for tensor, *values in zip(tensors, *found, strict=True)
     ]
 
@@ -131,7 +131,7 @@ def _ops(tf: Any, concrete: Any, leaves: Sequence[Any], reset: Callable[[], None
 def _leaves(
     function: Any, concrete: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Sequence[Any]:
-    """Return the arguments as the graph's function takes them, without what it captures."""
+    """Return the arguments as the graph's function takes them, without its captures."""
     util: Any = importlib.import_module(_BINDING)
     spec = function.function_spec
     bound = util.canonicalize_function_inputs(
@@ -140,8 +140,8 @@ def _leaves(
     return concrete.function_type.unpack_inputs(bound)
 
 
-def _place(op: Any) -> str:
-    """Return the user's line of an op: the innermost frame that is no part of TensorFlow."""
+def _location(op: Any) -> str:
+    """Return the user's line of an op: the innermost frame outside of TensorFlow."""
     for frame in reversed(op.traceback or ()):
         if "/tensorflow/" not in frame.filename and "/keras/" not in frame.filename:
             return f"{frame.filename}:{frame.lineno}"

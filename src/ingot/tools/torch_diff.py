@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's modules and functions for `ingot.diff`: compiled by Ingot, and run eagerly.
 
-Parameters and buffers have the values from before for each run and afterwards, and the random
-generator its state; what a run gave buffers counts as results too. The programs that Ingot made are
-looked at on random inputs.
+Parameters and buffers are restored before each run and afterwards, and so is the state of the
+random generator; the values that a run leaves in buffers count as results too. The programs that
+Ingot compiled are examined on random inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ingot.tools.function_diff import Function, on_random_inputs
 
 
 def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
-    """Run a module, a function, or what `torch.compile` gives, compiled by Ingot and eagerly.
+    """Run a module, a function, or a result of `torch.compile`, compiled by Ingot and eagerly.
 
     Raises:
         UnsupportedError: INGOT0363, Ingot compiled nothing of it.
@@ -45,7 +45,7 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
 
     want = run(original)
     known = set(compiled_graphs())
-    # A backend of its own, so that PyTorch does not take what it has compiled before.
+    # A separate backend, so that PyTorch does not reuse earlier compilations.
     got = run(torch.compile(original, backend=partial(ingot)))
     graphs = [graph for graph in compiled_graphs() if graph not in known]
     if not graphs:
@@ -65,7 +65,7 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
 
 
 def _array(torch: Any, tensor: Any) -> Array:
-    """Return a tensor as an array that shares no memory; NumPy has no bf16, f32 holds it."""
+    """Return a tensor as an array that shares no memory; bf16, which NumPy lacks, as f32."""
     kept = tensor.detach().cpu()
     found: Array = (kept.float() if kept.dtype == torch.bfloat16 else kept).numpy()
     return found.copy()

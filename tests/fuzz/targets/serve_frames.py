@@ -18,7 +18,7 @@ from tests.fuzz.mutation import ODD_NUMBERS, ODD_WORDS, mutated_bytes
 from tests.fuzz.target import Target
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import FORMS, Form, Message, line, packet, read_header
+from ingot.tools.framing import ENCODINGS, Encoding, Message, line, packet, read_header
 from ingot.tools.session import Session, failure
 
 PROGRAMS = (
@@ -137,7 +137,7 @@ def _broken(choose: random.Random, data: bytes, *, as_lines: bool) -> bytes:
 
 def check(data: bytes) -> str:
     """Return what is wrong with the answers to a session."""
-    form = FORMS["lines" if data[:1] == b"L" else "packets"]
+    form = ENCODINGS["lines" if data[:1] == b"L" else "packets"]
     decoder = form.decoder(_LIMIT)
     session = Session()
     for start in range(1, len(data), _PART):
@@ -160,7 +160,7 @@ def check(data: bytes) -> str:
 _PART = 1000
 
 
-def _answered(session: Session, form: Form, item: bytes | ExecutionError) -> str:
+def _answered(session: Session, form: Encoding, item: bytes | ExecutionError) -> str:
     """Return what is wrong with the answer to one frame."""
     try:
         if isinstance(item, ExecutionError):
@@ -173,7 +173,7 @@ def _answered(session: Session, form: Form, item: bytes | ExecutionError) -> str
     if any(said[key] != value for key, value in request.header.items()):
         return f"a header is read in two ways: {said}"
     answer = session.answer(request)
-    for other in FORMS.values():
+    for other in ENCODINGS.values():
         (back,) = other.decoder(1 << 32).feed(b"".join(other.parts(answer)))
         if isinstance(back, ExecutionError):
             return f"an answer is no message: {back}"

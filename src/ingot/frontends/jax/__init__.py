@@ -3,7 +3,7 @@
 
 JAX finds this module through the entry-point group `jax_plugins` and calls `initialize()`. The
 device is Ingot's PJRT client (`ingot.client.pjrt`). Invariant: importing this module imports
-neither JAX nor the compiler, and a process whose JAX asks for other platforms stays untouched.
+neither JAX nor the compiler, and a process whose JAX uses other platforms is not changed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `buffer_callback` is called with: the memory of operands and results, and a context.
+"""The arguments of a `buffer_callback`: the memory of operands and results, and a context.
 
 jaxlib's own classes of these names have no constructor, so these have their attributes and methods
 instead. Invariant: a buffer is valid during the call; operands may not be written through it.
@@ -54,7 +54,7 @@ class Buffer:
         return self._array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        """Return where the memory is: on the CPU."""
+        """Return the device of the memory: the CPU."""
         return self._array.__dlpack_device__()
 
 
@@ -63,7 +63,7 @@ class ExecutionContext:
 
     @property
     def stage(self) -> Any:
-        """Always that of execution: nothing is called to prepare one."""
+        """The stage, always that of execution: there is no preparation."""
         return importlib.import_module("jax._src.lib").ffi.ExecutionStage.EXECUTE
 
     @property

@@ -2,10 +2,11 @@
 """Host callbacks: `pure_callback`, `io_callback`, `debug.print`, `buffer_callback` on Ingot.
 
 JAX lowers a callback to a custom call with the number of the function among the module's
-`host_callbacks`, and hands the functions to the backend beside the module. PJRT has no place for
+`host_callbacks`, and passes the functions to the backend with the module. PJRT has no parameter for
 them, so each gets a number of its own in this process while its module is compiled; linking the
 custom call takes the function by that number and keeps it as long as the program lives.
-Invariant: callbacks see copies of their operands, because they may keep them; a `buffer_callback`
+
+Invariant: callbacks get copies of their operands, because they may keep them; a `buffer_callback`
 sees the memory itself.
 
 Source: jax/_src/callback.py (emit_python_callback), xla/python/callback.cc.
@@ -55,7 +56,7 @@ def install_callbacks() -> None:
 
 @contextmanager
 def numbered_callbacks(program: Any, functions: Sequence[Any]) -> Generator[Any]:
-    """Number the callbacks of an MLIR module while it is compiled; yields what to compile."""
+    """Number the callbacks of an MLIR module while it is compiled; yield the module to compile."""
     if not functions:
         yield program
         return
@@ -95,7 +96,7 @@ def link_callback(run: _Run, call: CallSite) -> LinkedCall:
     """Return the code of one call of a callback, which `run` calls.
 
     Raises:
-        ExecutionError: INGOT0505, the function is not that of a module that is being compiled.
+        ExecutionError: INGOT0505, the function is not of a module that is being compiled.
     """
     number = int(parse_attributes(call.config)["index"].value)
     function = _functions.get(number)
@@ -112,7 +113,7 @@ def link_callback(run: _Run, call: CallSite) -> LinkedCall:
 
 
 def _guarded(run: _Run, call: CallSite, function: _Function, frame: int) -> int:
-    """Call `function` for one frame; 0, or 1 with the error told."""
+    """Call `function` for one frame; return 0, or 1 after recording the error."""
     try:
         given = CALL_FRAME.structure.from_address(frame)
         operands = views(call.operands, given.operands, given.operand_dims)
@@ -129,7 +130,7 @@ def _with_values(
 ) -> None:
     """Call a function of arrays that returns arrays."""
     arrays = iter(given)
-    # A callback gets None for a token, and gives something for each of its own.
+    # A callback gets None for each token, and returns a value for each of its own.
     operands = [_copy(next(arrays)) if shape.is_array else None for shape in call.operands]
     results = zip(call.results, function(*operands), strict=True)
     wanted = [value for shape, value in results if shape.is_array]
@@ -140,7 +141,7 @@ def _with_values(
 def _with_buffers(
     call: CallSite, function: _Function, given: list[_Array], targets: list[_Array]
 ) -> None:
-    """Call a function of an execution, operands and the results that it is to write."""
+    """Call a function of an execution context, operands, and results to write."""
     for result, operand in call.aliases:
         given[operand] = targets[result]
     operands = [Buffer(array, False) for array in given]
@@ -148,7 +149,7 @@ def _with_buffers(
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return what a callback sees of an operand: a read-only copy."""
+    """Return a read-only copy of an operand, for a callback."""
     made = array.copy()
     made.flags.writeable = False
     return made
@@ -161,4 +162,4 @@ TARGETS: dict[str, _Run] = {
     "xla_ffi_partitioned_python_gpu_callback": _with_values,
     "xla_ffi_python_gpu_callback": _with_values,
 }
-"""The custom calls that JAX lowers callbacks to, and what calls the function."""
+"""The custom calls that JAX lowers callbacks to, and the functions that call the callback."""

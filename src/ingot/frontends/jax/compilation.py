@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for one device go from JAX to Ingot as they are, not as a portable artifact.
+"""Programs for one device are passed from JAX to Ingot directly, not as a portable artifact.
 
 For a backend behind the PJRT C API jaxlib legalizes each program to VHLO, so that a plugin of
-another age can read it: 1.5 ms of a small program, half of a large one's compilation. This plugin
-reads JAX's own MLIR objects, so the program is handed over as HLO, and beside it as MLIR's own
-bytecode, which names it and is kept, the way by which JAX loads executables from its cache:
-`deserialize_executable`, where Ingot's serialized executable *is* the program. In front of it
-stands what IFRT wants to know of parameters and results.
+another version can read it: 1.5 ms for a small program, half of a large one's compilation. This
+plugin reads JAX's own MLIR objects and offers the program as HLO (`client.pjrt.module_handoff`).
+JAX gets MLIR's own bytecode, which identifies the program and is kept, by the function that loads
+executables from its cache, `deserialize_executable`: Ingot's serialized executable *is* the
+program. Before the bytecode is a header with IFRT's description of parameters and results.
 
-Invariant: this way is taken only by programs whose kinds of parameters and results jaxlib was seen
-to write as they are written here, byte by byte. A program with a kind that was not seen yet takes
-JAX's own way, and is serialized by jaxlib for the comparison. Programs for several devices and
-those that Ingot refuses take JAX's own way too, which reports as ever.
+Invariant: a program takes this path only if, for all kinds of its parameters and results, jaxlib
+was observed to write the same bytes as this module. A program with a new kind takes JAX's own path,
+and is serialized by jaxlib for the comparison. Programs for several devices and those that Ingot
+refuses take JAX's own path too, which reports errors as usual.
 
 Source: jax/_src/compiler.py (backend_compile_and_load), xla/python/pjrt_ifrt/pjrt_executable.cc.
 """
@@ -44,7 +44,7 @@ from ingot.support.diagnostics import IngotError, UnsupportedError
 _VERSION, _RUNTIME, _LAYOUT = 3, "pjrt_ifrt", "xla::ifrt::PjRtLayout"
 _MESSAGE = "IfrtExecutable"
 _KEPT = 1024
-"""Fields whose bytes are kept: programs have many of a few kinds."""
+"""Fields whose bytes are cached: programs have many of a few kinds."""
 _OWN_WAY = (b"mhlo.layout_mode",)
 """Attributes of parameters and results that IFRT reads in the module itself, as bytecode names
 them."""
@@ -53,7 +53,7 @@ _END = encode({"executable_version": {}}, _MESSAGE)
 
 
 class _Given(NamedTuple):
-    """What JAX compiles."""
+    """The arguments of a compilation by JAX."""
 
     program: Any
     devices: Any
@@ -61,14 +61,14 @@ class _Given(NamedTuple):
 
 
 class _Parameter(NamedTuple):
-    """What IFRT wants to know of a parameter."""
+    """IFRT's description of a parameter."""
 
     rank: int
     is_donated: bool
 
 
 class _Output(NamedTuple):
-    """What IFRT wants to know of a result."""
+    """IFRT's description of a result."""
 
     dims: tuple[int, ...]
     dtype: DType
@@ -76,27 +76,27 @@ class _Output(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """What IFRT puts in front of a serialized executable, and of which kinds its fields are."""
+    """IFRT's header of a serialized executable, and the kinds of its fields."""
 
     data: bytes
     kinds: frozenset[Hashable]
 
 
 class _Trust:
-    """The kinds of fields that were compared with what jaxlib writes: alike, or not."""
+    """The kinds of fields that were compared with jaxlib's bytes: equal, or not."""
 
     alike: ClassVar[set[Hashable]] = set()
     different: ClassVar[set[Hashable]] = set()
 
     @classmethod
     def compare(cls, header: _Header, serialized: bytes) -> None:
-        """Note whether jaxlib wrote the same; what was seen to be alike is not the cause if not."""
+        """Record whether jaxlib wrote the same bytes; kinds known as equal are never blamed."""
         found = cls.alike if serialized.startswith(header.data) else cls.different
         found |= header.kinds - cls.alike
 
 
 def install_compilation() -> None:
-    """Let JAX's compilations for Ingot hand over the program and its callbacks."""
+    """Make JAX's compilations for Ingot pass the program and its callbacks directly."""
     from jax._src import compiler, traceback_util
 
     module: Any = compiler
@@ -115,7 +115,7 @@ def install_compilation() -> None:
             ordinary = functools.partial(original, backend, given, devices, options, [])
             if len(devices) != 1 or options.compile_portable_executable:
                 return ordinary()
-            return _hand_over(ordinary, refused, backend, _Given(given, devices, options))
+            return _compile_directly(ordinary, refused, backend, _Given(given, devices, options))
 
     module.backend_compile_and_load = compile_and_load
     traceback_util.register_exclusion(__file__)
@@ -124,7 +124,7 @@ def install_compilation() -> None:
         return
 
     def real_backend(backend: Any) -> Any:
-        """Never compile for a topology through the real client: jaxlib holds the GIL then."""
+        """Never compile for a topology through the real client, which holds the GIL."""
         return None if "ingot" in backend.platform_version else cross_compile(backend)
 
     module._get_cross_compile_backend = real_backend
@@ -139,10 +139,10 @@ def _forked() -> UnsupportedError:
     )
 
 
-def _hand_over(
+def _compile_directly(
     ordinary: Callable[[], Any], refused: type[Exception], backend: Any, given: _Given
 ) -> Any:
-    """Compile a program for one device; `ordinary()` is JAX's own way, `refused` what it raises."""
+    """Compile a program for one device; `ordinary()` is JAX's own path, `refused` its exception."""
     code = _bytecode(given.program)
     module = None if any(name in code for name in _OWN_WAY) else _module(given.program)
     header = None if module is None else executable_header(module)
@@ -173,12 +173,12 @@ def _module(program: Any) -> Module | None:
 
 
 def _executable(code: bytes) -> bytes:
-    """Return a program as an executable that Ingot serialized; its options come beside."""
+    """Return a program as an executable serialized by Ingot, without its options."""
     return write_program(code, "mlir", b"", version())
 
 
 def executable_header(module: Module) -> _Header | None:
-    """Return what IFRT puts in front of a serialized executable; None if that is not known here."""
+    """Return IFRT's header of a serialized executable; None if it is not known here."""
     result = module.result_shape
     parameters = _plain_shapes(module.parameter_shapes)
     outputs = _plain_shapes(result.elements if result.is_tuple else (result,))
@@ -203,7 +203,7 @@ def executable_header(module: Module) -> _Header | None:
 
 
 def _kinds(parameters: list[_Parameter], outputs: list[_Output]) -> frozenset[Hashable]:
-    """Return the kinds of a header's fields: what may make jaxlib write something else."""
+    """Return the kinds of a header's fields, on which jaxlib's bytes may depend."""
     given = [("parameter", row.rank > 0, row.is_donated) for row in parameters]
     results = [
         ("output", row.dtype, len(row.dims) > 0, 0 in row.dims, row.memory_kind) for row in outputs
@@ -212,7 +212,7 @@ def _kinds(parameters: list[_Parameter], outputs: list[_Output]) -> frozenset[Ha
 
 
 def _plain_shapes(shapes: Sequence[Shape]) -> Sequence[Shape] | None:
-    """Return the shapes if they are all of static arrays; None if one is not."""
+    """Return the shapes if all are of static arrays, else None."""
     plain = all(shape.is_array and shape.is_static and not shape.bounded for shape in shapes)
     return shapes if plain else None
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`jit(f).lower(...).cost_analysis()` on Ingot: what the compiled program costs.
+"""`jit(f).lower(...).cost_analysis()` on Ingot: the costs of the compiled program.
 
-JAX's own backends count the operations of a program that is not compiled; of backends behind the
-PJRT C API it asks nothing and answers None. Invariant: other backends keep their answer.
+JAX's own backends count the operations of the uncompiled program; for backends behind the PJRT C
+API JAX returns None. Invariant: other backends keep their result.
 
 Source: jax/_src/interpreters/pxla.py (MeshComputation.cost_analysis).
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def install_costs() -> None:
-    """Let a lowered program for Ingot answer with the costs of its compiled one."""
+    """Make a lowered program for Ingot return the costs of its compiled one."""
     from jax._src.interpreters import pxla
 
     computation: Any = pxla.MeshComputation

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`jax.dlpack.from_dlpack(..., copy=True)` on Ingot.
 
-For a copy jaxlib asks its client to make a buffer of memory that may change later, which its client
-of the C API refuses for every plugin. Here the memory is taken as it is, and copied as an array.
-Invariant: the copy is there when the call returns, since the memory may change then.
+For a copy jaxlib asks its client to make a buffer of memory that may change later, which its C API
+client refuses for every plugin. Here the memory is wrapped without a copy, and then copied as an
+array. Invariant: the copy is complete when the call returns, since the memory may change then.
 
 Source: jax/_src/dlpack.py, jaxlib/dlpack.cc (DLPackManagedTensorToBuffer).
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def install_dlpack() -> None:
-    """Let JAX copy what comes in through DLPack."""
+    """Make JAX copy tensors that are imported through DLPack."""
     library: Any = importlib.import_module("jax._src.lib")._jax
     original = library.dlpack_managed_tensor_to_buffer
 

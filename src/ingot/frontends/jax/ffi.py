@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native FFI handlers: what `jax.ffi.register_ffi_target` is given, for Ingot's custom calls.
+"""Native FFI handlers: those of `jax.ffi.register_ffi_target`, for Ingot's custom calls.
 
-jaxlib keeps registrations for a platform until somebody takes them, then hands on every later one.
-Ingot takes those of the CPU and passes them on to jaxlib's own CPU client. Invariant: a target that
-Ingot has by that name (LAPACK's, callbacks) is never replaced.
+jaxlib keeps registrations for a platform until a handler is installed, which then gets every later
+one, too. Ingot installs one for the CPU, which also passes registrations on to jaxlib's own CPU
+client. Invariant: a target that Ingot has by that name (LAPACK's, callbacks) is never replaced.
 
 Source: jax/_src/ffi.py, jaxlib/xla_client.py (register_custom_call_handler).
 """
@@ -23,7 +23,7 @@ _TYPED = 1
 
 
 def install_handlers() -> None:
-    """Take what was registered so far, and what will be."""
+    """Take all registrations, past and future."""
     register_builtin_targets()
     client: Any = importlib.import_module("jax._src.lib").xla_client
     client.register_custom_call_handler(CPU, _take)

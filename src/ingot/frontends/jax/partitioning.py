@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of `custom_partitioning` on Ingot: lowered as any other function.
 
-JAX lowers them, on several devices, to a custom call that names a Python object by its address, for
-the partitioner inside of jaxlib. Ingot divides the function's own ops instead; the partitioners
-that the user gives beside it are not asked. Invariant: JAX's own CPU backend keeps its lowering,
-since this one is installed only where Ingot is the one CPU.
+On several devices JAX lowers them to a custom call that names a Python object by its address, for
+jaxlib's partitioner. Ingot partitions the function's own ops instead, and does not call the user's
+partitioners. Invariant: JAX's own CPU backend keeps its lowering, since this one is installed only
+if Ingot is the only CPU.
 
 Source: jax/_src/custom_partitioning.py (_custom_partitioning_lowering_rule).
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def install_partitioning() -> None:
-    """Let JAX lower `custom_partitioning` functions as what they compute."""
+    """Make JAX lower `custom_partitioning` functions to their own ops."""
     from jax._src import core, custom_partitioning
     from jax._src.interpreters import mlir
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ingot as a platform of JAX: the backend factory, and the names under which it is known.
 
-The backend is registered as `ingot` and its devices call themselves `cpu`, because they are: so
-JAX uses its CPU lowerings, donation, host callbacks, DLPack and the compilation cache as they are.
-Invariant: Ingot is the default only when it is asked for; beside JAX's own `cpu` it comes last.
+The backend is registered as `ingot`, and its devices have the platform `cpu`: so JAX uses its CPU
+lowerings, donation, host callbacks, DLPack and the compilation cache unchanged. Invariant: Ingot is
+the default only on request; after JAX's own `cpu` it comes last.
 
 Source: jax/_src/xla_bridge.py (register_plugin, backends).
 """
@@ -70,12 +70,12 @@ def register() -> None:
 
     Raises:
         UnsupportedError: INGOT0314, this JAX lacks something that Ingot replaces or calls. JAX is
-            then as it was.
+            unchanged then.
     """
     series.check()
     client: Any = importlib.import_module("jax._src.lib").xla_client
     bridge, capsule = _bridge(), _capsule()
-    # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.
+    # jaxlib always gets the name `cpu` for the plugin, by which lowering rules are chosen.
     client.load_pjrt_plugin_with_c_api(CPU, capsule)
     bridge._profiler.register_plugin_profiler(capsule)
     alone = CPU not in _platforms()
@@ -103,8 +103,8 @@ def register() -> None:
 def _register_gpus(capsule: Any) -> None:
     """Register GPUs as the platform `cuda`, which comes before the CPU.
 
-    What JAX lowers to calls of NVIDIA's libraries is lowered as on the CPU, whose libraries Ingot
-    calls on the host.
+    Ops that JAX lowers to calls of NVIDIA's libraries are lowered as on the CPU, whose libraries
+    Ingot calls on the host.
     """
     client: Any = importlib.import_module("jax._src.lib").xla_client
     lowerings = importlib.import_module("jax._src.interpreters.mlir")._platform_specific_lowerings

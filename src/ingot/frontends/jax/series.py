@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series of JAX that the front end is tested with, and what it relies on in JAX.
+"""The release series of JAX that the front end is tested with, and the names that it needs in JAX.
 
-`registration.register` asks here before it changes anything: a JAX that lacks a name that Ingot
-replaces or calls is left as it is, with an error that names it; a series that is not tested is
-told of once and works if every name is there. `make test-jax JAX=0.10` runs the tests on a series.
+`registration.register` checks them before it changes anything: a JAX that lacks a name that Ingot
+replaces or calls is not changed, with an error that names it; for an untested series there is one
+warning, and it works if every name exists. `make test-jax JAX=0.10` runs the tests on a series.
 
 JAX 0.9 is not one of them. Its programs run, but jaxlib 0.9 writes executables in another form, so
 that `compilation` cannot hand programs over and each is compiled by JAX's longer way.
@@ -22,7 +22,7 @@ _logger = logging.getLogger("ingot.jax")
 
 TESTED = ("0.10",)
 INSTALL = f"install JAX {' or '.join(TESTED)}: pip install 'ingot-compiler[jax]'"
-"""The hint where a JAX lacks something."""
+"""The hint for a JAX that lacks something."""
 
 RELIED_ON = (
     ("jax._src.xla_bridge", "register_backend_factory"),
@@ -51,7 +51,7 @@ RELIED_ON = (
 
 
 def check() -> None:
-    """Check that this JAX has what Ingot relies on, and say once if its series is not tested.
+    """Check that this JAX has the names that Ingot needs; warn once if its series is not tested.
 
     Raises:
         UnsupportedError: INGOT0314, a module or name is not there.

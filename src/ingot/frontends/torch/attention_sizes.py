@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that attention needs to be equal, as guards: `guard_attention(graph)`, before `placement`.
+"""Guards for sizes that attention needs to be equal: `guard_attention(graph)`, before `placement`.
 
-PyTorch traces attention without comparing the sizes of queries, keys and values; its kernel takes
-them to be equal. A cache whose keys and values grow gives the two lengths names of their own. So
-the comparison becomes a guard, which holds in every call and makes one name of both.
+PyTorch traces attention without comparing the sizes of queries, keys and values; its kernel assumes
+that they are equal. If keys and values come from a growing cache, their lengths have two names. So
+the comparison becomes a guard, which holds in every call and unifies the names.
 
-Invariant: only what PyTorch's kernel relies on is guarded; sizes that differ are left, and refused
-where the op is lowered.
+Invariant: only equalities that PyTorch's kernel relies on are guarded; sizes that differ are left,
+    and
+the op's lowering refuses them.
 
 Example:
     q: f32[2,1,1,8], k: f32[2,1,s25,8], v: f32[2,1,s81,8]      Eq(s81, s25)
@@ -44,7 +45,7 @@ def _mask_of(node: Node) -> Any:
 
 
 def _equal_pairs(query: Any, key: Any, value: Any, mask: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the sizes that are equal, of `[batch, heads, rows, depth]` and a mask of scores."""
+    """Yield pairs of sizes that must be equal. The operands are `[batch, heads, rows, depth]`."""
     yield query.shape[0], key.shape[0]
     yield query.shape[0], value.shape[0]
     yield key.shape[1], value.shape[1]

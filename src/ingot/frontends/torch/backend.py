@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend of `torch.compile`: graphs in, functions out.
 
-TorchDynamo finds `ingot` by the package's entry point. AOTAutograd makes a forward and a backward
-graph without mutation of what Dynamo traced, and gives each to `compile_graph`.
+TorchDynamo finds `ingot` by the package's entry point. AOTAutograd turns the traced graph into a
+forward and a backward graph without mutation, and passes each to `compile_graph`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition
 from ingot.frontends.torch.piece import Piece
-from ingot.frontends.torch.placement import Placement, place
+from ingot.frontends.torch.placement import Placement, placement_of
 from ingot.frontends.torch.python_numbers import full_precision
 from ingot.frontends.torch.random_ops import free_draws
 from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.saved_layouts import (
     Layouts,
-    given_layouts,
-    kept_layouts,
+    argument_layouts,
     report_strides,
+    saved_layouts,
 )
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
@@ -49,13 +49,13 @@ _numbers = count()
 def ingot(
     graph_module: Any, example_inputs: Sequence[Any], *, mode: object = None, options: object = None
 ) -> Callable[..., Any]:
-    """Compile a graph of TorchDynamo; what `torch.compile(model, backend="ingot")` calls.
+    """Compile a graph of TorchDynamo, for `torch.compile(model, backend="ingot")`.
 
     Args:
         graph_module: the graph.
         example_inputs: its arguments as fake tensors.
         mode: `torch.compile`'s; all of its modes give the same code.
-        options: a dictionary: `threads`, `fp`, `dump_to` as `ingot.compile` has them, `strict`.
+        options: a dictionary: `threads`, `fp`, `dump_to` as for `ingot.compile`, and `strict`.
 
     Raises:
         IngotError: it cannot be compiled; PyTorch wraps it in `BackendCompilerFailed`.
@@ -89,7 +89,7 @@ def compile_graph(
         graph_module: a graph of AOTAutograd.
         example_inputs: its arguments as fake tensors, with the strides that they will have.
         kind: "forward", "backward" or "inference", for the name of the program.
-        options: what the user chose.
+        options: the user's options.
     """
     graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
@@ -105,8 +105,8 @@ def compile_graph(
 
         def layouts(placement: Placement) -> Layouts:
             if kind == "forward":
-                return kept_layouts(graph_module.graph, placement)
-            return given_layouts(graph_module.graph, placement, example_inputs)
+                return saved_layouts(graph_module.graph, placement)
+            return argument_layouts(graph_module.graph, placement, example_inputs)
 
         steps, placement, chosen = _steps(graph_module.graph, name, options, layouts)
     wrapper = Wrapper(graph_module.graph, steps, placement.views, chosen.restored)
@@ -127,18 +127,18 @@ def compile_graph(
 def _steps(
     graph: Any, name: str, options: Options, layouts: Callable[[Placement], Layouts]
 ) -> tuple[list[Launch | Node], Placement, Layouts]:
-    """Return the graph cut into programs and host nodes; what rules refuse goes to the host.
+    """Return the graph cut into programs and host nodes; nodes that rules refuse go to the host.
 
-    `layouts`: of tensors that do not lie as they were traced, when it is known what runs where.
+    `layouts` returns the layouts of tensors that differ from the traced ones, for a placement.
     """
     constants = small_constants(graph)
     refused: dict[Node, str] = {}
     while True:
-        placement = place(graph, refused)
+        placement = placement_of(graph, refused)
         steps = partition(graph, placement)
         chosen = layouts(placement)
         try:
-            # All of it is lowered before anything is compiled.
+            # All pieces are lowered before any is compiled.
             lowered = {
                 number: lower(step, f"{name}_{number}", constants, chosen.of)
                 for number, step in enumerate(steps)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine code between the Python wrapper and a compiled program: addresses in, a status out.
+"""The native function by which the Python wrapper calls a program: addresses in, a status out.
 
 `ingot_torch_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an
 `IngotTorchCall` record. Its arguments are Python integers: the address of each input, then that of
 each output, then the sizes that the record leaves open. It returns the status of
-`runtime.execute` (0: done), or `NO_MEMORY` where an input with elements has the address 0. The
-wrapper allocates outputs with PyTorch's allocator, so nothing is converted on the way.
+`runtime.execute` (0: done), or `NO_MEMORY` if an input with elements has the address 0. The wrapper
+allocates outputs with PyTorch's allocator, so nothing is converted.
 
 Invariants: the record's layout of arguments is that of the program; the caller keeps all tensors
-alive during the call. Long runs give up the GIL, and Ctrl-C ends them.
+alive during the call. Long executions release the GIL, and Ctrl-C ends them.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from ingot.runtime.records import Program as ProgramRecord
 
 
 class TorchCall(Struct, name="IngotTorchCall"):
-    """A program, and what its calls give."""
+    """A program, and the arguments of its calls."""
 
     program: ProgramRecord
     num_inputs: i64
     num_outputs: i64
     num_dims: i64  # dimensions of all inputs together
-    num_open: i64  # dimensions that each call gives
+    num_open: i64  # dimensions that each call passes
     dims: Array[i64]  # of all inputs, one after the other
-    rows: Array[i64]  # of each input: where its dimensions begin; then where the last ones end
-    slots: Array[i64]  # which dimensions the call gives
+    rows: Array[i64]  # the index of each input's first dimension; then the end of the last ones
+    slots: Array[i64]  # the numbers of the dimensions that the call passes
     releases_gil: i64  # not 0: the program runs without the GIL
     pool: Pool | None  # of its own
     num_threads: i64  # threads of that pool
@@ -60,19 +60,19 @@ class TorchCall(Struct, name="IngotTorchCall"):
 
 TORCH_CALL = TorchCall.c_layout
 NO_MEMORY = -(1 << 32)
-"""The status where an input with elements has no memory; the runtime's are 32-bit numbers."""
+"""The status if an input with elements has no memory; the runtime's are 32-bit numbers."""
 
 
 @inlined
 def read_numbers(words: Array[i64], args: Array[Pointer], count: i64) -> None:
-    """Store the numbers that arguments are."""
+    """Store the numbers of Python integers."""
     for index in range(count):
         words[index] = number_of(args[index])
 
 
 @inlined
 def read_dims(record: TorchCall, dims: Array[i64], args: Array[Pointer], in_dims: Dims) -> None:
-    """Store the dimensions of all inputs; `args` are those that the call gives."""
+    """Store the dimensions of all inputs; `args` are those that the call passes."""
     memcpy(dims, record.dims, record.num_dims * 8)
     for index in range(record.num_open):
         dims[record.slots[index]] = number_of(args[index])
@@ -91,7 +91,7 @@ def has_elements(record: TorchCall, in_dims: Dims, row: i64) -> bool:
 
 @inlined
 def lacks_memory(record: TorchCall, inputs: Array[i64], in_dims: Dims) -> bool:
-    """Whether an input has elements and no address, as fake tensors do."""
+    """Whether an input has elements but no address, like fake tensors."""
     for row in range(record.num_inputs):
         if inputs[row] == 0 and has_elements(record, in_dims, row):
             return True
@@ -100,11 +100,11 @@ def lacks_memory(record: TorchCall, inputs: Array[i64], in_dims: Dims) -> bool:
 
 @inlined
 def run(record: TorchCall, inputs: Buffers, outputs: Buffers, sizes: Array[i64]) -> i32:
-    """Execute, on the threads and with the GIL as the record says; return the status."""
+    """Execute with the record's threads and use of the GIL; return the status."""
     program = record.program
     if record.releases_gil == 0:
         return ingot_execute(program, inputs, outputs, sizes)
-    # A copy for each execution: who profiles or interrupts programs writes the shared one.
+    # A copy for each execution, since profiling and interrupts write into the shared one.
     own = Runtime.on_stack()
     runtime = program.runtime
     pool = record.pool
@@ -164,9 +164,9 @@ def make_call(
 
     Args:
         program: the compiled program; the built-in keeps it alive.
-        dims: the dimensions of each parameter; None where each call gives the size.
+        dims: the dimensions of each parameter; None for sizes that each call passes.
         releases_gil: whether other threads of Python may run meanwhile.
-        threads: how many threads run it; None: those of the process.
+        threads: the threads that run it; None: those of the process.
 
     Returns:
         A function of the addresses of inputs, those of outputs, and the sizes that are open, in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a graph holds itself, as arrays that a program may know when it is compiled."""
+"""Tensors that a graph holds itself, as arrays that are known when a program is compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ingot.frontends.torch.nodes import Node, attribute_of
 from ingot.frontends.torch.types import element_of
 
 MOST_ELEMENTS = 64
-"""Of a tensor that becomes a constant of the program; larger ones are arguments."""
+"""Most elements of a tensor that becomes a constant of the program; larger ones are arguments."""
 
 
 Constants = Mapping[Node, np.ndarray[Any, Any]]
@@ -35,9 +35,9 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def small_constants(graph: Any) -> Constants:
-    """Return the small tensors among the attributes that a graph gets, by the nodes that get them.
+    """Return the small tensors among the attributes of a graph module, by their `get_attr` nodes.
 
-    Nobody changes them: AOTAutograd has made the graph functional.
+    They never change, since AOTAutograd has made the graph functional.
     """
     found: dict[Node, np.ndarray[Any, Any]] = {}
     for node in graph.nodes:

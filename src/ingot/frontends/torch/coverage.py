@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each of PyTorch's core ops, as a page: docs/torch_ops.md.
+"""The coverage of PyTorch's core ops, as a page: docs/torch_ops.md.
 
-PyTorch tags about 200 overloads as `core`: its decompositions end in them, so they and what Ingot
-takes whole are all that a program can hold.
+PyTorch tags about 200 overloads as `core`: its decompositions end in them, so a program can only
+have these and the ops that Ingot compiles whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RANDOM, _HOST = "PyTorch, from its generator", "PyTorch, between programs"
 
 
 def core_ops() -> dict[str, str]:
-    """Return every overload that PyTorch tags as core, by name, with who runs it."""
+    """Return every overload that PyTorch tags as core, by name, with the text of who runs it."""
     table = decompositions()
     found: dict[str, str] = {}
     namespace: Any = torch.ops.aten
@@ -44,7 +44,7 @@ def _who(op: Any, table: dict[Any, Any]) -> str:
     if op.name().startswith("aten::sym_"):
         return _SIZE
     composite = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]
-    # AOTAutograd replaces what writes into its arguments, and the composites of other ops.
+    # AOTAutograd replaces ops that write into their arguments, and composites of other ops.
     is_replaced = op._schema.is_mutable or composite(op.name(), "CompositeImplicitAutograd")
     return _DECOMPOSED if op in table or is_replaced else _HOST
 

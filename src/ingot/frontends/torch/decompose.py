@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops PyTorch takes apart before Ingot sees them: its core decompositions, but for some.
+"""The decompositions that PyTorch applies before Ingot: its core decompositions, with exceptions.
 
-Ops on lists of tensors become ops on each (`foreach`). An op that Ingot has a rule for stays whole,
-as its rule knows more than the parts say.
+Ops on lists of tensors become ops on each tensor (`foreach`). An op with a rule of Ingot's stays
+whole, since the rule knows more than its parts show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RESAMPLING = (
     "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
     "upsample_nearest3d", "upsample_trilinear3d",
 )  # fmt: skip
-"""Ops whose decompositions PyTorch registers below its tables, where it differentiates."""
+"""Ops whose decompositions PyTorch registers below its tables, at the level of autograd."""
 
 _COMPOSITE = DispatchKey.CompositeImplicitAutograd
 _KEYS = (DispatchKey.Autograd, _COMPOSITE)
@@ -40,7 +40,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @cache
 def _of_pytorch() -> dict[Any, Callable[..., Any]]:
-    # PyTorch's table is no dict: `|` would lose what it has not loaded.
+    # PyTorch's table is not a dict: `|` would lose the entries that it has not loaded.
     core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
     table = {**foreach.decompositions(), **dict(core.items())}
     return {op: function for op, function in table.items() if str(op) not in rules.RULES}
@@ -48,12 +48,12 @@ def _of_pytorch() -> dict[Any, Callable[..., Any]]:
 
 @contextmanager
 def resampling_kept_whole() -> Generator[None]:
-    """Let AOTAutograd see resampling ops whole, and their gradients, while it traces.
+    """Keep resampling ops and their gradients whole while AOTAutograd traces.
 
-    PyTorch registers their Python decompositions as kernels of the dispatcher, which no table
-    decides on: forward they are gathers at computed indices, and their gradients scatters. They are
-    taken out meanwhile; TorchDynamo holds its lock during compilation. The overloads that take
-    either sizes or factors become those that take sizes, which PyTorch's C++ does for numbers only.
+    PyTorch registers their Python decompositions as kernels of the dispatcher, not in a table: they
+    become gathers at computed indices, and their gradients scatters. The kernels are removed
+    meanwhile; TorchDynamo holds its lock during compilation. The overloads that take either sizes
+    or factors become those that take sizes, which PyTorch's C++ does for numbers only.
     """
     before: list[tuple[Any, dict[Any, Any]]] = []
 
@@ -82,9 +82,9 @@ def resampling_kept_whole() -> Generator[None]:
 
 @contextmanager
 def composites_collected_anew() -> Generator[None]:
-    """Let `export` collect the ops with composite kernels inside and, after that, outside again.
+    """Let `export` collect the ops with composite kernels in the block and, afterwards, again.
 
-    It collects them once for a process; those of resampling have none while they are kept whole.
+    It collects them once in a process, and resampling ops have none while they are kept whole.
     """
     collected = cast("Any", _export_utils)._collect_all_valid_cia_ops_for_aten_namespace
     collected.cache_clear()

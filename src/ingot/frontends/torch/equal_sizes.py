@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes decided by data that are equal to something else: `replaced(expression, environment)`.
+"""Data-dependent sizes that equal other sizes: `replaced(expression, environment)`.
 
-`torch._check(n == m)` makes PyTorch take `f32[n] + f32[m]`. PyTorch notes the equation and keeps
-both names; Ingot needs one name. Where the equation is with a number or a size of an argument,
-PyTorch replaces the name itself. In both cases the value of the name is only known as the program
-runs, so the wrapper compares it with what stands for it, where it is defined.
+`torch._check(n == m)` makes PyTorch accept `f32[n] + f32[m]`. PyTorch records the equation and
+keeps both names; Ingot needs one name. If the equation is with a number or a size of an argument,
+PyTorch replaces the name itself. In both cases the value of the name is only known at run time, so
+the wrapper compares it with its replacement where it is defined.
 
 Invariant: a name is replaced by names that are defined before it.
 
@@ -25,7 +25,7 @@ _SYMPY: Any = _sympy  # it has no types
 
 
 def replaced(expression: Any, environment: Any) -> Any:
-    """Return a SymPy expression with what stands for each of its names.
+    """Return a SymPy expression with names replaced by what they equal.
 
     Args:
         expression: the expression, as PyTorch has replaced its names.
@@ -37,7 +37,7 @@ def replaced(expression: Any, environment: Any) -> Any:
 
 
 def _equal_sizes(environment: Any) -> dict[Any, Any]:
-    """Return the names that PyTorch's equations make needless, and what stands for each."""
+    """Return the names that PyTorch's equations make redundant, and their replacements."""
     found: dict[Any, Any] = {}
     for check in _checks(environment):
         if not isinstance(check, _SYMPY.Equality):
@@ -57,9 +57,9 @@ def _checks(environment: Any) -> Iterable[Any]:
 
 
 def _solved(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the last name of an equation and what it is equal to; None if that is no sum.
+    """Return the last name of an equation and what it equals; None if that is not a sum.
 
-    One side has to be a name: `u0 + u1 == 9` says nothing that a size needs.
+    One side must be a name: an equation such as `u0 + u1 == 9` is of no use.
     """
     if not any(side.is_Symbol and is_decided_by_data(side) for side in (left, right)):
         return None
@@ -76,7 +76,7 @@ def _solved(left: Any, right: Any) -> tuple[Any, Any] | None:
 
 
 def is_decided_by_data(name: Any) -> bool:
-    """Whether a name is a size that only data says."""
+    """Whether a name is a data-dependent size."""
     return bool(symbol_is_type(name, SymT.UNBACKED_INT))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of running programs as PyTorch's users catch them: Ingot's text, PyTorch's class.
+"""Errors of running programs for PyTorch's users: Ingot's text, PyTorch's class.
 
-PyTorch raises `IndexError` for an index out of bounds, `RuntimeError` for everything else, and
-`torch.OutOfMemoryError` where there is no memory.
+PyTorch raises `IndexError` for an index out of bounds, `torch.OutOfMemoryError` if there is no
+memory, and `RuntimeError` for everything else.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as the ops that they mean: `expand_attention(graph_module)` and `expand_bags`.
+"""Expanding nodes into their definitions: `expand_attention(graph_module)` and `expand_bags`.
 
-Of `flex_attention` that is PyTorch's own definition (scores, `score_mod` and `mask_mod` over all of
-them, softmax, product); of an embedding bag the one in `fixed_bags`. It is traced for the operands
-of each node, and takes the node's place, before `placement`.
+For `flex_attention` that is PyTorch's own definition (scores, `score_mod` and `mask_mod` over all
+of them, softmax, product); for an embedding bag the one in `fixed_bags`. The definition is traced
+for the operands of each node, and replaces the node, before `placement`.
 
 Invariant: the graph computes the same.
 
@@ -32,13 +32,13 @@ from ingot.frontends.torch.fixed_bags import BAGS, is_fixed_bags, is_gradient_of
 from ingot.frontends.torch.nodes import Node, attribute_of, is_graph
 
 _OF_THE_PLACE = ("stack_trace", "seq_nr", "nn_module_stack", "partitioner_tag")
-"""What the nodes that take a node's place get of its `meta`."""
+"""The fields of a node's `meta` that the nodes replacing it get."""
 
 
 def expand_attention(graph_module: Any) -> None:
     """Replace the nodes of a graph that call `flex_attention`.
 
-    PyTorch refuses its gradient on CPU, so there is no node for that.
+    PyTorch refuses its gradient on CPU, so there are no nodes for gradients.
     """
     found = [node for node in graph_module.graph.nodes if node.target is flex_attention]
     for node in found:
@@ -50,10 +50,10 @@ def expand_attention(graph_module: Any) -> None:
 def expand_bags(graph_module: Any) -> None:
     """Replace the nodes of a graph for embedding bags of one length, and for their gradients.
 
-    A graph that still has both, before the partitioner, is the right one: later the length is lost.
+    The graph must still have both, before the partitioner: later the length is lost.
     """
     for node in list(graph_module.graph.nodes):
-        # Gradients come after their bags; without them nobody asks which bag an index is in.
+        # Gradients come after their bags; without them the bag of each index is not needed.
         if is_gradient_of_fixed_bags(node):
             _expand(graph_module, node, BAGS[node.target])
             graph_module.graph.erase_node(node)

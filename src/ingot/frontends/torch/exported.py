@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of `torch.export` as modules: `module_of(exported)`.
 
-Parameters and buffers become constants, so the module takes what the user's call takes: the tensors
-among its arguments, flattened, row-major. Sizes that were exported as dynamic are symbolic, and the
+Parameters and buffers become constants, so the module has the arguments of the user's call: the
+tensors among them, flattened, row-major. Sizes that were exported as dynamic are symbolic, and the
 module checks the range that they were exported for.
 
-Invariant: the whole graph is compiled; there is no PyTorch beside it that could run a node. The
-module has no other parameters than the user's.
+Invariant: the whole graph is compiled, since there is no PyTorch to run a node. The module has only
+the user's parameters.
 
 Example:
     >>> linear = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),))
@@ -37,7 +37,7 @@ from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
 from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.nodes import Node, has_effects, is_impure, is_size, tensors_of
 from ingot.frontends.torch.piece import Piece
-from ingot.frontends.torch.placement import place
+from ingot.frontends.torch.placement import placement_of
 from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
 from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.module import Module
@@ -52,11 +52,11 @@ def load_exported(path: str) -> Module:
     """Return the program in a file of `torch.export.save`, whose name ends in `.pt2`, as a module.
 
     Raises:
-        ResourceError: INGOT0411, the file cannot be read, or is none of those.
+        ResourceError: INGOT0411, the file cannot be read, or is not such a file.
         UnsupportedError: the program cannot be compiled as a whole: see `module_of`.
     """
     try:
-        # A file object: PyTorch's own errors for a path that is not there are of many kinds.
+        # A file object, since PyTorch raises many kinds of errors for a missing path.
         with Path(path).open("rb") as file:
             exported = torch.export.load(file)
     except Exception as error:
@@ -72,7 +72,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
     """Return an exported program as a module.
 
     Args:
-        exported: what `torch.export.export` gives.
+        exported: the result of `torch.export.export`.
 
     Returns:
         A module whose parameters are the user's tensors in their order, then numbers that were
@@ -89,7 +89,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         program: Any = cast("Any", exported).run_decompositions(table)
     graph = program.graph
     _require_pure(program)
-    placement = place(graph, {}, reports=False)
+    placement = placement_of(graph, {}, reports=False)
     for node, why in placement.host.items():
         raise _refusal(node, why or _why_always_on_host(node))
     results = [node for node in _results(graph) if isinstance(node, torch.fx.Node)]
@@ -107,7 +107,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
 
 
 def _require_pure(program: Any) -> None:
-    """Raise for an output that is no result of the user's: a changed buffer, an effect."""
+    """Raise for an output that is not a result of the user's: a changed buffer, an effect."""
     for output in program.graph_signature.output_specs:
         if output.kind is OutputKind.TOKEN:
             effect = next(node for node in program.graph.nodes if _has_token(node))
@@ -136,7 +136,7 @@ def _require_tensors(results: Sequence[Node]) -> None:
 
 
 def _require_known_sizes(graph: Any, lowered: Lowered) -> None:
-    """Raise for a named size that is neither a dimension of an argument nor an argument."""
+    """Raise for a named size that is neither a dimension of an argument nor an argument itself."""
     placeholders = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
     given = {str(value) for value in placeholders if isinstance(value, torch.SymInt)}
     lacking = [*lowered.sizes, *(name for name in lowered.numbers if name not in given)]

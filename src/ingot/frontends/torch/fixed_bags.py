@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Embedding bags that all have the same length, as plain lookups and sums: `BAGS`.
 
-`EmbeddingBag` of a matrix of indices makes one list of them, and `offsets = arange(0, n, length)`.
-PyTorch's op takes any offsets, so which bag an index is in has to be searched for, and bags are
-summed by a scatter. Where the offsets come from such an `arange`, `expansion` puts what is here in
-the place of the op and of its gradients.
+`EmbeddingBag` of a matrix of indices flattens it, and makes `offsets = arange(0, n, length)`.
+PyTorch's op takes any offsets, so the bag of an index must be searched for, and bags are summed by
+a scatter. If the offsets come from such an `arange`, `expansion` replaces the op and its gradients
+by the functions here.
 
-Invariant: results are those of PyTorch's op, whose indices of bags and sizes nobody uses.
+Invariant: results are those of PyTorch's op, whose bag indices and sizes must be unused.
 
 Example:
     _embedding_bag(table, indices, arange(0, 1024, 4))
@@ -54,12 +54,12 @@ def is_gradient_of_fixed_bags(node: Node) -> bool:
 def _option(node: Node, name: str, default: Any) -> Any:
     """Return an argument by its name in the schema."""
     names = [argument.name for argument in node.target._schema.arguments]
-    place = names.index(name) if name in names else len(node.args)
-    return node.args[place] if place < len(node.args) else node.kwargs.get(name, default)
+    number = names.index(name) if name in names else len(node.args)
+    return node.args[number] if number < len(node.args) else node.kwargs.get(name, default)
 
 
 def _has_fixed_offsets(node: Node, bags: Any, indices: Node) -> bool:
-    """Whether bag after bag takes the next so many indices, to the last one."""
+    """Whether each bag takes the same number of following indices, up to the last index."""
     offsets = _option(node, "offsets", None)
     if offsets.target is not _ATEN.arange.start_step or len(offsets.args) != 3:
         return False
@@ -81,12 +81,12 @@ def _rows(indices: Tensor, bags: Any) -> Tensor:
 
 
 def _sizes(rows: Tensor, padding_idx: int, kind: torch.dtype) -> Tensor:
-    """Return how many indices each bag has that are no padding, 1 for none: `[bags, 1]`."""
+    """Return the number of each bag's indices that are not padding, at least 1: `[bags, 1]`."""
     return (rows != padding_idx).sum(1, keepdim=True).clamp(min=1).to(kind)
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Return half floats as f32: they are summed so, and rounded once."""
+    """Return half floats as f32, in which they are summed and then rounded once."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
@@ -167,4 +167,4 @@ _BACKWARD: dict[Any, Callable[..., Any]] = {
     _ATEN._embedding_bag_per_sample_weights_backward.default: _gradient_of_weights,
 }
 BAGS = {**_FORWARD, **_BACKWARD}
-"""What each op means where all bags have the same length."""
+"""The definition of each op if all bags have the same length."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops on lists of tensors (`_foreach_add`, what optimizers call) as ops on each tensor.
 
-`decompositions` gives PyTorch's tracer a function for each of them, so what arrives here are the
-plain ops, which fuse.
+`decompositions` gives PyTorch's tracer a function for each of them, so the backend gets plain ops,
+which fuse.
 
 Example: `_foreach_addcdiv.Scalar(params, grads, squares, -0.1)` becomes
 `addcdiv(param, grad, square, value=-0.1)` of each parameter.
@@ -20,7 +20,7 @@ _NAMED = ("alpha", "value")
 """Arguments that the op of one tensor takes by name only."""
 _WITH_VALUE = ("addcmul", "addcdiv")
 _OF_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
-"""What takes a number where the op of the name takes tensors only."""
+"""Functions that take a number, for names whose op takes tensors only."""
 
 _TORCH: Any = torch
 _ATEN = _TORCH.ops.aten
@@ -52,7 +52,7 @@ def _target(op: Any) -> Callable[..., Any] | None:
     if name == "zero":
         return torch.zeros_like
     if name in _WITH_VALUE and overload == "Tensor":
-        return None  # a tensor of the factors of all, whose values are data
+        return None  # one tensor with the factors of all, whose values are data
     if overload not in ("List", "default"):
         name = _OF_NUMBERS.get(name, name)
     return getattr(_ATEN, name, None)
@@ -80,7 +80,7 @@ def _each(op: Any) -> Callable[..., list[Any]]:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """Return what a list or tuple holds, None for anything else."""
+    """Return the items of a list or tuple, None for anything else."""
     return list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graphs that were compiled in this process, for people who want to look inside."""
+"""The graphs that were compiled in this process, for inspection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CompiledGraph:
         name: `torch_forward_0`; its programs are called `torch_forward_0_0` and so on.
         source: the Python function that runs it.
         executables: its programs, in the order in which they run.
-        host_ops: the ops that PyTorch runs between them, and why; no reason where they always do.
+        host_ops: the ops that PyTorch runs between them, and why; "" for ops that it always runs.
     """
 
     name: str
@@ -33,7 +33,7 @@ _graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 
 
 _listeners: list[list[CompiledGraph]] = []
-"""The lists of `recorded_graphs` whose blocks are entered, of all threads."""
+"""The lists of all active `recorded_graphs` blocks, of all threads."""
 
 
 def remember(graph: CompiledGraph) -> None:
@@ -51,7 +51,7 @@ def recorded_graphs() -> Generator[list[CompiledGraph]]:
     try:
         yield found
     finally:
-        # By identity: equal lists of two threads are not one.
+        # By identity: two threads may have equal lists.
         _listeners[:] = [other for other in _listeners if other is not found]
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes as PyTorch's guards simplify them: `simplified(expression, environment)`.
 
-`f32[m] + f32[n // 2]` makes PyTorch compile for `m == n // 2`. It replaces a name by what it is
-equal to where that is a sum; a rounded quotient stays beside the name, as a guard. Ingot compares
-sizes as they are written, so the quotient becomes the name everywhere.
+`f32[m] + f32[n // 2]` makes PyTorch compile for `m == n // 2`. It replaces a name that equals a
+sum; if it equals a rounded quotient, both remain, with a guard. Ingot compares sizes structurally,
+so the quotient is replaced by the name everywhere.
 
-Invariant: a guard is true in every call, because PyTorch compiles anew where it is not.
+Invariant: a guard is true in every call, because PyTorch compiles again if it is not.
 
 Example:
     x: f32[s77], y: f32[s17], x + y[: len(y) // 2]
@@ -30,17 +30,17 @@ _SYMPY: Any = _sympy  # it has no types
 _DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
 
 Equations = list[tuple[Any, Any]]
-"""SymPy expressions and what each is equal to, which is simpler; those before apply to each."""
+"""SymPy expressions, each with a simpler equal one; earlier ones apply to later ones."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a table of names.
+    """The facts about a table of names.
 
     Attributes:
-        guards: how many of its guards were read.
-        equations: what they say.
-        made: expressions and what `simplified` makes of them.
+        guards: the number of its guards that were read.
+        equations: the equations of these guards.
+        made: the results of `simplified`.
     """
 
     guards: int = 0
@@ -52,7 +52,7 @@ _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
 
 
 def simplified(expression: Any, environment: Any) -> Any:
-    """Return a SymPy expression in which equal sizes have one form.
+    """Return a SymPy expression in which equal sizes are written alike.
 
     Args:
         expression: the expression.
@@ -68,7 +68,7 @@ def simplified(expression: Any, environment: Any) -> Any:
 
 
 def equations(environment: Any) -> Equations:
-    """Return what the guards of a table of names (`ShapeEnv`) say is equal, in their order."""
+    """Return the equations of the guards of a table of names (`ShapeEnv`), in their order."""
     return _known(environment).equations
 
 
@@ -92,7 +92,7 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
     """Return the equation that a guard adds to those before it, if it adds one."""
     if any(map(is_decided_by_data, guard.free_symbols)):
         return []
-    # A guard names what PyTorch may have replaced because of it: then it says nothing more.
+    # PyTorch may have replaced a name because of its guard, which then says nothing more.
     given = [environment.replace(side) for side in guard.args]
     sides = [_replaced(_divided(side, environment), before) for side in given]
     difference = sides[0] - sides[1]
@@ -108,7 +108,7 @@ def _equation(guard: Any, environment: Any, before: Equations) -> Equations:
 
 
 def _divided(expression: Any, environment: Any) -> Any:
-    """Return an expression without the divisions that a guard says to leave no remainder."""
+    """Return an expression without divisions that are exact by a guard."""
     if expression.is_Atom:
         return expression
     expression = environment.simplify(expression)
@@ -119,7 +119,7 @@ def _divided(expression: Any, environment: Any) -> Any:
 
 
 def _quotients_as_fractions(expression: Any, exact: set[Any]) -> Any:
-    """Return an expression with fractions for the divisions that leave no remainder."""
+    """Return an expression with fractions for the exact divisions."""
     made: dict[Any, Any] = {}
     for part in _SYMPY.postorder_traversal(expression):
         made[part] = part
@@ -138,7 +138,7 @@ def _fraction(over: Any, under: Any) -> Any:
 
 
 def _is_polynomial(expression: Any) -> bool:
-    """Whether an expression has integers alone as factors and as exponents, none below 0."""
+    """Whether an expression has only nonnegative integers as factors and exponents."""
     return all(number.is_Integer for number in expression.atoms(_SYMPY.Rational)) and all(
         power.exp.is_nonnegative for power in expression.atoms(_SYMPY.Pow)
     )

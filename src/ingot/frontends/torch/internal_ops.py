@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`InternalOp`: an op that a pass of Ingot puts into a graph in the place of PyTorch's.
+"""`InternalOp`: an op by which a pass of Ingot replaces ops of PyTorch in a graph.
 
-It has a rule as PyTorch's ops have (`RuleTable("ingot")`), and a definition in PyTorch's ops for
-where the rule does not take its arguments.
+It has a rule like PyTorch's ops (`RuleTable("ingot")`), and a definition in PyTorch's ops in case
+the rule does not support its arguments.
 
 Invariant: it draws nothing, writes nothing, and its results alias nothing.
 """
@@ -17,7 +17,7 @@ class InternalOp:
     """An op; `str(op)` is the name of its rule, `ingot.name.default`.
 
     Attributes:
-        name: what it does.
+        name: its name.
     """
 
     __slots__ = ("__name__", "_eager", "name")

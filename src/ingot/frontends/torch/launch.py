@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A piece of a graph as a compiled program, with its way in: `compile_piece(piece, name)`.
+"""A piece of a graph as a compiled program that can be called: `compile_piece(piece, lowered)`.
 
 Invariant: `Launch.run` takes the addresses of the arrays that `inputs` and `outputs` describe, in
-that order, then the sizes `open_sizes`; it returns 0 or raises what `fail` makes of the status.
+that order, then the sizes `open_sizes`; it returns 0, or a status for `fail`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ingot.runtime.execution import raise_signal_after, status_error
 from ingot.support.diagnostics import IngotError, InternalError
 
 RELEASE_GIL_BYTES = 64 << 10
-"""Programs that touch at least so many bytes run without the GIL."""
+"""Bytes that a program touches from which it runs without the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class Launch:
     """A compiled piece.
 
     Attributes:
-        piece: what was compiled.
+        piece: the piece.
         executable: the program.
-        nodes: the inputs of the piece that it takes; it knows the others.
-        inputs: how each of them lies in memory.
-        outputs: how each output lies in memory.
+        nodes: the inputs of the piece that are arguments; the others are constants.
+        inputs: the layout of each of them in memory.
+        outputs: the layout of each output in memory.
         numbers: symbols that have an `s64[]` as parameter, after the inputs.
         sizes: named sizes that have a parameter without data, after those.
-        open_sizes: the dimensions that each call gives, in the order of the parameters.
-        run: the way into machine code; see `call_code`.
+        open_sizes: the dimensions that each call passes, in the order of the parameters.
+        run: the native function; see `call_code`.
     """
 
     piece: Piece
@@ -69,8 +69,8 @@ def compile_piece(piece: Piece, lowered: Lowered, threads: int | None = None) ->
 
     Args:
         piece: the piece.
-        lowered: what `lower` made of it.
-        threads: how many threads run it; None: those of the process.
+        lowered: the result of `lower`.
+        threads: the threads that run it; None: those of the process.
 
     Raises:
         IngotError: the compiler cannot compile it.
@@ -99,7 +99,7 @@ def compile_piece(piece: Piece, lowered: Lowered, threads: int | None = None) ->
 
 
 def _runs_long(lowered: Lowered, executable: Executable) -> bool:
-    """Whether a call is worth giving up the GIL; one of unknown size is."""
+    """Whether a call is worth releasing the GIL; one of unknown size is."""
     if executable.has_loop:
         return True
     shapes = (*lowered.module.parameter_shapes, *lowered.module.result_shape.elements)

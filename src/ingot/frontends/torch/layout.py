@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a tensor lies in memory, and the array that a compiled program sees there.
+"""The layout of a tensor in memory, and the array that a compiled program sees there.
 
-A program takes and gives dense row-major arrays. A tensor whose dimensions only lie in another
-order (channels last, a transposed weight) is such an array with its dimensions permuted, and one
-that repeats its elements (`expand`) is a smaller one: neither is copied.
+A program takes and returns dense row-major arrays. A tensor whose dimensions are only in another
+order (channels last, a transposed weight) is such an array with its dimensions permuted, and a
+tensor that repeats its elements (`expand`) is a smaller array: neither is copied.
 
 Invariant: `MemoryLayout.of` never takes gaps for elements; a tensor with gaps has no `order`.
 
@@ -50,7 +50,7 @@ class MemoryLayout:
 
     @property
     def repeats(self) -> tuple[int, ...]:
-        """The dimensions along which the same elements are seen again."""
+        """The dimensions along which elements are repeated."""
         if self.order is None:
             return ()
         return tuple(axis for axis in range(len(self.sizes)) if axis not in self.order)
@@ -96,7 +96,7 @@ def _order(sizes: Sizes, strides: Sizes) -> tuple[int, ...] | None:
     expected: Size = 1
     inner: list[int] = []
     while open_axes:
-        # The last of several candidates: then a dense tensor is in its natural order.
+        # The last of several candidates, so that a dense tensor has its natural order.
         axis = next((axis for axis in reversed(open_axes) if strides[axis] == expected), None)
         if axis is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's lines: where a node of a graph comes from, for HLO's metadata and for errors."""
+"""Source locations of a graph's nodes, for HLO's metadata and for errors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def _users_frame(trace: str) -> tuple[str, int]:
 
 
 def metadata_of(node: Any) -> Metadata:
-    """Return what HLO instructions say of the node that they come from."""
+    """Return the metadata of HLO instructions that come from a node."""
     file, line = _users_frame(node.meta.get("stack_trace") or "")
     return Metadata(str(node.target), node.name, file, line)

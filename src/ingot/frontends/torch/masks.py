@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks and `nonzero` in programs: `expand_masks(graph)`, before `placement`.
 
-How many elements a mask chooses is a size that data decides. One program counts them, the number
-becomes the size, and the next program writes the indices of that many elements. It is a few times
-as fast as PyTorch's kernel, and what makes the mask fuses with the count.
+The number of elements that a mask selects is a data-dependent size. One program counts them, the
+count becomes the size, and the next program writes the indices of that many elements. It is a few
+times as fast as PyTorch's kernel, and the computation of the mask fuses with the count.
 
-Invariant: which elements, and their order, are PyTorch's: ascending, row-major. Masks of symbolic
-sizes are left to PyTorch: a scan of those takes several passes.
+Invariant: the elements and their order are PyTorch's: ascending, row-major. Masks of symbolic sizes
+are left to PyTorch, since a scan of those takes several passes.
 
 Example:
     y = index(x, [mask])                                f32[u0]
@@ -46,11 +46,11 @@ def _coordinates(mask: Any, size: int) -> Any:
 INDICES = InternalOp("mask_indices", _indices)
 """`(mask, size)`: the indices of the true elements, `s64[size]` for each dimension of the mask."""
 COORDINATES = InternalOp("mask_coordinates", _coordinates)
-"""`(mask, size)`: the same as `s64[size, rank]`."""
+"""`(mask, size)`: the indices of the true elements, as `s64[size, rank]`."""
 
 
 def expand_masks(graph: Any) -> None:
-    """Replace the ops of an ATen graph whose results are as large as a mask says."""
+    """Replace the ops of an ATen graph whose results have the size of a mask's count."""
     for node in list(graph.nodes):
         if node.target is _ATEN.nonzero.default and _is_open(node, node.args[0]):
             _Expansion(graph, node).nonzero(node.args[0])
@@ -80,7 +80,7 @@ def _is_open(node: Node, mask: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenMask:
-    """A mask that writes, and whose sizes are known to be the tensor's in a call only.
+    """The mask of a write whose sizes can be compared with the tensor's only in a call.
 
     Attributes:
         node: the op.
@@ -112,7 +112,7 @@ class OpenMask:
 
 
 def open_masks(nodes: Iterable[Node]) -> list[OpenMask]:
-    """Return the masks of `index_put` that only a call shows to fit."""
+    """Return the masks of `index_put` whose sizes only a call can check."""
     found: list[OpenMask] = []
     for node in nodes:
         if node.target is not _ATEN.index_put.default:
@@ -128,7 +128,7 @@ def open_masks(nodes: Iterable[Node]) -> list[OpenMask]:
 
 
 class _Expansion:
-    """The nodes that take the place of one node."""
+    """The nodes that replace one node."""
 
     def __init__(self, graph: Any, node: Node) -> None:
         self.graph, self.node = graph, node
@@ -139,7 +139,7 @@ class _Expansion:
             self._replace(self._called(COORDINATES, (mask, size), self.node.meta["val"]))
 
     def chosen(self, x: Node, axis: int, mask: Node) -> None:
-        """Take the elements of x that a mask of its dimensions from `axis` on chooses."""
+        """Take the elements of x that a mask over its dimensions from `axis` on selects."""
         count = self.node.meta["val"].shape[axis]
         rank = mask.meta["val"].dim()
         with self.graph.inserting_before(self.node):
@@ -153,7 +153,7 @@ class _Expansion:
             self._replace(self._called(_ATEN.index.Tensor, (x, given), self.node.meta["val"]))
 
     def _mask(self, x: Node, count: Any) -> tuple[Node, Node]:
-        """Return the mask of what is not 0, and the size that it defines."""
+        """Return the mask of nonzero elements, and the size that it defines."""
         value, mask = x.meta["val"], x
         if value.dtype is not torch.bool:
             flags = self._fake(x, lambda: torch.empty(value.shape, dtype=torch.bool))

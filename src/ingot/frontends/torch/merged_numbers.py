@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of nodes in whose sizes PyTorch left a symbol that nothing defines: `renew_values(graph)`.
+"""Recomputing the values of nodes that have an undefined symbol: `renew_values(graph)`.
 
-Where a tensor's number is read twice, each reading defines a symbol. The partitioner of AOTAutograd
-merges equal nodes and removes the second reading, but what was computed from that still has its
-symbol in `meta["val"]`. Here such values are computed again, from those of the node's arguments.
+If a tensor's number is read twice, each read defines a symbol. The partitioner of AOTAutograd
+merges equal nodes and removes the second read, but nodes that used it still have its symbol in
+`meta["val"]`. Such values are computed again, from those of the node's arguments.
 
-Invariant: afterwards an argument or an earlier node defines every symbol that data decides.
+Invariant: afterwards an argument or an earlier node defines every data-dependent symbol.
 
 Example:
     a = item(t)                          a: u0
@@ -26,7 +26,7 @@ from ingot.frontends.torch.nodes import Node, bindings_of, is_graph
 
 
 def renew_values(graph: Any) -> None:
-    """Compute the values again that have a symbol which nothing before them defines."""
+    """Recompute the values that have a symbol that nothing before them defines."""
     known: set[str] = set()
     for node in graph.nodes:
         if node.op == "placeholder":
@@ -39,7 +39,7 @@ def renew_values(graph: Any) -> None:
 
 
 def _symbols(node: Node) -> set[str]:
-    """Return the symbols, decided by data, in the value of a node."""
+    """Return the data-dependent symbols in the value of a node."""
     leaves = [leaf for leaf in tree_leaves(node.meta.get("val")) if _is_sized(leaf)]
     return {str(symbol) for symbol in free_unbacked_symbols(leaves)} if leaves else set()
 
@@ -51,7 +51,7 @@ def _is_sized(value: object) -> bool:
 
 
 def _value(node: Node) -> Any:
-    """Return what a node gives for the values of its arguments."""
+    """Return the value of a node, computed from the values of its arguments."""
     args, kwargs = tree_map(_value_of, (node.args, node.kwargs))
     with detect_fake_mode((args, kwargs)) or nullcontext():
         return node.target(*args, **kwargs)

@@ -21,27 +21,27 @@ Node = Any
 
 
 def parts(value: object) -> list[Any]:
-    """Return the items of a list or tuple, or what is neither as the only item."""
+    """Return the items of a list or tuple; any other value is the only item."""
     return list(cast("Iterable[Any]", value)) if isinstance(value, tuple | list) else [value]
 
 
 def arguments(node: Node) -> list[Any]:
-    """Return what a node is called with; lists, tuples and dictionaries are taken apart."""
+    """Return a node's arguments; lists, tuples and dictionaries are flattened."""
     return tree_leaves((node.args, node.kwargs))
 
 
 def tensors_of(node: Node) -> list[torch.Tensor]:
-    """Return the fake tensors that a node gives."""
+    """Return the fake tensors that are a node's results."""
     return [value for value in parts(node.meta.get("val")) if isinstance(value, torch.Tensor)]
 
 
 def is_tuple(node: Node) -> bool:
-    """Whether a node gives several values."""
+    """Whether a node has several results."""
     return isinstance(node.meta.get("val"), tuple | list)
 
 
 def is_size(node: Node) -> bool:
-    """Whether a node is a number or an expression of symbols, which nothing has to run for."""
+    """Whether a node is a number or an expression of symbols, which needs no kernel."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return not bindings_of(node)
@@ -55,18 +55,18 @@ def is_number(node: Node) -> bool:
 
 
 def bindings_of(node: Node) -> dict[str, tuple[Any, ...]]:
-    """Return the named sizes that a node's result defines, and where in the result each is.
+    """Return the named sizes that a node's result defines, each with its path in the result.
 
-    They are the sizes that data decides: of `nonzero`, of `x[mask]`, `item()` as a size.
+    They are the data-dependent sizes: of `nonzero`, of `x[mask]`, `item()` as a size.
     """
     return {str(symbol): path for symbol, path in _bound(node).items()}
 
 
 def known_values(node: Node) -> dict[str, Any]:
-    """Return what stands for the named sizes that a node's result defines, as SymPy expressions.
+    """Return what replaces the named sizes that a node's result defines, as SymPy expressions.
 
-    PyTorch's checks say so: of a number that must be 4, it is 4. Names that stand for themselves
-    are left out.
+    They follow from PyTorch's checks: the replacement of a number that must be 4 is 4. Names
+    without one are left out.
     """
     environment = _shape_environment(node)
     found = {symbol: replaced(environment.replace(symbol), environment) for symbol in _bound(node)}
@@ -74,7 +74,7 @@ def known_values(node: Node) -> dict[str, Any]:
 
 
 def _bound(node: Node) -> dict[Any, tuple[Any, ...]]:
-    """Return the symbols that a node's result defines, by the names that sizes have them."""
+    """Return the symbols that a node's result defines, by the names that occur in sizes."""
     bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or _read_symbol(node)
     if not bound:
         return {}
@@ -106,7 +106,7 @@ def _shape_environment(node: Node) -> Any:
 
 
 def data_symbols(node: Node) -> set[str]:
-    """Return the named sizes, decided by data, in a node's arguments and results."""
+    """Return the data-dependent named sizes in a node's arguments and results."""
     leaves = tree_leaves(node.meta.get("val"))
     for item in arguments(node):
         leaves.append(item.meta.get("val") if isinstance(item, torch.fx.Node) else item)
@@ -120,7 +120,7 @@ def data_symbols(node: Node) -> set[str]:
 
 
 def tensor_inputs(node: Node) -> list[Node]:
-    """Return the nodes that a node takes, but for numbers and graphs."""
+    """Return the nodes among a node's arguments, except numbers and graphs."""
     return [
         item
         for item in node.all_input_nodes
@@ -129,12 +129,12 @@ def tensor_inputs(node: Node) -> list[Node]:
 
 
 def is_graph(node: Node) -> bool:
-    """Whether a node gets a graph module, the body of a higher-order op."""
+    """Whether a node is a `get_attr` of a graph module, the body of a higher-order op."""
     return node.op == "get_attr" and isinstance(attribute_of(node), torch.fx.GraphModule)
 
 
 def attribute_of(node: Node) -> Any:
-    """Return what a `get_attr` node gets from the graph module that owns its graph."""
+    """Return the attribute of the graph module that a `get_attr` node names."""
     owner = node.graph.owning_module
     if owner is None:
         raise InternalError(f"nothing owns the graph in which '{node.name}' gets {node.target}")
@@ -142,7 +142,7 @@ def attribute_of(node: Node) -> Any:
 
 
 _DRAWS_NOTHING = frozenset({"aten._scaled_dot_product_flash_attention_for_cpu.default"})
-"""Ops that PyTorch marks as random although their kernel takes no dropout but 0."""
+"""Ops that PyTorch marks as random although their kernel only supports a dropout of 0."""
 
 
 def is_random(target: Any) -> bool:
@@ -152,12 +152,12 @@ def is_random(target: Any) -> bool:
 
 
 def is_impure(node: Node) -> bool:
-    """Whether a node draws random numbers, or does something beside its result."""
+    """Whether a node draws random numbers, or has other effects."""
     return is_random(node.target) or node.is_impure(impure_random=False)
 
 
 def has_effects(node: Node) -> bool:
-    """Whether a node must keep its place among others that do something beside their result.
+    """Whether a node must keep its order among the nodes with effects.
 
     It draws random numbers, checks something, or is of a library or a program of its own.
     """
@@ -174,7 +174,7 @@ def has_effects_of_its_own(node: Node) -> bool:
 
 
 def is_view(node: Node) -> bool:
-    """Whether PyTorch's op gives a view of its first argument."""
+    """Whether PyTorch's op returns a view of its first argument."""
     if node.target is operator.getitem:
         return True
     schema = getattr(node.target, "_schema", None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users of `torch.compile` choose: its `mode=` and `options=`, as an `Options`.
+"""The user's choices for `torch.compile`: its `mode=` and `options=`, as an `Options`.
 
-Invariant: `in_force` covers the compilation of a graph, whenever PyTorch asks for it: backward
-graphs may be compiled long after forward ones.
+Invariant: `in_force` covers the compilation of each graph: backward graphs may be compiled long
+after forward ones.
 
 Example:
     torch.compile(model, backend="ingot", options={"threads": 1, "fp": "fast"})
@@ -34,7 +34,7 @@ class Options:
     """The options of one call of `torch.compile`.
 
     Attributes:
-        threads: how many threads run the programs; None: those of the process.
+        threads: the threads that run the programs; None: those of the process.
         flags: the values that flags have while its graphs are compiled.
     """
 

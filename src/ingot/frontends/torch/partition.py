@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph cut at the nodes that the host runs: steps, each a compiled piece or a host node.
 
-Invariants: a step comes after all that it needs, the sizes that data decides included; host nodes
-that draw random numbers or do something else beside their result keep their order; a node that
-writes into an argument comes after everything that reads it, through views of PyTorch's too.
+Invariants: a step comes after all that it needs, including data-dependent sizes; host nodes that
+draw random numbers or have other effects keep their order; a node that writes into an argument
+comes after everything that reads it, also through PyTorch's views.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def partition(graph: Any, placement: Placement) -> list[Step]:
     order = [node for node in graph.nodes if node.op == "call_function" and not is_size(node)]
     levels = assign_levels(order, _needs(order, placement), placement.host, ())
     for node in order:
-        # An element of a tuple is where the tuple is.
+        # An element of a tuple is in the step of the tuple.
         if node.target is operator.getitem:
             levels[node] = levels[node.args[0]]
     steps: list[Step] = []
@@ -51,10 +51,10 @@ def partition(graph: Any, placement: Placement) -> list[Step]:
 
 
 def _needs(order: Sequence[Node], placement: Placement) -> dict[Node, list[Node]]:
-    """Return what each node must come after."""
+    """Return the nodes that each node must come after."""
     needs: dict[Node, list[Node]] = {}
     readers: dict[Node, list[Node]] = {}
-    memory: dict[Node, Node] = {}  # what PyTorch gave a view of
+    memory: dict[Node, Node] = {}  # PyTorch's view -> the tensor
     binders: dict[str, Node] = {}
     last_effect: Node | None = None
     for node in order:
@@ -78,7 +78,7 @@ def _needs(order: Sequence[Node], placement: Placement) -> dict[Node, list[Node]
 
 
 def _piece(nodes: Sequence[Node], placement: Placement) -> Piece | None:
-    """Return the program that computes what others need of some nodes; None if that is nothing."""
+    """Return the program of the nodes' values that others need; None if there are none."""
     inside, mutations, views = set(nodes), placement.mutations, placement.views
     roots = set(views.values())
     outputs = [
@@ -98,5 +98,5 @@ def _piece(nodes: Sequence[Node], placement: Placement) -> Piece | None:
 
 
 def _is_needed(node: Node, inside: set[Node]) -> bool:
-    """Whether a node is a tensor that something outside of the piece needs."""
+    """Whether a node is a tensor that nodes outside of the piece need."""
     return not is_tuple(node) and any(user not in inside for user in node.users)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Piece`: the nodes of a graph that become one program; what `partition` makes and `lower` takes.
+"""`Piece`: the nodes of a graph that become one program, from `partition` to `lower`.
 
 Invariant: nodes are in order, and each takes only inputs and earlier nodes of the piece.
 """
@@ -16,7 +16,7 @@ class Piece:
     """Nodes that become one program.
 
     Attributes:
-        nodes: what is computed, in order.
+        nodes: the nodes that are computed, in order.
         inputs: tensors from outside: arguments, constants, results of other steps.
         outputs: tensors that other steps or the caller need, and writes into arguments.
         mutations: the outputs that are written into an input, which is their first argument.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes of a graph are compiled, and which PyTorch's own kernels run between programs.
 
-The host runs what draws random numbers (so that they are those of PyTorch's generator, in its
-order), what has effects outside of tensors, and ops without a rule; the last with a warning once
-per op, or an error in strict mode. It also works out numbers that are no sizes. Sizes are neither:
-they are expressions of the graph's symbols.
+The host runs nodes that draw random numbers (so that they are those of PyTorch's generator, in its
+order), nodes with effects outside of tensors, and ops without a rule; the last with a warning once
+for each op, or an error in strict mode. It also computes numbers that are not sizes. Sizes run
+nowhere: they are expressions of the graph's symbols.
 
 Invariant: a node that is compiled has a rule, and its values have element types that HLO has.
 """
@@ -48,7 +48,7 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import STRICT, IngotWarning
 
 _warned: set[str] = set()
-"""The ops that were warned about in this process; as many as PyTorch has at most."""
+"""The ops that this process has warned about; there are at most as many as PyTorch has."""
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class Placement:
 
     Attributes:
         host: the nodes that PyTorch runs, and why; empty for those that always run there.
-        mutations: nodes that write a value into an argument, which is written in place.
-        views: nodes that are made as views of a tensor in memory, which is given.
+        mutations: nodes that write a value into an argument, in place.
+        views: nodes that are made as views, with the tensor in memory that each is a view of.
     """
 
     host: dict[Node, str] = field(default_factory=dict[Node, str])
@@ -66,7 +66,7 @@ class Placement:
     views: dict[Node, Node] = field(default_factory=dict[Node, Node])
 
 
-def place(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Placement:
+def placement_of(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Placement:
     """Return where each node runs.
 
     Args:
@@ -75,7 +75,7 @@ def place(graph: Any, refused: dict[Node, str], *, reports: bool = True) -> Plac
         reports: whether to warn of ops without a rule; the caller may refuse them instead.
 
     Raises:
-        UnsupportedError: INGOT0373, strict mode, and a node has to run on the host.
+        UnsupportedError: INGOT0373, a node must run on the host, in strict mode.
     """
     found = Placement()
     for node in graph.nodes:
@@ -109,7 +109,7 @@ def _is_mutation(node: Node) -> bool:
 def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
     """Return why a node runs on the host, "" if it always does, None if it is compiled."""
     if node.target is operator.getitem:
-        # An element of a result is where the result is.
+        # An element of a result runs where the result does.
         return "" if node.args[0] in host else None
     if is_number(node) or is_impure(node):
         return ""
@@ -133,7 +133,7 @@ def _is_copy(node: Node) -> bool:
 
 
 def _is_of_a_library(target: Any) -> bool:
-    """Whether an op is somebody's own (`torch.library`), or writes through one of those."""
+    """Whether an op is of another library (`torch.library`), or writes through one of those."""
     if isinstance(target, HigherOrderOperator):
         return str(target).startswith("auto_functionalized")
     return isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
@@ -170,18 +170,18 @@ def _check(tensor: torch.Tensor) -> None:
 def _report(rows: Iterable[tuple[Node, str]]) -> None:
     """Warn once per op, or raise in strict mode."""
     for node, why in rows:
-        name, place = str(node.target), metadata_of(node).location
+        name, location = str(node.target), metadata_of(node).location
         if STRICT.value():
             raise UnsupportedError(
                 f"{name} cannot be compiled: {why}",
                 code="INGOT0373",
                 op_type=name,
                 op_name=node.name,
-                location=place,
+                location=location,
                 hint="unset INGOT_STRICT to let PyTorch run it between compiled programs",
             )
         if name not in _warned:
             _warned.add(name)
-            where = f" ({place})" if place else ""
+            where = f" ({location})" if location else ""
             text = f"{name} is run by PyTorch between compiled programs{where}: {why}"
             warnings.warn(text, IngotWarning, stacklevel=2)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floats that Python's `random` draws as a program runs: `full_precision(graph_module, inputs)`.
 
-TorchDynamo makes such a float a tensor without dimensions. It traces with f32 and gives f64 when
-the program runs. Here the argument is f64 from the start, and where the traced result is of another
-element type than f64 it is converted first: a float of Python does not change element types.
+TorchDynamo turns such a float into a tensor without dimensions. It traces with f32 but passes f64
+when the program runs. Here the argument is f64 from the start, and it is converted where the traced
+result has another element type: a float of Python does not change element types.
 
 Example:
     y = x * random_value        x: f32, random_value: f32 in the graph, f64 in the call
@@ -20,14 +20,14 @@ from torch._dynamo.source import RandomValueSource
 
 
 def full_precision(graph_module: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Give drawn floats of a graph of TorchDynamo the element type that calls bring.
+    """Give drawn floats of a graph of TorchDynamo the element type that calls pass.
 
     Args:
         graph_module: the graph; it is changed.
         inputs: its arguments, in the order of its placeholders.
 
     Returns:
-        The arguments, with f64 in the place of drawn floats.
+        The arguments, with f64 tensors for drawn floats.
     """
     graph, made = graph_module.graph, list(inputs)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]

@@ -2,7 +2,7 @@
 """Quantization as arithmetic: decompositions of `quantized_decomposed.*` and `fake_quantize_*`.
 
 torchao and PyTorch's export quantization write these ops between floats and integers. PyTorch
-gives most of the first as Python functions of plain ops, which are traced; where those read scales
+defines most of the first as Python functions of plain ops, which are traced; if those read scales
 with `item()`, the functions here compute with the tensors, so that nothing leaves the program.
 
 Source: PyTorch's `torch/ao/quantization/fx/_decomposed.py`,
@@ -21,14 +21,14 @@ _TORCH: Any = torch  # its functions are typed by what they are called with
 _ATEN: Any = torch.ops.aten
 
 _MODULE = "torch.ao.quantization.fx._decomposed"
-"""Defines the ops of `quantized_decomposed`; nobody has such an op before it is imported."""
+"""The module that defines the ops of `quantized_decomposed`, which exist once it is imported."""
 
 _GIVEN = (
     "quantize_per_channel", "dequantize_per_channel", "quantize_per_token", "dequantize_per_token",
     "dequantize_per_channel_group", "choose_qparams_per_token",
     "choose_qparams_per_token_asymmetric", "_choose_qparams_per_token_asymmetric_impl",
 )  # fmt: skip
-"""Ops whose definition in PyTorch is traced as it is."""
+"""Ops whose definition in PyTorch is traced unchanged."""
 
 _MOST_S64 = 2.0**63
 
@@ -116,14 +116,14 @@ def _at_least(scale: Any, eps: float) -> Any:
 def _quantize_groups(
     x: Any, scales: Any, zero_points: Any, low: int, high: int, dtype: Any, size: int = 128
 ) -> Any:
-    """Quantize `size` neighbours of a row with one scale; PyTorch's definition looks for NaN."""
+    """Quantize each `size` neighbours of a row with one scale; PyTorch's tests for NaN."""
     if size > x.shape[-1] and scales.shape[-1] == 1:
         size = x.shape[-1]
     grouped = x.reshape(-1, size) * (1.0 / scales.reshape(-1, 1)) + zero_points.reshape(-1, 1)
     return _TORCH.round(grouped).clamp(low, high).to(dtype).reshape(x.shape)
 
 
-# ---- fake_quantize: quantized and back, and where the gradient goes through
+# ---- fake_quantize: quantize and dequantize, and the mask of the gradient
 
 
 def _fake(
@@ -131,7 +131,8 @@ def _fake(
 ) -> tuple[Any, Any]:
     """Quantize and dequantize, with f32 scale and zero point; return the result and the mask.
 
-    NaN gives the least value. `wraps`: the kernel rounds to s64, so what that cannot hold does too.
+    NaN gives the least value. `wraps`: the kernel rounds to s64, so numbers out of its range do,
+    too.
     """
     found = _TORCH.round(x.to(torch.float32) * (1.0 / scale)) + zero_point
     is_held = found.abs() < _MOST_S64 if wraps else found == found
@@ -155,6 +156,6 @@ def _fake_if_enabled(x: Any, scale: Any, zero_point: Any, enabled: Any, low: int
 
 
 def _fake_per_channel(x: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int) -> Any:
-    sizes = [-1 if place == axis % x.dim() else 1 for place in range(x.dim())]
+    sizes = [-1 if dim == axis % x.dim() else 1 for dim in range(x.dim())]
     scale, zero_point = scale.float().reshape(sizes), zero_point.float().reshape(sizes)
     return _fake(x, scale, zero_point, low, high, wraps=True)

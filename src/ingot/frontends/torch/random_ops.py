@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random draws need sizes, not values: `free_draws(graph)`, a pass before `placement`.
+"""Making random draws depend on sizes, not values: `free_draws(graph)`, before `placement`.
 
 PyTorch's kernels draw random numbers between compiled programs, in PyTorch's order. `rand_like(h)`
 and functional forms of in-place draws (`h.bernoulli_(p)`) take a tensor of which they only use
 sizes, strides and element type. Here they get an empty tensor that they fill, so that all draws run
 before the first program, and the rest stays one program.
 
-Invariant: which numbers are drawn, and in which order, is as before: kernels fill memory in an
-order that sizes and strides decide.
+Invariant: the drawn numbers and their order are unchanged: kernels fill memory in an order that
+depends on sizes and strides.
 
 Example:
     h = sin(x); d = bernoulli.p(h, 0.3); y = h * d
@@ -53,10 +53,10 @@ _EMPTY = frozenset({_ATEN.empty_strided.default})
 
 
 def free_draws(graph: Any) -> None:
-    """Let the draws of an ATen graph depend on sizes alone."""
+    """Make the draws of an ATen graph depend on sizes alone."""
     for node in list(graph.nodes):
         if node.target is _ATEN.native_dropout.default and node.args[2] is not False:
-            _take_dropout_apart(graph, node)
+            _expand_dropout(graph, node)
             continue
         if node.op != "call_function" or not (node.target in _IN_PLACE or node.target in _LIKE):
             continue
@@ -64,7 +64,7 @@ def free_draws(graph: Any) -> None:
         if node.target in _LIKE and like.op == "placeholder":
             continue  # It is there already.
         with graph.inserting_before(node):
-            # What a draw in place fills has the strides of its result: PyTorch would copy `like`.
+            # The filled tensor has the strides of the result: PyTorch would copy `like`.
             kind = like if node.target in _LIKE else node
             storage = _empty_like(graph, kind.meta["val"], kind)
         node.args = (storage, *node.args[1:])
@@ -76,17 +76,17 @@ def _empty_like(graph: Any, value: Any, origin: Node) -> Node:
     """Add an empty tensor of the sizes, strides and type of a fake one."""
     kind = {"dtype": value.dtype, "device": value.device}
     storage = graph.call_function(_ATEN.empty_strided.default, ((), ()), kind)
-    # After its creation: sizes may be symbols, which need not be nodes here.
+    # Set after its creation, since sizes may be symbols that are not nodes here.
     storage.args = (list(value.shape), list(value.stride()))
     storage.meta["val"] = value
     storage.meta["stack_trace"] = origin.meta.get("stack_trace")
     return storage
 
 
-def _take_dropout_apart(graph: Any, node: Node) -> None:
+def _expand_dropout(graph: Any, node: Node) -> None:
     """Replace `native_dropout` by the mask, which is drawn, and products with it.
 
-    As PyTorch's kernel does it: `aten/src/ATen/native/Dropout.cpp`.
+    It follows PyTorch's kernel, `aten/src/ATen/native/Dropout.cpp`.
     """
     x, kept = node.args[0], 1.0 - node.args[1]
     getters = {user.args[1]: user for user in node.users}
@@ -107,7 +107,7 @@ def _take_dropout_apart(graph: Any, node: Node) -> None:
 
 
 def is_storage_of_draws(node: Node) -> bool:
-    """Whether a node is an empty tensor that only draws look at; the host allocates it."""
+    """Whether a node is an empty tensor that only draws use; the host allocates it."""
     return node.target in _EMPTY and all(
         user.target in _LIKE or user.target in _IN_PLACE.values() for user in node.users
     )

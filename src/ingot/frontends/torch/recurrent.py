@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent layers (`nn.RNN`, `GRU`, `LSTM`) as loops: `recurrent_layers_as_loops()`.
 
-PyTorch's decompositions unroll a layer over time, with some ten nodes per step. Here a layer is
-PyTorch's `scan` over time, whose gradient is a scan as well, so the program has one loop. An LSTM
-of inference stays PyTorch's fused layer, which has a rule.
+PyTorch's decompositions unroll a layer over time, with some ten nodes for each step. Here a layer
+becomes PyTorch's `scan` over time, whose gradient is a scan as well, so the program has one loop.
+An LSTM of inference stays PyTorch's fused layer, which has a rule.
 
-Two defects of PyTorch 2.13's decompositions do not matter then: dropout between layers is left out
-in training (`_rnn_helper` compares layers the wrong way round), and an LSTM whose weights alone are
-trained is taken for one of inference.
+This avoids two defects of PyTorch 2.13's decompositions: dropout between layers is omitted in
+training (`_rnn_helper` compares layers the wrong way round), and an LSTM of which only weights are
+trained is treated as one of inference.
 
 Source: PyTorch's `torch/_decomp/decompositions.py`, `aten/src/ATen/native/RNN.cpp`.
 """
@@ -30,7 +30,7 @@ _DECOMPOSITIONS: Any = cast("Any", torch_decompositions)
 
 @contextmanager
 def recurrent_layers_as_loops() -> Generator[None]:
-    """Let AOTAutograd see recurrent layers as loops while it traces."""
+    """Let AOTAutograd trace recurrent layers as loops."""
     select = _DECOMPOSITIONS.select_one_layer_lstm_function
     replaced: dict[str, Callable[..., Any]] = {
         "_rnn_helper": _layers,
@@ -96,7 +96,7 @@ def _swept(
 ) -> tuple[list[Any], Any]:
     """Return the last state of a loop over `rows`, and the output of each step.
 
-    `step` takes the state, a row and `others`; it gives the next state and an output.
+    `step` takes the state, a row and `others`; it returns the next state and an output.
     """
 
     def called(*given: Any) -> list[Any]:

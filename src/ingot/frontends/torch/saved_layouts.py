@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what the forward program keeps for the backward one lies in memory: `chosen_layouts`.
+"""Layouts of tensors that the forward program saves for the backward one: `saved_layouts`.
 
-Only the two programs see such a tensor, so its layout is free. Convolutions compute with channels
-last (`passes.simplify.convolutions`): what they give, and what ops without a layout of their own
-make of it, is kept so. With PyTorch's layout, channels first, each would be transposed twice.
+Only the two programs use such a tensor, so its layout is free. Convolutions compute with channels
+last (`passes.simplify.convolutions`): their results, and those of following ops without a layout of
+their own, are saved in that layout. With PyTorch's layout, channels first, each would be transposed
+twice.
 
-PyTorch's `TracingContext` takes the strides of the forward program's results and hands them on to
-the backward compiler, as it does for inductor (`torch/_functorch/_aot_autograd/graph_compile.py`).
+PyTorch's `TracingContext` takes the strides of the forward program's results and passes them to the
+backward compiler, as it does for inductor (`torch/_functorch/_aot_autograd/graph_compile.py`).
 
-Invariant: results that the caller gets, views, their roots, and what PyTorch's kernels take have
+Invariant: results that the caller gets, views, their roots, and arguments of PyTorch's kernels have
 the strides that PyTorch traced.
 
 Example:
@@ -55,12 +56,12 @@ _KEEPS_LAYOUT = frozenset(
         _aten.upsample_nearest2d.vec,
     }
 )
-"""Ops that compute an image of images and are at home in each layout, besides pointwise ones."""
+"""Ops on images that support any layout, besides pointwise ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Layouts of tensors that do not lie as PyTorch traced them.
+    """Layouts of tensors that differ from those that PyTorch traced.
 
     Attributes:
         chosen: the layout of each such tensor.
@@ -71,13 +72,13 @@ class Layouts:
     restored: frozenset[Node] = frozenset()
 
     def of(self, node: Node) -> MemoryLayout:
-        """Return the layout in which programs take or give a node's tensor."""
+        """Return the layout in which programs take or return a node's tensor."""
         found = None if node in self.restored else self.chosen.get(node)
         return layout_of(node) if found is None else found
 
 
-def kept_layouts(graph: Any, placement: Placement) -> Layouts:
-    """Return the layouts of what a forward graph keeps for the backward one.
+def saved_layouts(graph: Any, placement: Placement) -> Layouts:
+    """Return the layouts of the tensors that a forward graph saves for the backward one.
 
     Args:
         graph: the forward graph.
@@ -88,7 +89,7 @@ def kept_layouts(graph: Any, placement: Placement) -> Layouts:
     fixed.update(placement.host, placement.views, placement.views.values(), placement.mutations)
     imagelike = _channels_last(graph)
     chosen: dict[Node, MemoryLayout] = {}
-    for node in results[_kept(len(results))]:
+    for node in results[_saved(len(results))]:
         is_computed = isinstance(node, torch.fx.Node) and node.op == "call_function"
         if is_computed and node in imagelike and node not in fixed and results.count(node) == 1:
             strides = _channels_last_strides(sizes_of(node.meta["val"].shape))
@@ -98,13 +99,13 @@ def kept_layouts(graph: Any, placement: Placement) -> Layouts:
     return Layouts(chosen)
 
 
-def given_layouts(graph: Any, placement: Placement, arguments: Sequence[Any]) -> Layouts:
-    """Return the layouts of arguments that do not lie as they were traced.
+def argument_layouts(graph: Any, placement: Placement, arguments: Sequence[Any]) -> Layouts:
+    """Return the layouts of arguments that differ from the traced ones.
 
     Args:
         graph: the graph, whose placeholders were traced.
         placement: where its nodes run.
-        arguments: what stands for each placeholder, as it lies in memory.
+        arguments: the value of each placeholder, with its strides in memory.
     """
     placeholders = graph.find_nodes(op="placeholder")
     chosen: dict[Node, MemoryLayout] = {}
@@ -132,8 +133,8 @@ def report_strides(graph: Any, layout_of_result: Callable[[Node], MemoryLayout |
         context.output_strides.append(strides)
 
 
-def _kept(results: int) -> slice:
-    """Return which results of the forward graph the backward one gets; none if nobody says."""
+def _saved(results: int) -> slice:
+    """Return the results of the forward graph that the backward one gets; none if unknown."""
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return slice(0)
@@ -151,7 +152,7 @@ def _channels_last(graph: Any) -> set[Node]:
         elif node.target is operator.getitem:
             if node.args[0] in found and _is_image(node.meta["val"]):
                 found.add(node)
-        elif _keeps_layout(node):
+        elif _preserves_layout(node):
             first = tensors_of(node)[:1]
             like = [item for item in tensor_inputs(node) if item in found]
             ranks = {tensors_of(item)[0].dim() for item in like}
@@ -160,7 +161,7 @@ def _channels_last(graph: Any) -> set[Node]:
     return found
 
 
-def _keeps_layout(node: Node) -> bool:
+def _preserves_layout(node: Node) -> bool:
     is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
     return is_pointwise or node.target in _KEEPS_LAYOUT
 

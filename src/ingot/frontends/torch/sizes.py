@@ -2,8 +2,8 @@
 """Sizes of PyTorch (`int`, `SymInt`) as sizes of HLO (`int`, `Dim`).
 
 A `SymInt` holds a SymPy expression over named sizes; a `Dim` is the same as an integer polynomial.
-An expression that is none (a rounded product with a fraction, a sum with a number that may be
-negative) is a named size of its own, which the wrapper computes.
+An expression that is not such a polynomial (a rounded product with a fraction, a sum with a number
+that may be negative) becomes a named size of its own, which the wrapper computes.
 
 Invariant: a symbol has the same name on both sides (`s77`); equal expressions get equal names.
 """
@@ -84,10 +84,9 @@ def size_of(value: Any) -> Size:
 
 
 def expression_of(value: Any) -> Any:
-    """Return the SymPy expression of a `SymInt` as PyTorch's guards simplify it.
+    """Return the SymPy expression of a `SymInt`, simplified by PyTorch's guards.
 
-    Where a guard says that 6 divides n, `n // 6 * 6` is n; where one says that m is `n // 2`,
-    `n // 2` is m.
+    If by a guard 6 divides n, `n // 6 * 6` is n; if by a guard m equals `n // 2`, `n // 2` is m.
     """
     if isinstance(value, _SYMPY.Expr):
         return value
@@ -108,7 +107,7 @@ def is_float_symbol(name: str) -> bool:
 def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the expressions in `SymInt`s that are named sizes of their own.
 
-    A symbol that guards put in the place of an expression is one, too: not every graph that has the
+    A symbol by which guards replace an expression is one, too: not every graph that has the
     expression takes an argument with the symbol.
 
     Returns:
@@ -134,9 +133,9 @@ def _definition(expression: Any) -> tuple[str, frozenset[str]]:
 
 
 def _guarded_number(environment: Any, expression: Any) -> int | None:
-    """Return 0 or 1 where PyTorch compiles for an expression that has this value, else None.
+    """Return 0 or 1 if PyTorch compiles for this value of an expression, else None.
 
-    PyTorch does so where it matters, for `n // 2` say; other expressions keep their form.
+    PyTorch does so if it matters, for example for `n // 2`; other expressions are unchanged.
     """
     if expression.is_Symbol:
         return None
@@ -154,10 +153,10 @@ def _own_name(expression: Any) -> str:
 
 
 def _may_be_negative(value: Any, expression: Any) -> bool:
-    """Whether a symbol of an expression may be below 0, or what a remainder is taken of.
+    """Whether a symbol of an expression, or the dividend of a remainder, may be negative.
 
-    Named sizes of HLO never are. What is divided may be, of `(n - 3) // 2 + 1`: where it is, the
-    size is none.
+    Named sizes of HLO never are. The dividend in `(n - 3) // 2 + 1` may be, but then the
+    expression is not a valid size.
     """
     if isinstance(value, _SYMPY.Expr):
         return False

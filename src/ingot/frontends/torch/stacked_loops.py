@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that keep the state after each turn: `expand_stacked_loops(graph)`, before `placement`.
+"""Loops that save the state of each iteration: `expand_stacked_loops(graph)`, before `placement`.
 
-The gradient of `while_loop` needs what the loop carried in each turn: PyTorch calls
-`while_loop_stack_output`, whose results have as many rows as the loop has turns. Here one program
-counts the turns, the number becomes a size, and the next program fills the rows.
+The gradient of `while_loop` needs the carried values of each iteration: PyTorch calls
+`while_loop_stack_output`, whose results have a row for each iteration. Here one program counts the
+iterations, the count becomes a size, and the next program fills the rows.
 
 Invariant: the loop is run twice; no result depends on a size that is not known before its program.
 
@@ -48,11 +48,11 @@ def _fill(body: Body, number: Any, rows: int, carried: Sequence[Any], others: Se
 
 
 TURNS = InternalOp("loop_turns", _count)
-"""`(condition, body, carried, others)`: how often a `while_loop` runs its body, `i64[]`."""
+"""`(condition, body, carried, others)`: the trip count of a `while_loop`, `i64[]`."""
 STACKS = InternalOp("loop_stacks", _fill)
-"""`(body, number, rows, carried, others)`: what the loop carries after each of its turns.
+"""`(body, number, rows, carried, others)`: the carried values after each iteration of the loop.
 
-Each result has `rows` rows: `number`, or 1 without a turn, which has what it carried at first.
+Each result has `rows` rows: `number`, or for a loop without iterations 1, with the initial values.
 """
 
 
@@ -64,7 +64,7 @@ def expand_stacked_loops(graph: Any) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether everything that the loop carries is a tensor, and its number of turns a new size."""
+    """Whether all carried values are tensors, and the trip count is a new size."""
     carried = [item.meta.get("val") for item in parts(node.args[2])]
     bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
     return len(bound) == 1 and all(isinstance(value, torch.Tensor) for value in carried)

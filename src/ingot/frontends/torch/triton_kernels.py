@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User kernels of Triton (`torch.library.triton_op`, `wrap_triton`), which only GPUs run.
+"""Errors for the user's Triton kernels (`torch.library.triton_op`, `wrap_triton`), which need GPUs.
 
-`torch.compile` puts them into a graph as `triton_kernel_wrapper_functional` and its kin. A
-`triton_op` that calls none of them is taken apart by PyTorch, and is no matter.
+`torch.compile` puts them into a graph as `triton_kernel_wrapper_functional` and similar ops.
+PyTorch decomposes a `triton_op` that calls no kernel, so that is supported.
 """
 
 from __future__ import annotations

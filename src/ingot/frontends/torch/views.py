@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that leave a graph are views: `views_of(graph, host)`, between `placement` and `partition`.
+"""Views that leave a graph: `views_of(graph, host)`, between `placement` and `partition`.
 
-A result of the graph, or an argument of a host node, that only looks differently at a tensor in
-memory (an argument of the graph, a result of PyTorch's kernels, another result) is not computed.
-Nor is one with gaps, or one of several results that see the same tensor: their root becomes a
-result of its program. The wrapper makes them with
-`as_strided`. PyTorch asks for that, too: it reads the offset of a result that is a view of an
-argument.
+A result of the graph, or an argument of a host node, that is only a view of a tensor in memory (an
+argument of the graph, a result of PyTorch's kernels, another result) is not computed. Nor is a view
+with gaps, or one of several views of the same tensor: their root becomes a result of its program.
+The wrapper makes the views with `as_strided`. PyTorch requires that, too: it reads the offset of a
+result that is a view of an argument.
 
 Invariant: a view and its root share their storage in PyTorch's own trace and have one element type,
 and nothing writes into the root.
@@ -49,10 +48,10 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
         if not _is_plain_view(node.meta["val"], root.meta.get("val")):
             continue
         in_memory = root.op != "call_function" or root in host or root in leaving
-        # What is written into one result shows in the others that see the same tensor. Of what an
-        # argument becomes PyTorch reads where the view begins, and makes it of the argument.
+        # A write into one result is visible in the other views of the same tensor. For views of an
+        # argument PyTorch reads the offset, and makes the view of the argument itself.
         is_shared = node in results and (seen[root] > 1 or root in new_values)
-        # A tensor with gaps is better seen in its root than filled by a copy.
+        # For a tensor with gaps, a view of its root is cheaper than a copy.
         if in_memory or is_shared or layout_of(node).order is None:
             found[node] = root
     return found
@@ -61,7 +60,7 @@ def views_of(graph: Any, host: Collection[Node]) -> dict[Node, Node]:
 def _root_of(node: Node, host: Collection[Node]) -> Node:
     """Return the tensor that a node is a view of, through views of views; else the node.
 
-    A view that the host makes is a root: its offset may be known only then.
+    A view that the host makes is a root, since its offset may be unknown before.
     """
     while node.op == "call_function" and node not in host:
         source = node.args[0] if node.target is operator.getitem else node
@@ -74,9 +73,9 @@ def _root_of(node: Node, host: Collection[Node]) -> Node:
 
 
 def offsets_that_data_decides(view: Node) -> list[Node]:
-    """Return the views that a view is made through if data decides where one of them begins.
+    """Return the views that a view is made through if the offset of one is data-dependent.
 
-    `x[n.item()]`: only PyTorch's own view op says where that is, so the host makes these.
+    For `x[n.item()]` only PyTorch's own view op computes the offset, so the host makes these.
     """
     root, chain = _root_of(view, ()), list[Node]()
     while view is not root:

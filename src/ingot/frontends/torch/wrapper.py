@@ -2,10 +2,10 @@
 """The Python function that runs a compiled graph: `Wrapper(...).function`, and its `source`.
 
 It takes the graph's arguments as one list, which it empties (PyTorch's boxed convention), takes
-outputs from PyTorch's allocator, hands addresses to compiled programs, calls PyTorch's kernels for
+outputs from PyTorch's allocator, passes addresses to compiled programs, calls PyTorch's kernels for
 host nodes in their order, and drops each tensor after its last use.
 
-Invariant: everything that a call does is a line of `source`; nothing is looked up by name in it.
+Invariant: everything that a call does is a line of `source`; a call looks nothing up by name.
 
 Example of a source:
     def call(args):
@@ -56,7 +56,7 @@ Step = Launch | Node
 
 _PRINTER: Any = PythonPrinter()
 _UNREAD = "1"
-"""The address of a parameter of which only the sizes are read; at 0 there would be no memory."""
+"""The address of a parameter of which only the sizes are read; 0 would mean no memory."""
 
 
 class Wrapper:
@@ -69,6 +69,7 @@ class Wrapper:
 
     __slots__ = (
         "_constants",
+        "_deferred",
         "_defined",
         "_definitions",
         "_lines",
@@ -76,7 +77,6 @@ class Wrapper:
         "_namespace",
         "_uses",
         "_views",
-        "_waiting",
         "function",
         "source",
     )
@@ -93,13 +93,13 @@ class Wrapper:
         Args:
             graph: the graph.
             steps: its programs and host nodes, in order.
-            views: tensors that are made as views, of which tensor each.
-            restored: arguments that lie otherwise than traced, of which copies are used that do.
+            views: tensors that are made as views, each with the tensor that it is a view of.
+            restored: arguments with other strides than traced, which are copied to the traced ones.
         """
         self._views: dict[Node, list[Node]] = {}
         for view, root in views.items():
             self._views.setdefault(root, []).append(view)
-        self._waiting: list[tuple[Node, Node]] = []
+        self._deferred: list[tuple[Node, Node]] = []
         self._names: dict[Node, str] = {}
         self._lines: list[str] = []
         self._constants: dict[int, str] = {}
@@ -134,7 +134,7 @@ class Wrapper:
     # ---- arguments
 
     def _bind(self, graph: Any, restored: Collection[Node]) -> None:
-        """Name the arguments, and the sizes that they bring."""
+        """Name the arguments, and the sizes that they define."""
         arguments: list[str] = []
         symbols: dict[str, str] = {}
         for node in graph.nodes:
@@ -193,18 +193,18 @@ class Wrapper:
             self._look(node)
 
     def _look(self, root: Node) -> None:
-        """Write the views of a tensor in memory; those whose sizes are not known yet wait."""
-        self._waiting.extend((root, view) for view in self._views.get(root, ()))
+        """Write the views of a tensor in memory; views with sizes not known yet are deferred."""
+        self._deferred.extend((root, view) for view in self._views.get(root, ()))
         self._write_views()
 
     def _write_views(self) -> None:
-        """Write the views that wait for nothing."""
-        waiting, self._waiting = self._waiting, []
+        """Write the deferred views whose sizes are known."""
+        waiting, self._deferred = self._deferred, []
         for root, view in waiting:
             value, sizes = view.meta["val"], layout_of(view)
             shift = size_of(value.storage_offset()) - size_of(root.meta["val"].storage_offset())
             if not self._is_known((*sizes.sizes, *sizes.strides, shift)):
-                self._waiting.append((root, view))
+                self._deferred.append((root, view))
                 continue
             source = self._names[root]
             name = self._names[view] = f"view{len(self._names)}"
@@ -219,7 +219,7 @@ class Wrapper:
     def _order(self, symbols: Iterable[str]) -> list[str] | None:
         """Return the named sizes that are not defined, in an order in which they can be.
 
-        None if one of them has no definition, or waits for itself.
+        None if one of them has no definition, or depends on itself.
         """
         order: list[str] = []
         waiting: list[str] = []
@@ -264,7 +264,7 @@ class Wrapper:
     def _output(self, node: Node, layout: MemoryLayout, copies: list[str]) -> str:
         """Write the allocation of an output; return the tensor that the program fills.
 
-        `copies` gets what is to be done after the call: a tensor with gaps is filled then.
+        `copies` gets lines to run after the call: a tensor with gaps is filled then.
         """
         name = self._names[node] = f"t{len(self._names)}"
         kind = self._constant(node.meta["val"].dtype, "dtype")
@@ -273,7 +273,7 @@ class Wrapper:
             made, dense = f"dense{len(self._lines)}", self._tuple(_row_major(layout.sizes))
             self._lines.append(f"{made} = empty_strided({sizes}, {dense}, {kind})")
             self._lines.append(f"{name} = empty_strided({sizes}, {strides}, {kind})")
-            # Of elements that are one in memory, the first is written.
+            # Of elements with one address, the first is written.
             pairs = zip(layout.sizes, layout.strides, strict=True)
             once = [":1" if size != 1 and step == 0 else ":" for size, step in pairs]
             part = f"[{', '.join(once)}]" if ":1" in once else ""
@@ -288,7 +288,7 @@ class Wrapper:
         return name
 
     def _host(self, node: Node) -> None:
-        """Write the call of one of PyTorch's ops, and of what its result says of sizes."""
+        """Write the call of one of PyTorch's ops, and the sizes that its result defines."""
         name = f"t{len(self._names)}"
         if node.target is operator.getitem:
             self._lines.append(f"{name} = {self._text(node.args[0])}[{node.args[1]}]")
@@ -312,8 +312,8 @@ class Wrapper:
         self._look(node)
 
     def _drop(self, number: int) -> None:
-        """Write the end of what is not needed after a step."""
-        held = {root for root, _ in self._waiting}
+        """Write the deletion of tensors that are not needed after a step."""
+        held = {root for root, _ in self._deferred}
         uses = [node for node in self._uses.get(number, ()) if node not in held]
         gone = [self._names[node] for node in uses if node in self._names]
         if gone:
@@ -351,8 +351,8 @@ class Wrapper:
     def _expression(self, node: Any) -> Any:
         """Return the SymPy expression of a number or truth value of sizes.
 
-        It is the traced one where its symbols are known: a check that a number is 3 is simplified
-        to true by what it checks.
+        It is the traced one if its symbols are known: PyTorch simplifies the check that a number is
+        3 to true, by the check itself.
         """
         traced = node._expr
         if all(str(symbol) in self._defined for symbol in traced.free_symbols):
@@ -399,7 +399,7 @@ def _fail(launch: Launch, status: int) -> None:
 
 
 def _differ(node: Node, name: str, value: object, known: object) -> None:
-    """Raise the error for a size that is not what PyTorch's checks say."""
+    """Raise the error for a size that differs from PyTorch's checks."""
     raise TorchExecutionError(
         f"the check of a size failed: {name} is {value}, and it was compiled as {known}",
         code="INGOT0504",
@@ -411,7 +411,7 @@ def _differ(node: Node, name: str, value: object, known: object) -> None:
 
 
 def _path_text(name: str, path: Sequence[Any]) -> str:
-    """Return the text for a part of a value: where PyTorch says that a named size is."""
+    """Return the text for a part of a value: the path of a named size, by PyTorch."""
     text = name
     for key in path:
         match key:
@@ -446,12 +446,12 @@ def _has_sizes(value: object) -> bool:
 
 
 def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
-    """Note where each named size comes from: an argument, or a dimension of one.
+    """Record the source of each named size: an argument, or a dimension of one.
 
-    A name that a guard replaces by another is one, too: PyTorch's numbers are made of it.
+    A name that a guard replaces by another has a source, too: PyTorch's numbers use it.
     """
     if isinstance(value, torch.SymInt):
-        # Where it is a number it names nothing.
+        # A number has no name.
         symbols.update(dict.fromkeys(_names_of(value), name))
     elif isinstance(value, torch.Tensor):
         for axis, part in enumerate(value.shape):
@@ -460,7 +460,7 @@ def _note_symbols(symbols: dict[str, str], value: Any, name: str) -> None:
 
 
 def _names_of(size: Any) -> list[str]:
-    """Return the names that a size of PyTorch is: its own, and the one by which Ingot knows it."""
+    """Return the names of a size of PyTorch: its own, and the one that Ingot uses."""
     if not isinstance(size, torch.SymInt):
         return []
     traced, known = cast("Any", size).node.expr, size_of(size)
@@ -486,7 +486,7 @@ def _last_uses(steps: Sequence[Step], results: Sequence[Any]) -> dict[int, list[
 
 
 def _written(node: Node) -> Node:
-    """Return the tensor that a node is: of what is written into an argument, the argument."""
+    """Return the tensor of a node; for a write into an argument, the argument."""
     while node.op == "call_function" and node.target is torch.ops.aten.copy_.default:
         node = node.args[0]
     return node

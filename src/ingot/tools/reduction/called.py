@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of the computations that an instruction runs, with the arguments that they get.
 
-Of a loop there is one for each iteration. `ingot diff` looks for a difference inside of them.
+A loop has one for each iteration. `ingot diff` searches them for a difference.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ingot.hlo.module import Module
 from ingot.tools.reduction.cases import Case
 
 MOST_ITERATIONS = 1000
-"""So many iterations of a loop are looked at."""
+"""The most iterations of a loop that are examined."""
 CALLERS = frozenset({"call", "conditional", "while"})
 
 
 def called_cases(
     module: Module, caller: Instruction, operands: tuple[Value, ...]
 ) -> Iterator[tuple[str, Case]]:
-    """Yield what `caller` runs on operands of these values, and in words where it is."""
+    """Yield the programs that `caller` runs on operands of these values, with descriptions."""
     if caller.opcode == "call":
         (called,) = caller.called_computations
         yield f"what {caller.name} calls", Case(program_of(module, called.name), operands)

@@ -5,8 +5,7 @@ r"""A program with its inputs as one file: HLO text whose first comments are the
     HloModule ...
 
 There is one literal for each leaf of each entry parameter, in order. `ingot run`, `ingot bisect`,
-`ingot diff` and `ingot reduce` take the inputs from there, so a case can be read, changed and run
-by hand.
+`ingot diff` and `ingot reduce` read these inputs, so a case can be read, changed and run by hand.
 
 Example:
     >>> inputs_in("// INPUT: f32[2] {1, 2}\nHloModule m ...")
@@ -26,17 +25,18 @@ from ingot.tools.literals import literal_text, read_literal
 from ingot.tools.platforms import flat
 
 INPUT = "// INPUT: "
-"""Begins a line with a literal."""
+"""The beginning of a line with a literal."""
 
 
 @record
 class Case:
-    """A program and what it runs on.
+    """A program and its inputs.
 
     Attributes:
-        module: the program; nobody changes it.
-        inputs: a value per entry parameter; None if there are none, and it is run on random ones.
-        outputs: for each result which result of the first program it is, None for another value.
+        module: the program, which is not changed.
+        inputs: a value for each entry parameter; None if there are none: it runs on random ones.
+        outputs: for each result the number of that result in the first program, None for another
+            value.
     """
 
     module: Module
@@ -50,15 +50,15 @@ class Case:
 
 
 def input_lines(inputs: Sequence[Value]) -> list[str]:
-    """Return the lines that say the inputs, one for each leaf."""
+    """Return the comment lines of the inputs, one for each leaf."""
     return [f"{INPUT}{literal_text(leaf)}" for value in inputs for leaf in flat(value)]
 
 
 def inputs_in(text: str, name: str = "<case>") -> list[Array]:
-    """Return the arrays that the comments of a file say.
+    """Return the arrays in the comments of a file.
 
     Raises:
-        ParseError: a line holds no literal.
+        ParseError: a line has no literal.
     """
     lines = (line for line in text.splitlines() if line.startswith(INPUT))
     return [read_literal(line.removeprefix(INPUT), name) for line in lines]

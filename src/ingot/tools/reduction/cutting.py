@@ -17,11 +17,11 @@ Piece = TypeVar("Piece")
 
 
 def cut(whole: Sequence[Piece], fails: Callable[[Sequence[Piece]], bool]) -> list[Piece]:
-    """Return a part of `whole` that still fails, and from which no single piece can go.
+    """Return a part of `whole` that still fails, but not without any single piece of it.
 
     Args:
-        whole: what fails as it is; it is not tried again.
-        fails: asked of parts, which keep the order.
+        whole: a sequence that fails; it is not tried again.
+        fails: whether a part fails; parts keep the order.
     """
     kept = list(whole)
     size = max(1, len(kept) // 2)
@@ -44,5 +44,5 @@ def _without(whole: list[Piece], size: int) -> Iterator[list[Piece]]:
 
 
 def cut_lines(text: str, fails: Callable[[str], bool]) -> str:
-    """Return the text with as few lines as still fail."""
+    """Return the text with the fewest lines that still fail."""
     return "".join(cut(text.splitlines(keepends=True), lambda kept: fails("".join(kept))))

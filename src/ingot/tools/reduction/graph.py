@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches the smallest program that fails as a given one: parts of its graph, then single edits.
+"""Search for the smallest program that fails like a given one: parts of its graph, then edits.
 
 Parts are found by delta debugging over the instructions of the entry (`cutting`, `subgraph`), so a
-module of thousands needs some dozens of trials; what is left is simplified edit by edit until none
-can be made (`simplify`), and cut again.
+module of thousands needs some dozens of trials. The result is simplified edit by edit until no edit
+is possible (`simplify`), and cut again.
 
-Invariant: what is returned failed when it was tried, or is the given case.
+Invariant: the result failed when it was tried, or is the given case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fails = Callable[[Case], bool]
 
 
 def reduce_graph(case: Case, fails: Fails) -> Case:
-    """Return the smallest case found that fails; `case` does, and is not tried again."""
+    """Return the smallest failing case found; `case` fails, and is not tried again."""
     again = True
     while again:
         case, again = _simplest(_fewest(case, fails), fails)
@@ -29,7 +29,7 @@ def reduce_graph(case: Case, fails: Fails) -> Case:
 
 
 def _fewest(case: Case, fails: Fails) -> Case:
-    """Return a case with as few instructions of the entry as still fail."""
+    """Return a case with the fewest instructions of the entry that still fail."""
     values = values_of(case)
     root = case.module.entry.root
     names = [
@@ -51,10 +51,9 @@ def _fewest(case: Case, fails: Fails) -> Case:
 
 
 def _simplest(case: Case, fails: Fails) -> tuple[Case, bool]:
-    """Return a case that no edit makes simpler, and whether it is another one.
+    """Return a case that no edit makes simpler, and whether it differs from the given one.
 
-    After an edit the search goes on where it was: what was tried before it is tried again at the
-    end only.
+    After an edit the search continues there; earlier edits are tried again only at the end.
     """
     changed, start, again = False, 0, True
     while again:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One search: whether programs fail as the first one did, as long as there is time."""
+"""One search: tests whether programs fail like the first one, within a time limit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable
 from ingot.tools.reduction.trials import Outcome
 
 Try = Callable[[str], Outcome]
-"""Says how a program fails."""
+"""Returns how a program fails."""
 
 
 class Search:
-    """Asks of programs, and counts.
+    """Tries programs, and counts them.
 
     Attributes:
-        count: how many were tried.
+        count: the number of programs that were tried.
         wanted: the signature of the first one's failure.
-        detail: what is known of the last one that failed.
+        detail: the facts about the last failure.
         needs_inputs: whether the first one could be compiled, so that inputs matter.
     """
 
     def __init__(self, attempt: Try, seconds: float) -> None:
-        """Begin the time."""
+        """Start the clock."""
         self._attempt = attempt
         self._end = time.monotonic() + seconds
         self.count = 0
@@ -36,7 +36,7 @@ class Search:
         return time.monotonic() > self._end
 
     def begin(self, text: str) -> bool:
-        """Note how the first program fails; return whether it does."""
+        """Record how the first program fails; return whether it does."""
         self.count += 1
         found = self._attempt(text)
         self.wanted, self.detail = found.signature, found.detail or found.signature

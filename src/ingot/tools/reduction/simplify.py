@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simpler programs than a given one, each by one edit: what `graph` tries when parts are cut.
+"""Simpler programs than a given one, each by one edit, which `graph` tries after cutting.
 
-An instruction becomes an operand of its shape, or zeros inside of what is called; a call, a loop
-or a branch becomes a body; an input becomes zeros. Each edit takes something away that none brings
-back (instructions, callers, values that are not 0), so a search that accepts some ends.
+An instruction is replaced by an operand of its shape, or in a called computation by zeros; a call,
+a loop or a branch by a body; an input by zeros. Each edit removes something that no edit adds
+(instructions, callers, values other than 0), so a search that accepts edits ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ingot.tools.reduction.cases import Case
 from ingot.tools.reduction.subgraph import cleaned, named, results_of
 
 Edit = Callable[[Module, Instruction], Instruction]
-"""Returns what stands for an instruction; both are of a copy of the module."""
+"""Returns the replacement of an instruction; both are of a copy of the module."""
 
 
 def simpler(case: Case) -> Iterator[Callable[[], Case | None]]:
-    """Yield makers of cases of one edit each, the most daring first; None is no program."""
+    """Yield functions that make cases by one edit each, largest first; None: no program."""
     for computation in case.module.post_order()[::-1]:
         for item in reversed(computation.post_order()):
             for edit in _edits(case.module, computation, item):
@@ -50,7 +50,7 @@ def _edits(module: Module, computation: Computation, item: Instruction) -> Itera
 
 
 def _bodies(item: Instruction) -> list[tuple[int, slice]]:
-    """Return which called computations may stand for an instruction, and on which operands."""
+    """Return the called computations that may replace an instruction, with their operands."""
     count = len(item.operands)
     if item.opcode in ("call", "fusion"):
         return [(0, slice(0, count))]

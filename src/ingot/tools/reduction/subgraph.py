@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A part of a program as a program: what is left out becomes inputs with the values that it had.
+"""A part of a program as a program: values of removed instructions become inputs.
 
-What the kept instructions need of others is an input, whose value is what the evaluator gives for
-it, so what is kept sees what it saw in the whole. A value that cannot be an input (a token, an
-array of symbolic size) is kept with what it needs.
+Values that the remaining instructions need of others become inputs, with the evaluator's values, so
+the remaining instructions compute the same as in the whole. A value that cannot be an input (a
+token, an array of symbolic size) remains, with all that it needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ingot.support.diagnostics import IngotError
 from ingot.tools.reduction.cases import Case
 
 GRID = ("replica_count", "num_partitions")
-"""What of a module's header holds of every part of it."""
+"""The fields of a module's header that hold for every part of it."""
 
 
 def values_of(case: Case) -> dict[str, Value]:
@@ -46,12 +46,13 @@ def values_of(case: Case) -> dict[str, Value]:
 def subgraph(case: Case, kept: Collection[str], values: Mapping[str, Value]) -> Case | None:
     """Return the case with only the entry's instructions `kept`; None if nothing remains.
 
-    Its results are those of `case` that are kept; where none is, what no kept instruction uses.
+    Its results are the kept ones of `case`; if there are none, the values that no kept instruction
+    uses.
 
     Args:
         case: the whole.
         kept: names of instructions of the entry.
-        values: those of `values_of(case)`; without them inputs stay unknown.
+        values: the result of `values_of(case)`; without them inputs are unknown.
     """
     module = case.module.clone()
     entry = module.entry
@@ -72,7 +73,7 @@ def subgraph(case: Case, kept: Collection[str], values: Mapping[str, Value]) -> 
 def _results(
     entry: Computation, kept: set[str], outputs: tuple[int | None, ...]
 ) -> tuple[list[Instruction], tuple[int | None, ...]]:
-    """Return the results of a part, and which results of the first program they are."""
+    """Return the results of a part, with their numbers among the results of the first program."""
     root, whole = entry.root, results_of(entry)
     numbers = outputs or tuple(range(len(whole)))
     found = [
@@ -86,12 +87,12 @@ def _results(
 
 
 def results_of(entry: Computation) -> list[Instruction]:
-    """Return what a computation gives: the operands of a tuple at its root, or the root."""
+    """Return the results of a computation: the operands of a tuple at its root, or the root."""
     return list(entry.root.operands) if entry.root.opcode == "tuple" else [entry.root]
 
 
 def _given(entry: Computation, kept: set[str]) -> list[Instruction]:
-    """Return what becomes an input: what is needed, not kept, and can be one."""
+    """Return the instructions that become inputs: needed, not kept, and possible inputs."""
     given: dict[Instruction, None] = {}
     root = entry.root
     pending, seen = [root], {root}
@@ -122,7 +123,7 @@ def is_free(item: Instruction) -> bool:
 def cleaned(case: Case, kept: Collection[str] = ()) -> Case:
     """Return the case without dead instructions (but effects in `kept`), inputs and computations.
 
-    The case's module is the caller's own and changed.
+    The case's module is changed; it must be the caller's own.
     """
     module, entry = case.module, case.module.entry
     for item in reversed(entry.post_order()):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child of `trials`: reads, compiles and runs a program, and says how it fails.
+"""The child of `trials`: reads, compiles and runs a program, and reports how it fails.
 
-A request is a line of JSON (bounds, seed), then the program; the answer is an `Outcome` as JSON.
-A program fails if it is refused with an error, or gives other results than the evaluator. One
-that the evaluator refuses while it compiles and runs does not fail: there is nothing to hold it
-against.
+A request is a line of JSON (bounds, seed), then the program; the answer is an `Outcome` as JSON. A
+program fails if it is refused with an error, or has other results than with the evaluator. A
+program that compiles and runs but that the evaluator refuses does not fail, since there is no
+reference.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ def _differs(found: Comparison) -> Outcome:
 
 
 def of_error(error: Exception, *, compiled: bool = True) -> Outcome:
-    """Return the failure that an exception is: its code, the pass, and of a bug where it is."""
+    """Return the failure of an exception: its code, the pass, and for a bug its location."""
     detail = str(error)
     if not isinstance(error, IngotError):
-        return Outcome(f"{type(error).__name__}{_place(error)}", detail, compiled)
+        return Outcome(f"{type(error).__name__}{_location(error)}", detail, compiled)
     facts = error.diagnostic
     words = [facts.code, *([f"in {facts.pass_name}"] if facts.pass_name else [])]
     if isinstance(error, InternalError):
-        words.append(_place(error.__cause__ or error).strip())
+        words.append(_location(error.__cause__ or error).strip())
     return Outcome(" ".join(word for word in words if word), detail, compiled)
 
 
-def _place(error: BaseException) -> str:
-    """Return the last function of Ingot's that an exception came through, in words."""
+def _location(error: BaseException) -> str:
+    """Return a text that names the last function of Ingot that an exception passed."""
     while error.__cause__ is not None:
         error = error.__cause__
     frames = traceback.extract_tb(error.__traceback__)
@@ -91,10 +91,10 @@ def _place(error: BaseException) -> str:
 
 
 def serve(channel: Channel) -> None:
-    """Answer until the parent ends; a process that dies of a program is replaced.
+    """Answer until the parent ends; a process that crashes is replaced.
 
-    Programs run in a copy of this process, which has imported what they need: to begin a new copy
-    takes milliseconds.
+    Programs run in a copy of this process, which has all imports, so starting a new copy takes
+    milliseconds.
     """
     child: Worker | None = None
     while True:

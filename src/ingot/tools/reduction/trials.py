@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program fails, found out in a child process: an error, a crash, a hang, other numbers.
+"""Trials of programs in a child process: an error, a crash, a hang, or other numbers.
 
-`Trials` is the parent's side. Invariant: whatever a program does to the child, the next trial has
-a working one.
+`Trials` is the parent's side. Invariant: whatever a program does to the child, the next trial has a
+working one.
 
 Example:
     with Trials(Bounds(1e-3, 1e-3)) as trials:
@@ -24,21 +24,21 @@ from ingot.tools.comparing import Bounds
 
 WORKER = "ingot.tools.reduction.trial_worker"
 SECONDS = 60.0
-"""What a trial may take."""
+"""Seconds that a trial may take."""
 COMPILED = "ingot: the program is compiled"
-"""What the child prints before it runs a program."""
+"""The text that the child prints before it runs a program."""
 CRASH = "crash: "
 _LOG_BYTES = 1 << 16
-"""So much of what a child printed is read: the stack of a crash, and `COMPILED` before it."""
+"""Bytes of a child's output that are read: `COMPILED`, and the stack of a crash after it."""
 
 
 @record
 class Outcome:
-    """What came of a trial.
+    """The outcome of a trial.
 
     Attributes:
         signature: the same for programs that fail in one way, "" for one that does not fail.
-        detail: what is known of the failure.
+        detail: the facts about the failure.
         compiled: whether it could be compiled, so that its inputs matter.
     """
 
@@ -53,7 +53,7 @@ class Trials:
     def __init__(
         self, bounds: Bounds, *, seed: int = 0, seconds: float = SECONDS, worker: str = WORKER
     ) -> None:
-        """Start nothing yet.
+        """Make an object without a child.
 
         Args:
             bounds: errors that are allowed of the compiled program's results.

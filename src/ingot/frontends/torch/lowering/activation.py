@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations, and gradients of some, that PyTorch does not take apart.
+"""Activations, and gradients of some, that PyTorch does not decompose.
 
 Half types are computed in f32 and rounded once.
 """

@@ -28,7 +28,7 @@ RULES = RuleTable("aten")
 
 
 def _windows(size: int, target: int) -> tuple[Array, Array]:
-    """Return the indices of each window's elements, -1 behind its end, and their counts."""
+    """Return the indices of each window's elements, padded with -1, and their counts."""
     number = np.arange(target)
     start = number * size // target
     count = (-(-(number + 1) * size // target) - start)[:, None]
@@ -105,8 +105,8 @@ def _greatest(
         indices, _ = _windows(extent, target)
         x, numbers = (taken(b, item, axis, np.maximum(indices, 0)) for item in (x, numbers))
         if indices.min(initial=0) < 0:
-            places = (axis, axis + 1)
-            used = b.spread(b.constant(indices >= 0), x.shape.dims, places)
+            window_dims = (axis, axis + 1)
+            used = b.spread(b.constant(indices >= 0), x.shape.dims, window_dims)
             x = b.select(used, x, b.like(lowest, x.shape))
             numbers = b.select(used, numbers, b.like(-1, numbers.shape))
         x, numbers = greatest_of(b, x, numbers, axis + 1)
@@ -132,10 +132,10 @@ def _put_back(
 
 
 def _refuse_integers(op: Op, x: Instruction) -> None:
-    """Leave integers to PyTorch, whose kernels have an error for them.
+    """Leave integers to PyTorch, whose kernels raise an error for them.
 
     Raises:
-        UnsupportedError: INGOT0372, the elements are no floats.
+        UnsupportedError: INGOT0372, the elements are not floats.
     """
     if not x.shape.dtype.is_float:
         raise op.error(f"it pools {x.shape.dtype}")

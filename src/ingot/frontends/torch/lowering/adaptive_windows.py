@@ -19,7 +19,7 @@ from ingot.hlo.instruction import Instruction
 
 
 def _bounds(b: ArrayBuilder, size: Size, count: Size) -> tuple[Instruction, Instruction]:
-    """Return where each window starts, and how many elements it has, `s64[count]`."""
+    """Return the start and the number of elements of each window, `s64[count]`."""
     number = b.iota_of(S64, (count,), 0)
     whole, parts = b.like(size, number.shape), b.like(count, number.shape)
     start = b.divide(b.multiply(number, whole), parts)
@@ -29,7 +29,7 @@ def _bounds(b: ArrayBuilder, size: Size, count: Size) -> tuple[Instruction, Inst
 
 
 def lengths(b: ArrayBuilder, size: Size, count: Size, element: DType) -> Instruction:
-    """Return how many elements each of `count` windows over `size` elements has."""
+    """Return the number of elements of each of `count` windows over `size` elements."""
     return b.convert_to(_bounds(b, size, count)[1], element)
 
 
@@ -47,12 +47,12 @@ def folded(
     """Fold the elements of each window together, in order.
 
     Args:
-        b: where to.
-        arrays: of the same sizes; they are folded together.
-        axis: the dimension in which the windows lie.
-        count: how many windows there are.
-        starts: what an array's elements are folded to at first, of rank 0.
-        fold: takes a builder, what is folded so far, and elements; gives what is folded then.
+        b: the builder.
+        arrays: arrays of the same sizes, which are folded together.
+        axis: the dimension of the windows.
+        count: the number of windows.
+        starts: the initial value of each array's fold, of rank 0.
+        fold: takes a builder, the folded values so far, and elements; returns the new values.
     """
     dims = arrays[0].shape.dims
     begin, length = _bounds(b, dims[axis], count)
@@ -89,7 +89,7 @@ def sums(b: ArrayBuilder, x: Instruction, axis: int, count: Size) -> Instruction
 def greatest(
     b: ArrayBuilder, x: Instruction, numbers: Instruction, axis: int, count: Size
 ) -> tuple[Instruction, Instruction]:
-    """Return each window's greatest element, and the first of their numbers; NaN is greatest.
+    """Return each window's greatest element and the first of its numbers; NaN is greatest.
 
     Of several NaN the last one is found, as in PyTorch.
     """

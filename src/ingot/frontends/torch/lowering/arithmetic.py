@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums, products, quotients in every rounding, powers, extremes, and functions of integers.
 
-Operands are promoted as PyTorch promotes them. Multiplication and division of half types take a
-number beside a tensor in f32, other ops round it to the half type first: so do PyTorch's kernels.
-Integers divided by 0 end the program with "ZeroDivisionError", as PyTorch does.
+Operands are promoted as in PyTorch. Multiplication and division of half types use a number operand
+in f32; other ops first round it to the half type, as PyTorch's kernels do. Division of integers by
+0 ends the program with "ZeroDivisionError", as in PyTorch.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ RULES.add(_added("divide"), "addcdiv")
 
 @RULES.rule("lerp.Scalar", "lerp.Tensor")
 def _lerp(op: Op, x: Operand, y: Operand, weight: Operand) -> Instruction:
-    """X + weight * (y - x), from the nearer end: exact at both. A number is not rounded before."""
+    """X + weight * (y - x), from the nearer end: exact at both. Numbers are not rounded first."""
 
     def compute(b: ArrayBuilder, *operands: Instruction) -> Instruction:
         start, end, *rest = operands
@@ -95,7 +95,7 @@ def _lerp(op: Op, x: Operand, y: Operand, weight: Operand) -> Instruction:
 
 
 def _factors(op: Op, x: Operand, y: Operand) -> list[Instruction]:
-    """Return the operands of a product or quotient; in f32 for a half type beside a number."""
+    """Return the operands of a product or quotient; in f32 for a half type with a number."""
     numbers = [not isinstance(item, Instruction) or not item.shape.rank for item in (x, y)]
     element = op.dtype
     return op.together(x, y, element=wider(element) if any(numbers) else element)
@@ -191,12 +191,12 @@ def _pow(op: Op, x: Operand, y: Operand) -> Instruction:
 
 @RULES.rule("pow.Tensor_Scalar")
 def _pow_by_number(op: Op, x: Instruction, exponent: Scalar) -> Instruction:
-    """PyTorch's kernel has a way of its own for the exponents of `_SIMPLE_POWERS`."""
+    """PyTorch's kernel treats the exponents of `_SIMPLE_POWERS` specially."""
     element = op.dtype
     simple = None
     if isinstance(exponent, int | float):
         simple = _SIMPLE_POWERS.get(exponent)
-        # Integers have a power of their own for negative exponents, f16 one for roots.
+        # Integers have a special case for negative exponents, f16 one for roots.
         if (is_exact(element) and exponent < 0) or (element is F16 and abs(exponent) == 0.5):
             simple = None
     if simple is None:
@@ -225,7 +225,7 @@ _SIMPLE_POWERS: dict[int | float, Callable[[ArrayBuilder, Instruction], Instruct
 
 
 def _hypot(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """The length of (x, y), without overflow; infinite if either is, even beside NaN."""
+    """The length of (x, y), without overflow; infinite if either is, even if the other is NaN."""
     element = x.shape.dtype
     left, right = b.abs(x), b.abs(y)
     infinite = b.or_(b.compared("EQ", left, math.inf), b.compared("EQ", right, math.inf))
@@ -250,7 +250,7 @@ RULES.add(in_wide(_hypot), "hypot")
 def _clamp(
     op: Op, x: Operand, least: Operand | None = None, most: Operand | None = None
 ) -> Instruction:
-    """Max, then min: where the bounds cross the upper one counts. NaN stays."""
+    """Max, then min: if the bounds cross, the result is the upper one. NaN stays."""
     b, element = op.b, op.dtype
     (made,) = op.together(x, element=element)
     if least is not None:
@@ -295,7 +295,7 @@ RULES.add(in_wide(division.truncate), "trunc")
 
 @RULES.rule("round.decimals")
 def _round_decimals(op: Op, x: Instruction, *, decimals: int = 0) -> Instruction:
-    """A multiple of 10^-decimals; integers as they are."""
+    """Round to a multiple of 10^-decimals; integers are unchanged."""
 
     def compute(b: ArrayBuilder, x: Instruction) -> Instruction:
         power = b.like(10.0 ** abs(decimals), x.shape)

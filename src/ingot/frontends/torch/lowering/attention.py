@@ -33,7 +33,7 @@ class _Attention:
         op: the node.
         query, key, value: the operands; heads of queries that share a key head are side by side.
         heads: the heads of queries.
-        group: how many heads of queries share one of keys.
+        group: the number of query heads that share a key head.
         scale: factor of the scores.
         wide: the element type of scores.
     """
@@ -113,7 +113,7 @@ class _Attention:
 
 
 def _factor(op: Op, depth: Size, element: DType) -> float | Instruction:
-    """Return what scores are multiplied by: 1 over the square root of the heads' depth."""
+    """Return the factor of scores: 1 over the square root of the heads' depth."""
     if isinstance(depth, int):
         return 1 / math.sqrt(max(depth, 1))
     return op.b.rsqrt(op.b.scalar(depth, element))
@@ -161,7 +161,7 @@ def _attention(
 
 
 def _finite(op: Op, rows: Instruction) -> Instruction:
-    """Return rows with 0 for minus infinity, which is what a row without a score has."""
+    """Return rows with minus infinity, the value of rows without scores, replaced by 0."""
     b = op.b
     none = b.compared("EQ", rows, -math.inf)
     return b.select(none, b.zeros(rows.shape), rows)
@@ -182,7 +182,7 @@ def _attention_backward(
     attn_mask: Instruction | None = None,
     scale: float | None = None,
 ) -> tuple[Instruction, ...]:
-    """Return the gradients for query, key and value; weights are computed again from scores."""
+    """Return the gradients for query, key and value; weights are recomputed from scores."""
     b = op.b
     made = _Attention.of(op, query, key, value, dropout, scale)
     wide, element = made.wide, query.shape.dtype

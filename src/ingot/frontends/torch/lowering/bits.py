@@ -19,7 +19,7 @@ _SHIFTS = {"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 
 
 def _shift(left: bool) -> Rule:
-    """Shift; a distance outside of 0..bits-1 shifts everything out, but for the sign."""
+    """Shift; a distance outside of 0..bits-1 shifts out everything except the sign."""
 
     def rule(op: Op, x: Operand, y: Operand) -> Instruction:
         right = "shift-right-arithmetic" if op.dtype.is_signed else "shift-right-logical"
@@ -61,7 +61,7 @@ def _frexp(op: Op, x: Instruction) -> tuple[Instruction, Instruction]:
 
 @RULES.rule("ldexp.Tensor")
 def _ldexp(op: Op, x: Operand, y: Operand) -> Instruction:
-    """X * 2^y as PyTorch has it: infinite or NaN where 2^y alone overflows."""
+    """X * 2^y as in PyTorch: infinite or NaN if 2^y alone overflows."""
 
     def compute(b: ArrayBuilder, left: Instruction, right: Instruction) -> Instruction:
         if right.shape.dtype.is_complex:

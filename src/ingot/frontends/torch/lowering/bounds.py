@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upper bounds of symbolic sizes that vary little: `greatest_value(size)`.
 
-What a window of stride k leaves over is `n - k * floordiv(n, k)`, symbolic and below k. HLO's
-windows have numbers as padding, so a rule pads by the bound, and cuts the result.
+The remainder of a window of stride k is `n - k * floordiv(n, k)`, which is symbolic and below k.
+HLO's windows need numbers as padding, so a rule pads by the bound, and cuts the result.
 
 Example:
     >>> from ingot.hlo.dim import Dim
@@ -17,14 +17,14 @@ from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
 
 _MOST_STEPS = 32
-"""Rounded quotients in one size at most."""
+"""The most rounded quotients in one size."""
 
 
 def greatest_value(size: Size) -> int | None:
     """Return a number that a size never exceeds; None if it grows with a named size.
 
-    `k * floordiv(x, k)` is `x - r` with `0 <= r < k`: what is left has no name in it, if the size
-    only rounds.
+    `k * floordiv(x, k)` is `x - r` with `0 <= r < k`: after this replacement, a size that only
+    rounds has no names.
     """
     most = 0
     for _ in range(_MOST_STEPS):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`GraphBuilder`: an `ArrayBuilder` that knows the run-time values of named sizes.
 
-Invariant: a computation sees nothing but its operand, so each builder has sizes of its own.
+Invariant: a computation can only use its operand, so each builder has sizes of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class GraphBuilder(ArrayBuilder):
 
     Attributes:
         sizes: the named sizes that are known in it, as `s64[]`; floats of PyTorch as `f64[]`.
-        numbers: those that no array has as a dimension, so that shapes and bounds cannot name them.
+        numbers: those that are not a dimension of any array; shapes and bounds cannot name them.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class GraphBuilder(ArrayBuilder):
         self.numbers: set[str] = set()
 
     def names_number(self, size: Size) -> bool:
-        """Whether a size is made of a number that no array has as a dimension."""
+        """Whether a size contains a number that is not a dimension of any array."""
         return not isinstance(size, int) and not self.numbers.isdisjoint(symbols_of((size,)))
 
     def window(self, x: Instruction, axis: int, start: Instruction, size: Size) -> Instruction:
-        """Return `size` elements along an axis, from an index on that is known at run time."""
+        """Return `size` elements along an axis, from an index that is known at run time."""
         dims = x.shape.dims
         zero = self.constant(0, start.shape.dtype)
-        starts = [start if place == axis else zero for place in range(len(dims))]
+        starts = [start if dim == axis else zero for dim in range(len(dims))]
         sizes = (*dims[:axis], size, *dims[axis + 1 :])
         return self.emit("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
 

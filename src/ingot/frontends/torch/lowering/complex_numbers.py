@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Complex numbers: parts, conjugates, angles.
 
-PyTorch delays conjugation and negation by a mark on the tensor; here they are computed where they
-are written, and `wrapper` resolves the marks of arguments.
+PyTorch delays conjugation and negation by a mark on the tensor; here they are computed immediately,
+and `wrapper` resolves the marks of arguments.
 """
 
 from __future__ import annotations

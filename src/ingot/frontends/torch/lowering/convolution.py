@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions of one to three dimensions, transposed ones, and their gradients.
 
-Images are `[batch, channels, *space]`; that channels are last in memory is a matter of layouts.
+Inputs are `[batch, channels, *space]`; layouts decide whether channels are last in memory.
 Source: PyTorch's `aten/src/ATen/native/Convolution.cpp`.
 """
 
@@ -60,7 +60,7 @@ def _plan(
 def _with_channels(
     op: Op, x: Instruction, weight: Instruction, transposed: bool, groups: Size
 ) -> Instruction:
-    """Return an image with as many channels as the filter says, where that is a number."""
+    """Return an input with as many channels as the filter has, if that is a number."""
     channels = weight.shape.dims[0] if transposed else weight.shape.dims[1] * groups
     return guarded(op.b, x, (x.shape.dims[0], channels, *x.shape.dims[2:]))
 
@@ -78,7 +78,7 @@ def _convolution(
     output_padding: Sequence[int],
     groups: Size,
 ) -> Instruction:
-    """A transposed convolution is the gradient of one for its image; halves sum in f32."""
+    """A transposed convolution is the gradient of one for its input; halves are summed in f32."""
     del output_padding  # the result's sizes say it
     b = op.b
     plan = _plan(op, weight.shape.dims, stride, padding, dilation, groups)
@@ -111,9 +111,9 @@ def _convolution_backward(
     groups: Size,
     output_mask: Sequence[bool],
 ) -> tuple[Instruction | None, ...]:
-    """Gradients for image, filter and bias, each where the mask says so.
+    """Return the gradients for input, filter and bias, each if the mask asks for it.
 
-    Output padding as large as the stride leaves room for more windows than the image has elements.
+    With output padding as large as the stride there are more windows than input elements.
     """
     del output_padding
     b = op.b
@@ -144,10 +144,10 @@ def _convolution_backward(
 def _filter_gradient(
     op: Op, plan: ConvolutionPlan, image: Instruction, kernel: Sizes, gradient: Instruction
 ) -> Instruction:
-    """Return the gradient for a filter of an image of symbolic sizes.
+    """Return the gradient for a filter if the input has symbolic sizes.
 
-    The window of a convolution would be as large as the gradient, and windows are numbers; so each
-    element of the filter is a product of the gradient with what it met of the image.
+    The window of a convolution would be as large as the gradient, but windows have static sizes;
+    so each element of the filter is a product of the gradient with a slice of the input.
     """
     b, groups = op.b, plan.groups
     wide = wider(gradient.shape.dtype)

@@ -2,7 +2,7 @@
 """Running sums, products, extremes and log-sum-exps along a dimension.
 
 Sums and products are accumulated in the type that PyTorch's kernels accumulate in: f64 for f32, f32
-for half floats. Extremes come with the index of the last that is as great; a NaN stays.
+for half floats. Extremes have the index of the last equal element; a NaN stays the extreme.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RULES.add(_running("multiply"), "cumprod")
 def _later_extreme(
     direction: str,
 ) -> Callable[[ArrayBuilder, Sequence[Instruction], Sequence[Instruction]], list[Instruction]]:
-    """Return what combines pairs (value, index): of equal ones the later, NaN before all."""
+    """Return the combiner of pairs (value, index): of equal ones the later, NaN before all."""
 
     def combine(
         b: ArrayBuilder, after: Sequence[Instruction], before: Sequence[Instruction]
@@ -68,9 +68,9 @@ def _running_extreme(opcode: str, direction: str) -> Rule:
             return x, b.zeros(indices)
         x = b.convert_to(x, U8) if element is PRED else x
         axis = op.axis(dim, x.shape.rank)
-        places = b.iota_of(index_type((x.shape.dims[axis],)), x.shape.dims, axis)
+        positions = b.iota_of(index_type((x.shape.dims[axis],)), x.shape.dims, axis)
         starts = [neutral(opcode, x.shape.dtype), 0]
-        found = scan_several(b, [x, places], axis, _later_extreme(direction), starts)
+        found = scan_several(b, [x, positions], axis, _later_extreme(direction), starts)
         return b.convert_to(found[0], element), b.convert_to(found[1], indices.dtype)
 
     return rule

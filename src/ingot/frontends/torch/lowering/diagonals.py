@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diagonals of matrices, and the indices of triangles.
 
-Diagonal `offset` of `[rows, columns]` is every (columns + 1)-th element from its first one on.
+Diagonal `offset` of `[rows, columns]` is every (columns + 1)-th element from its first one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _matrices_last(op: Op, x: Instruction, dim1: int, dim2: int) -> tuple[int, .
     """Return the order of dimensions in which two given ones are the last."""
     rank = x.shape.rank
     last = (op.axis(dim1, rank), op.axis(dim2, rank))
-    return (*(place for place in range(rank) if place not in last), *last)
+    return (*(dim for dim in range(rank) if dim not in last), *last)
 
 
 @RULES.rule("diagonal", "diagonal_copy")
@@ -41,8 +41,8 @@ def _diagonal(op: Op, x: Instruction, offset: int = 0, dim1: int = 0, dim2: int 
         step = columns + 1
         return b.sliced(flat, axis, start, start + (count - 1) * step + 1, step)
     line = Shape.array(S64, (count,))
-    places = b.multiply(b.iota_of(S64, (count,), 0), b.like(columns + 1, line))
-    return take(b, flat, b.add(places, b.like(start, line)), axis)
+    offsets = b.multiply(b.iota_of(S64, (count,), 0), b.like(columns + 1, line))
+    return take(b, flat, b.add(offsets, b.like(start, line)), axis)
 
 
 @RULES.rule("diagonal_scatter")
@@ -54,13 +54,13 @@ def _diagonal_scatter(
     moved, source = b.transposed(x, order), b.convert_to(source, x.shape.dtype)
     dims = moved.shape.dims
     rank, size = len(dims), source.shape.dims[-1]
-    # An element of a diagonal above is at its own row, one of a diagonal below at its own column.
+    # The n-th element of an upper diagonal is in row n, of a lower diagonal in column n.
     axis = rank - 2 if offset >= 0 else rank - 1
     line = b.padded(source, rank - 2, 0, dims[axis] - size, b.constant(0, source.shape.dtype))
     spread = b.spread(line, dims, (*range(rank - 2), axis))
     gap = b.subtract(b.iota_of(S64, dims, rank - 1), b.iota_of(S64, dims, rank - 2))
     made = b.select(b.compared("EQ", gap, offset), spread, moved)
-    return b.transposed(made, [order.index(place) for place in range(rank)])
+    return b.transposed(made, [order.index(dim) for dim in range(rank)])
 
 
 def _triangle_indices(upper: bool) -> Rule:
@@ -78,10 +78,10 @@ def _triangle_indices(upper: bool) -> Rule:
         if count == 0:
             return b.zeros(op.shape)
         ends = np.cumsum(lengths)
-        place = b.iota_of(S64, (count,), 0)
-        found = count_before(b, b.constant(ends, S64), place, right=True)
+        number = b.iota_of(S64, (count,), 0)
+        found = count_before(b, b.constant(ends, S64), number, right=True)
         before = take(b, b.constant(firsts - (ends - lengths), S64), found)
-        parts = [b.reshape_to(item, (1, count)) for item in (found, b.add(place, before))]
+        parts = [b.reshape_to(item, (1, count)) for item in (found, b.add(number, before))]
         return b.convert_to(b.concatenated(parts, 0), op.dtype)
 
     return rule

@@ -22,7 +22,7 @@ RULES = RuleTable("aten")
 
 _ALWAYS_PRODUCT, _NEVER_PRODUCT = 1, 2
 _MANY_ROWS = 25
-"""PyTorch takes Euclidean distances from a matrix product where both have more rows."""
+"""Rows beyond which PyTorch computes Euclidean distances by a matrix product."""
 
 
 def _differences(op: Op, x: Instruction, y: Instruction) -> Instruction:
@@ -53,7 +53,7 @@ def _cdist_forward(
 
 
 def _by_product(op: Op, x: Instruction, y: Instruction) -> Instruction:
-    """Return the root of x² + y² - 2xy, where that is positive."""
+    """Return the root of x² + y² - 2xy, or 0 if that is negative."""
     b, rank = op.b, x.shape.rank
     batch = tuple(range(rank - 2))
     product = dot(b, x, y, ((rank - 1,), (rank - 1,)), (batch, batch))
@@ -96,8 +96,8 @@ def _cdist_backward(
     x, y = (b.spread(item, (*outer, *item.shape.dims[-2:])) for item in (x, y))
     gap = _differences(op, x, y)
     dims, rank = gap.shape.dims, gap.shape.rank
-    places = tuple(range(rank - 1))
-    wide = [b.spread(b.spread(item, dims[:-1]), dims, places) for item in (dy, distances)]
+    leading = tuple(range(rank - 1))
+    wide = [b.spread(b.spread(item, dims[:-1]), dims, leading) for item in (dy, distances)]
     return b.reduced("add", b.multiply(wide[0], _slopes(op, gap, wide[1], p)), (rank - 2,))
 
 

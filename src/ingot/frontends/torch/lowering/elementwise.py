@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise ops that are one opcode, or nearly: transcendentals, comparisons, logic, selection.
 
-Operands are promoted as PyTorch promotes them, then broadcast; most rules are one opcode.
+Operands are promoted as in PyTorch, then broadcast; most rules are one opcode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags of embeddings: the rows of each bag are summed or averaged; their gradients.
 
-The bag of an index is how many bags begin up to there. Tables that kernels pass from the forward to
-the backward op are not read there: PyTorch leaves some of them out. Half types are summed in f32.
+The bag of an index follows from the number of bags that begin up to it. The backward op does not
+read the tables of the forward kernel, since PyTorch leaves some of them out. Half types are summed
+in f32.
 
 Source: torch/native/EmbeddingBag.cpp.
 """
@@ -26,7 +27,7 @@ _SUM, _MEAN, _MAX = range(3)
 
 
 def _counted(op: Op, numbers: Instruction, size: Size) -> Instruction:
-    """Return how often each number in 0..size is there."""
+    """Return the number of occurrences of each number in 0..size."""
     ones = op.b.like(1, numbers.shape)
     return scatter_slices(op.b, "add", op.b.zeros(Shape.array(S64, (size,))), numbers, ones)
 
@@ -42,7 +43,7 @@ def _bags(op: Op, offsets: Instruction, bags: Size, count: Size) -> Instruction:
 def _without(
     op: Op, rows: Instruction, padding_idx: int, numbers: Instruction, size: Size
 ) -> Instruction:
-    """Return places with those of the padding beyond the end, where a scatter drops them."""
+    """Return `numbers` with those of the padding replaced by `size`, which a scatter drops."""
     if padding_idx < 0:
         return numbers
     padding = op.b.compared("EQ", rows, padding_idx)
@@ -50,7 +51,7 @@ def _without(
 
 
 def _fitted(op: Op, item: Instruction, shape: Shape) -> Instruction:
-    """Return a table with PyTorch's size: empty where it is left out, else with zeros behind."""
+    """Return a table with PyTorch's size: empty if it is left out, else padded with zeros."""
     if item.shape.dims == shape.dims:
         return item
     if shape.dims == (0,):
@@ -74,7 +75,7 @@ def _embedding_bag(
 ) -> tuple[Instruction, ...]:
     """Return the bags, the bag of each index, the size of each bag, and indices of maxima.
 
-    As PyTorch's kernel gives them, sizes are zeros for sums, and the indices are the sizes.
+    As in PyTorch's kernel, sizes are zeros for sums, and the indices are the sizes.
     """
     del scale_grad_by_freq, sparse, include_last_offset  # the result's sizes say the last
     if mode == _MAX:
@@ -119,7 +120,7 @@ def _embedding_bag_backward(
     per_sample_weights: Instruction | None,
     padding_idx: int = -1,
 ) -> Instruction:
-    """Sum each bag's gradient into the rows that it was made of."""
+    """Sum each bag's gradient into the rows of the bag."""
     del offset2bag, bag_size, maximum_indices
     if mode == _MAX or sparse:
         raise op.error("the mode max" if mode == _MAX else "a sparse gradient")
@@ -162,7 +163,7 @@ def _per_sample_weights_backward(
     numbers = _bags(op, offsets, dy.shape.dims[0], rows.shape.dims[0])
     wide = wider(dy.shape.dtype)
     bags, parts = (
-        b.convert_to(take(b, x, places), wide) for x, places in ((dy, numbers), (weight, rows))
+        b.convert_to(take(b, x, chosen), wide) for x, chosen in ((dy, numbers), (weight, rows))
     )
     made = b.summed(b.multiply(bags, parts), (1,))
     if padding_idx >= 0:

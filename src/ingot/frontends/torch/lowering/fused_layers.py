@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's fused layers of inference: a whole transformer encoder layer, an LSTM layer.
 
-Modules in evaluation mode call them instead of single ops. They are taken apart into the products,
-softmax and normalizations that they are made of, and fuse with what stands around them.
+Modules in evaluation mode call them instead of single ops. They are expanded into products, softmax
+and normalizations, which fuse with the ops around them.
 Source: PyTorch's `aten/src/ATen/native/transformers/transformer.cpp`, `attention.cpp`;
 `native/mkldnn/RNN.cpp`.
 """
@@ -92,10 +92,12 @@ def _self_attention(
 def _masked(op: Op, scores: Instruction, mask: Instruction, mask_type: int | None) -> Instruction:
     """Mask scores; the types are 0: [queries, keys], 1: [batch, keys], 2: all dimensions."""
     b, dims = op.b, scores.shape.dims
-    places = {0: (2, 3), 1: (0, 3), 2: (0, 1, 2, 3)}.get(mask_type if mask_type is not None else -1)
-    if places is None or mask.shape.rank != len(places):
+    mask_dims = {0: (2, 3), 1: (0, 3), 2: (0, 1, 2, 3)}.get(
+        mask_type if mask_type is not None else -1
+    )
+    if mask_dims is None or mask.shape.rank != len(mask_dims):
         raise op.error(f"a mask of type {mask_type} and rank {mask.shape.rank}")
-    spread = b.spread(mask, dims, places)
+    spread = b.spread(mask, dims, mask_dims)
     if mask.shape.dtype is not PRED:
         return b.add(scores, b.convert_to(spread, scores.shape.dtype))
     return b.select(spread, b.like(-math.inf, scores.shape), scores)

@@ -35,19 +35,19 @@ from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 
 Bounds = Mapping[str, tuple[int, int | None]]
-"""Named size -> the least and the largest value that it may have; None: any."""
+"""Named size -> its least and its largest value; None: no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A module, and how tensors become its parameters and its results tensors.
+    """A module, and the mapping between tensors and its parameters and results.
 
     Attributes:
         module: parameters for the inputs of the piece, then for `numbers` and `sizes`; a tuple of
             results.
         nodes: the inputs that are parameters.
         inputs: the layout of each of them.
-        numbers: symbols that are no size of an array, with a number each; they may be negative.
+        numbers: symbols that are not sizes of arrays, each passed as a number; may be negative.
         sizes: named sizes that have a parameter of their own.
         outputs: the layout of each output.
     """
@@ -70,11 +70,11 @@ def lower(
     """Return a piece as a module.
 
     Args:
-        piece: what is lowered.
-        name: of the module.
-        constants: the inputs whose elements are known; they are no parameters.
-        layouts: how the tensors of inputs and outputs lie in memory.
-        bounds: ranges of named sizes that the module checks, where its caller does not.
+        piece: the piece.
+        name: the module's name.
+        constants: the inputs whose elements are known; they are not parameters.
+        layouts: the layouts of inputs and outputs in memory.
+        bounds: ranges of named sizes that the module checks, if its caller does not.
 
     Raises:
         RefusedError: a rule does not take the arguments of a node.
@@ -137,8 +137,8 @@ class _Lowering(Walk):
         """Add a parameter for each symbol that no input has as a dimension.
 
         Returns:
-            The symbols that are only numbers, whose parameters are numbers; and those that sizes
-            are made of, whose parameters have the size and no data.
+            The symbols that are only numbers, whose parameters are numbers; and those that occur in
+            sizes, whose parameters have the size but no data.
         """
         nodes, inputs = list(with_bodies(self.piece.nodes)), self.inputs
         used = symbols_of(size for node in nodes for size in sizes_in(node))

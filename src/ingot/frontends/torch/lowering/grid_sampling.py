@@ -34,7 +34,7 @@ class _Tap:
 
     Attributes:
         index: the element, s64, in range.
-        inside: whether the tap lies in the image.
+        inside: whether the tap is in the image.
         weight: its weight.
         slope: the derivative of the weight by the coordinate of the grid; None if it is 0.
     """
@@ -89,14 +89,14 @@ class _Sampling:
             cubic = (a + 2, -(a + 3), 0, 1) if inner else (a, -5 * a, 8 * a, -4 * a)
             weight = _polynomial(b, distance, cubic)
             slope = _polynomial(b, distance, (3 * cubic[0], 2 * cubic[1], cubic[2]))
-            # The distance grows with the coordinate for the taps at the left of it.
+            # For taps at the left of the coordinate, the distance grows with it.
             slope = b.multiply(slope, factor if offset <= 0 else b.negate(factor))
             index, _ = self._padded(b.binary("add", low, offset), extent)
             made.append(self._tap(index, extent, weight, slope))
         return made
 
     def _padded(self, x: Instruction, extent: Instruction) -> tuple[Instruction, Instruction]:
-        """Return coordinates brought into the image, and the derivative of that (1, 0 or -1)."""
+        """Return coordinates moved into the image, and the derivative of the move (1, 0 or -1)."""
         b = self.b
         one = b.like(1, x.shape)
         if self.padding == _ZEROS:
@@ -123,20 +123,20 @@ class _Sampling:
         flips = b.floor(b.divide(shifted, safe))
         odd = b.compared("NE", b.remainder(flips, b.like(2, x.shape)), 0)
         made = b.binary("add", b.select(odd, b.subtract(safe, rest), rest), low)
-        turned = b.select(odd, b.negate(sign), sign)
-        return b.select(empty, zeros, made), b.select(empty, zeros, turned)
+        slope = b.select(odd, b.negate(sign), sign)
+        return b.select(empty, zeros, made), b.select(empty, zeros, slope)
 
     def _tap(
         self,
-        place: Instruction,
+        index: Instruction,
         extent: Instruction,
         weight: Instruction,
         slope: Instruction | None,
     ) -> _Tap:
         b = self.b
         last = b.binary("add", extent, -1)
-        inside = b.and_(b.compared("GE", place, 0), b.compare(place, last, direction="LE"))
-        index = b.convert_to(b.select(inside, place, b.zeros(place.shape)), S64)
+        inside = b.and_(b.compared("GE", index, 0), b.compare(index, last, direction="LE"))
+        index = b.convert_to(b.select(inside, index, b.zeros(index.shape)), S64)
         return _Tap(index, inside, weight, slope)
 
 
@@ -167,8 +167,8 @@ def _corners(
     flat = b.reshape_to(grid, (batch, count, rank))
     each: list[list[_Tap]] = []
     for axis, size in enumerate(space):
-        place = rank - 1 - axis
-        coordinate = b.reshape_to(b.sliced(flat, 2, place, place + 1), (batch, count))
+        column = rank - 1 - axis
+        coordinate = b.reshape_to(b.sliced(flat, 2, column, column + 1), (batch, count))
         each.append(sampling.taps(coordinate, size))
     corners: list[_Corner] = []
     for taps in product(*each):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that PyTorch knows by its guards, where HLO's shape rules leave an expression."""
+"""Sizes that PyTorch knows by its guards, while HLO's shape rules have an expression."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ingot.hlo.instruction import Instruction
 
 
 def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
-    """Return a value with the sizes `dims`, which it has in every call that PyTorch lets through.
+    """Return a value with the sizes `dims`, which PyTorch's guards ensure in every call.
 
-    PyTorch compiles anew where a size is 0 or 1, so it knows these sizes as numbers: an image that
+    PyTorch compiles separately for sizes 0 and 1, so it knows these as numbers: an image that
     shrinks to one pixel has `floordiv(n-1,32)+1` rows by HLO's rules, and 1 row in PyTorch.
     """
     for axis, (have, want) in enumerate(zip(value.shape.dims, dims, strict=True)):
@@ -22,9 +22,9 @@ def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
 
 
 def reshaped(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
-    """Return a value with the sizes `dims`, which hold as many elements by PyTorch's guards.
+    """Return a value reshaped to `dims`, which have as many elements by PyTorch's guards.
 
-    HLO's rules see that of most expressions; of `n` and `n // 6 * 6` they do not.
+    HLO's rules find that for most expressions, but not for `n` and `n // 6 * 6`.
     """
     have, want = value.shape.size, product(dims)
     if have != want and not (isinstance(have, int) and isinstance(want, int)):

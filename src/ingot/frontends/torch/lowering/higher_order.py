@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Higher-order ops: `cond`, `while_loop`, `scan`, `map`, `invoke_subgraph`; loops of known turns.
+"""Higher-order ops: `cond`, `while_loop`, `scan`, `map`, `invoke_subgraph`; counted loops.
 
 A body is a graph module. It becomes a computation of a `conditional` or `while`, whose operand
-holds the tensors that the body takes and the named sizes that occur in it. What only the host can
-do in a body (random draws, checks, ops without a rule) leaves the whole op to
-PyTorch: `placement` looks.
+holds the tensors that the body takes and the named sizes that occur in it. If a body has nodes that
+only the host can run (random draws, checks, ops without a rule), `placement` leaves the whole op to
+PyTorch.
 
-Invariant: a computation sees nothing but its operand.
+Invariant: a computation can only use its operand.
 
 Example:
     torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
@@ -37,7 +37,7 @@ Values = list[Instruction]
 
 
 class _State:
-    """The operand of a body: tensors, then the sizes that it names."""
+    """The operand of a body: tensors, then the named sizes that occur in it."""
 
     def __init__(self, op: Op, tensors: Sequence[Any], bodies: Sequence[Any]) -> None:
         for value in tensors:
@@ -56,7 +56,7 @@ class _State:
         """Return the builder of a computation, the operands in it, and all elements of its state.
 
         The state of `shape` has `before` elements in front of the operands. Sizes and numbers among
-        the operands are what they are outside.
+        the operands keep their values from outside.
         """
         inner = GraphBuilder(name, reducers=self.op.b.reducers)
         inner.numbers.update(self.op.b.numbers)
@@ -121,7 +121,7 @@ def _loop_turns(
 def _while(
     op: Op, condition: Any, body: Any, carried: Sequence[Any], others: Sequence[Any]
 ) -> tuple[Values, Instruction]:
-    """Return what a loop carries in the end, and the number of its turns."""
+    """Return the final carried values of a loop, and its trip count."""
     b, arrays = op.b, _arrays(op, carried)
     state = _State(op, [*arrays, *others], (condition, body))
     held = [b.element_of(state.packed, n) for n in range(len(state.packed.shape.elements))]
@@ -178,8 +178,8 @@ def _swept(
 ) -> Values:
     """Call a body for each index of the first dimension of `xs`, in order.
 
-    It takes what it carries, the slices, and `others`; it gives what it carries on, and slices of
-    the results.
+    It takes the carried values, the slices, and `others`; it returns new carried values, and slices
+    of the results.
     """
     carried, rows = _arrays(op, init), _arrays(op, xs)
     whole = [op.b.zeros(op.shape_of(n)) for n in range(len(carried), len(op.val))]
@@ -202,11 +202,11 @@ def _counted(
     whole: Values,
     turn: Callable[[GraphBuilder, list[Any], Instruction], tuple[Values, Values]],
 ) -> tuple[Values, Values]:
-    """Return what a loop of `count` turns carries on, and `whole` with a row of each turn.
+    """Return the carried values of a loop of `count` iterations, and `whole` with a row of each.
 
-    The loop's operand is the number of turns done, `count`, `whole`, and the operands of `state`,
-    of which the first are `carried`. `turn` takes the builder, the operands and the index; it gives
-    what is carried on, and the row of each of `whole`.
+    The loop's operand is the number of finished iterations, `count`, `whole`, and the operands of
+    `state`, the first of which are `carried`. `turn` takes the builder, the operands and the index;
+    it returns new carried values, and the row of each of `whole`.
     """
     b = state.op.b
     held = [b.element_of(state.packed, n) for n in range(len(state.packed.shape.elements))]

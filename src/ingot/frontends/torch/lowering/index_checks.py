@@ -2,8 +2,8 @@
 """Indices of PyTorch's ops: counted from the front, and checked.
 
 An index out of range ends the program with an error that names the user's line, as PyTorch's
-kernels raise one. A check is one pass over the indices, and none over what they choose; a backward
-pass, whose indices the forward pass has checked, has none.
+kernels raise one. A check is one pass over the indices, not over the elements that they select; a
+backward pass has no checks, since the forward pass has checked its indices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.semantics.assertions import emit_assertion
 
 OUT_OF_BOUNDS = "an index is out of bounds"
-"""What the message of a check begins with; see `torch.errors`."""
+"""The beginning of a check's message; see `torch.errors`."""
 
 
 def checked(op: Op, indices: Instruction, size: Size, *, axis: int | None = None) -> Instruction:
@@ -49,7 +49,7 @@ def wrapped(
 
 
 def fitted_mask(op: Op, mask: Instruction, dims: Sizes, begin: int) -> Instruction:
-    """Return a mask with the sizes of what it chooses from, which it must have.
+    """Return a mask with the sizes of the tensor that it selects from, which it must have.
 
     Args:
         op: the op.
@@ -76,9 +76,9 @@ def fitted_mask(op: Op, mask: Instruction, dims: Sizes, begin: int) -> Instructi
 
 
 def fitted_values(op: Op, values: Instruction, dims: Sizes) -> Instruction:
-    """Return values to write to places of the sizes `dims`, to which they must broadcast.
+    """Return values to write, checked to broadcast to the sizes `dims`.
 
-    PyTorch says so when its kernel runs, and has no guard.
+    PyTorch checks this when its kernel runs, and has no guard.
     """
     b, first = op.b, len(dims) - values.shape.rank
     for axis, have in enumerate(values.shape.dims):
@@ -92,7 +92,7 @@ def fitted_values(op: Op, values: Instruction, dims: Sizes) -> Instruction:
 
 
 def mask_message(mask: Sizes, axis: int, sizes: Sizes, of: int) -> str:
-    """Return PyTorch's words for a mask whose dimension `axis` is not dimension `of` of a tensor.
+    """Return PyTorch's message for a mask whose dimension `axis` is not dimension `of` of a tensor.
 
     Args:
         mask: the sizes of the mask.

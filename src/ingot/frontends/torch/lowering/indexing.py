@@ -29,13 +29,13 @@ Indices = Sequence[Instruction | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Where `x[indices]` is in x.
+class _MergedIndex:
+    """The indices of `x[indices]` as one index of a merged dimension of x.
 
     Attributes:
-        order: the dimensions of x with the indexed ones next to each other.
-        axis: where the indexed ones begin then.
-        count: how many they are.
+        order: the dimensions of x, with the indexed ones next to each other.
+        axis: the number of the first indexed one in that order.
+        count: the number of indexed dimensions.
         numbers: row-major numbers within the indexed dimensions, of the broadcast sizes.
     """
 
@@ -52,12 +52,12 @@ class _Places:
         return b.reshape_to(moved, (*dims[: self.axis], one, *dims[end:]))
 
     def taken_apart(self, b: ArrayBuilder, merged: Instruction, dims: Sizes) -> Instruction:
-        """Return the opposite of `merged` for an array of sizes `dims`."""
-        moved = b.reshape_to(merged, tuple(dims[place] for place in self.order))
-        return b.transposed(moved, [self.order.index(place) for place in range(len(dims))])
+        """Undo `merged`: return an array of sizes `dims`."""
+        moved = b.reshape_to(merged, tuple(dims[dim] for dim in self.order))
+        return b.transposed(moved, [self.order.index(dim) for dim in range(len(dims))])
 
 
-def _places(op: Op, x: Instruction, indices: Indices, *, check: bool) -> _Places:
+def _merged_index(op: Op, x: Instruction, indices: Indices, *, check: bool) -> _MergedIndex:
     b, dims = op.b, x.shape.dims
     used = [axis for axis, index in enumerate(indices) if index is not None]
     parts: list[Instruction] = []
@@ -75,15 +75,15 @@ def _places(op: Op, x: Instruction, indices: Indices, *, check: bool) -> _Places
     is_together = used == list(range(used[0], used[-1] + 1))
     first = used[0] if is_together else 0
     order = (*rest[:first], *used, *rest[first:])
-    return _Places(order, first, len(used), numbers)
+    return _MergedIndex(order, first, len(used), numbers)
 
 
 def _index(check: bool) -> Rule:
     def rule(op: Op, x: Instruction, indices: Indices) -> Instruction:
         if all(index is None for index in indices):
             return x
-        places = _places(op, x, indices, check=check)
-        made = take(op.b, places.merged(op.b, x), places.numbers, places.axis)
+        merged_index = _merged_index(op, x, indices, check=check)
+        made = take(op.b, merged_index.merged(op.b, x), merged_index.numbers, merged_index.axis)
         return op.b.reshape_to(made, op.dims)
 
     return rule
@@ -99,7 +99,7 @@ def _index_put(check: bool) -> Rule:
     ) -> Instruction:
         b = op.b
         used = [index for index in indices if index is not None]
-        # The one number that a mask fills with is converted; PyTorch's kernel refuses all others.
+        # A single number under a mask is converted; PyTorch's kernel refuses other conversions.
         fills = len(used) == 1 and used[0].shape.dtype in (PRED, U8) and values.shape.size == 1
         if values.shape.dtype is not x.shape.dtype and not fills:
             raise op.error(f"it puts {values.shape.dtype} into {x.shape.dtype}")
@@ -109,16 +109,16 @@ def _index_put(check: bool) -> Rule:
             return _sum_of(b, x, spread) if accumulate else spread
         if len(used) == 1 and used[0].shape.dtype in (PRED, U8):
             return _masked_put(op, x, indices, values, accumulate)
-        places = _places(op, x, indices, check=check)
-        merged = places.merged(b, x)
-        axis, inner = places.axis, places.numbers.shape.dims
+        merged_index = _merged_index(op, x, indices, check=check)
+        merged = merged_index.merged(b, x)
+        axis, inner = merged_index.axis, merged_index.numbers.shape.dims
         dims = (*merged.shape.dims[:axis], *inner, *merged.shape.dims[axis + 1 :])
         opcode = "update"
         if accumulate:
             opcode = "or" if x.shape.dtype is PRED else "add"
         updates = b.spread(fitted_values(op, values, dims), dims)
-        made = scatter_slices(b, opcode, merged, places.numbers, updates, axis)
-        return places.taken_apart(b, made, x.shape.dims)
+        made = scatter_slices(b, opcode, merged, merged_index.numbers, updates, axis)
+        return merged_index.taken_apart(b, made, x.shape.dims)
 
     return rule
 
@@ -134,7 +134,7 @@ def _sum_of(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
 def _masked_put(
     op: Op, x: Instruction, indices: Indices, values: Instruction, accumulate: bool
 ) -> Instruction:
-    """Return x with values where a mask is true; several are taken in the order of the places."""
+    """Return x with values where a mask is true; several values are used in order."""
     b, dims = op.b, x.shape.dims
     axis = next(number for number, index in enumerate(indices) if index is not None)
     found = indices[axis]
@@ -154,7 +154,7 @@ def _masked_put(
 
 
 def _in_order(op: Op, mask: Instruction, values: Instruction) -> Instruction:
-    """Return the n-th of `values` at the n-th true place of the mask, `[mask..., rest...]`."""
+    """Return the n-th of `values` at the n-th true element of the mask, `[mask..., rest...]`."""
     b, size = op.b, mask.shape.size
     count = b.convert_to(b.reshape_to(mask, (size,)), S64)
     number = b.binary("subtract", scan(b, count, 0, lambda c, y, z: c.add(y, z), 0), 1)
@@ -178,7 +178,7 @@ def _masked_scatter(op: Op, x: Instruction, mask: Instruction, source: Instructi
 def _masked_scatter_backward(
     op: Op, dy: Instruction, mask: Instruction, sizes: object
 ) -> Instruction:
-    """Put the gradients where the mask is true one after the other; zeros behind them."""
+    """Return the gradients where the mask is true, one after the other, then zeros."""
     del sizes
     b = op.b
     chosen = b.spread(b.truth(mask), dy.shape.dims)
@@ -210,20 +210,20 @@ def _gather(
     b = op.b
     if x.shape.rank == 0 or index.shape.rank == 0:
         flat = b.reshape_to(x, (x.shape.size,))
-        place = checked(op, b.reshape_to(index, (index.shape.size,)), x.shape.size, axis=0)
-        return b.reshape_to(take(b, flat, place), op.dims)
+        indices = checked(op, b.reshape_to(index, (index.shape.size,)), x.shape.size, axis=0)
+        return b.reshape_to(take(b, flat, indices), op.dims)
     if index.shape.size == 0:
         return b.zeros(op.shape)
     axis = op.axis(dim, x.shape.rank)
-    place = checked(op, index, x.shape.dims[axis], axis=axis)
-    return take_elements(b, narrowed(b, x, place.shape.dims, axis), place, axis)
+    indices = checked(op, index, x.shape.dims[axis], axis=axis)
+    return take_elements(b, narrowed(b, x, indices.shape.dims, axis), indices, axis)
 
 
 def narrowed(b: ArrayBuilder, x: Instruction, dims: Sizes, axis: int) -> Instruction:
-    """Return the front part of x that has sizes `dims` but for `axis`."""
-    for place, size in enumerate(dims):
-        if place != axis:
-            x = b.sliced(x, place, 0, size)
+    """Return the front part of x that has sizes `dims`, except along `axis`."""
+    for dim, size in enumerate(dims):
+        if dim != axis:
+            x = b.sliced(x, dim, 0, size)
     return x
 
 
@@ -243,8 +243,8 @@ def _put(
     opcode = "update"
     if accumulate:
         opcode = "or" if x.shape.dtype is PRED else "add"
-    place = b.reshape_to(wrapped(op, index, size), (count,))
-    made = scatter_slices(b, opcode, flat, place, b.reshape_to(source, (count,)))
+    indices = b.reshape_to(wrapped(op, index, size), (count,))
+    made = scatter_slices(b, opcode, flat, indices, b.reshape_to(source, (count,)))
     return b.reshape_to(made, op.dims)
 
 
@@ -284,7 +284,7 @@ def _embedding_dense_backward(
         often = b.convert_to(take(b, found, rows), op.dtype)
         updates = b.divide(updates, b.spread(often, updates.shape.dims, (0,)))
     if padding_idx != -1:
-        # A place beyond the end is dropped.
+        # An update at an index beyond the end is dropped.
         padding = b.compare(rows, b.like(padding_idx, rows.shape), direction="EQ")
         rows = b.select(padding, b.like(num_weights, rows.shape), rows)
     return scatter_slices(b, "add", b.zeros(op.shape), rows, updates)

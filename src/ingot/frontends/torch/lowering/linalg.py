@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear algebra: factorizations, solves, determinants, eigenvalues, singular values.
 
-LAPACK factors (`building.linalg`); triangles, permutations and products of diagonals are HLO. Ops
-with `_ex` return LAPACK's `info` as PyTorch does, and PyTorch checks it.
-Source: PyTorch's `aten/src/ATen/native/BatchLinearAlgebra.cpp`, `LinearAlgebra.cpp`.
+Factorizations are LAPACK's (`building.linalg`); triangles, permutations and products of diagonals
+are HLO. Ops with `_ex` return LAPACK's `info` as PyTorch does, and PyTorch checks it. Source:
+PyTorch's `aten/src/ATen/native/BatchLinearAlgebra.cpp`, `LinearAlgebra.cpp`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ingot.passes.expand.lapack_calls import lapack_call
 RULES = RuleTable("aten")
 
 _MOST_SQUARINGS = 1000
-"""More than any finite norm needs."""
+"""Squarings: more than any finite norm needs."""
 
 
 def _adjoint(b: ArrayBuilder, x: Instruction) -> Instruction:
@@ -83,7 +83,7 @@ def _cholesky_ex(
         return b.zeros(op.shape_of(0)), b.zeros(op.shape_of(1))
     if upper:
         a = _adjoint(b, a)
-    # Rows as columns: LAPACK's upper factor of the transpose is the lower one of the matrix.
+    # LAPACK's upper factor of the transpose is the lower factor of the matrix.
     shapes = [a.shape.with_dims(a.shape.dims), Shape.array(S32, a.shape.dims[:-2])]
     factor, info = lapack_call(
         b, "potrf", [a], shapes, {"uplo": "U"}, aliases="{{0}: (0, {})}", columns=False
@@ -312,9 +312,9 @@ def _inv_ex(
 
 
 def _factored_for_determinant(op: Op, a: Instruction) -> list[Instruction]:
-    """Return the LU factorization that the gradient expects: real row-major ones are transposed.
+    """Return the LU factorization that the gradient expects: of the transpose if real, row-major.
 
-    The determinant is the same, and PyTorch's own kernel saves a copy so.
+    The determinant is the same, and PyTorch's own kernel saves a copy in this way.
     """
     given = op.node.args[0].meta["val"]
     turned = given.is_contiguous() and not given.is_complex()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indices of what a mask chooses, where their number is known: see `torch.masks`.
+"""The indices of the elements that a mask selects, if their number is known: see `torch.masks`.
 
-A scan of the mask says where the index of each chosen element goes; a scatter writes it there.
+A scan of the mask computes the position of each selected element's index; a scatter writes it
+there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products. Each is one `dot`; what is added or scaled fuses into it.
+"""Matrix products. Each is one `dot`; additions and scaling fuse into it.
 
-Half types are multiplied and summed in f32, with what is added, and rounded once.
+Half types are multiplied and summed in f32, including added operands, and rounded once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _matmul(op: Op, x: Instruction, y: Instruction, element: DType, batch: int =
 
 
 def _refuse_mixed_types(op: Op, *operands: Instruction) -> None:
-    """Leave operands of different element types to PyTorch, whose kernels have an error for them.
+    """Leave operands of different element types to PyTorch, whose kernels raise an error for them.
 
     Raises:
         UnsupportedError: INGOT0372, they are not all of one element type.
@@ -93,7 +93,7 @@ def _add_batch(
     beta: Scalar = 1,
     alpha: Scalar = 1,
 ) -> Instruction:
-    """The products of a batch are summed: the batch is one more dimension to contract."""
+    """Sum the products of a batch: the batch is another contracted dimension."""
     _refuse_mixed_types(op, start, x, y)
     wide = wider(op.dtype)
     if 0 in (*x.shape.dims, *y.shape.dims):
@@ -163,7 +163,7 @@ def _trilinear(
     sumdim: Sequence[int],
     unroll_dim: int = 1,
 ) -> Instruction:
-    """The sum over dimensions of the product of three tensors, each with dimensions put in."""
+    """The sum over dimensions of the product of three tensors, after dimensions are inserted."""
     del unroll_dim
     b, wide = op.b, wider(op.dtype)
     parts: list[Instruction] = []

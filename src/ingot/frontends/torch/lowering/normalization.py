@@ -85,7 +85,7 @@ def _batch_norm(
     momentum: float,
     epsilon: float,
 ) -> tuple[Instruction, ...]:
-    """Return the result, what the gradient needs, and new statistics (as far as there are old)."""
+    """Return the result, the gradient's inputs, and new statistics (if there are old ones)."""
     b = op.b
     x = b.convert_to(given, wider(given.shape.dtype))
     wide = x.shape.dtype
@@ -234,7 +234,7 @@ def _batch_norm_gradient(
     epsilon: float,
     mask: Sequence[bool],
 ) -> tuple[Given, ...]:
-    """Return the gradients for image, weight and bias, each where the mask says so."""
+    """Return the gradients for input, weight and bias, each if the mask asks for it."""
     b, element = op.b, x.shape.dtype
     wide = wider(element)
     dy, image = b.convert_to(gradient, wide), b.convert_to(x, wide)
@@ -309,7 +309,7 @@ def _batch_norm_backward(
 
 
 def _statistics(op: Op, average: Instruction, inverse: Instruction) -> list[Instruction]:
-    """Return the second and the third result, as PyTorch gives them to the gradient."""
+    """Return the second and the third result, as PyTorch passes them to the gradient."""
     made: list[Instruction] = []
     for number, value in enumerate((average, inverse), 1):
         shape = op.shape_of(number)
@@ -376,7 +376,7 @@ def _row_gradient(
     outer: tuple[int, ...],
     inner: tuple[int, ...],
 ) -> Instruction:
-    """Return the gradient for an array of which each row (the dimensions `inner`) is normal."""
+    """Return the gradient for an array whose rows (the dimensions `inner`) are normalized."""
     dims = dy.shape.dims
     shift = b.spread(_mean(b, dy, inner), dims, outer)
     tilt = b.spread(_mean(b, b.multiply(dy, normal), inner), dims, outer)
@@ -397,7 +397,7 @@ def _grouped(
     batch, channels, space = sizes
     part = dim_math.floordiv(channels, groups)
     if dim_math.product((groups, part)) != channels:
-        # PyTorch has checked that groups are of one size; a symbol does not say so.
+        # PyTorch has checked that groups have one size, which a symbol does not show.
         part = op.known(channels, "the number of channels") // groups
     dims: Sizes = (batch, groups, part, space)
     return op.b.reshape_to(op.b.convert_to(x, wide), dims)

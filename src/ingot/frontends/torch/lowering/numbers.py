@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floats that named sizes decide: a `SymFloat` of PyTorch as a run-time number.
+"""Floats computed from named sizes: a `SymFloat` of PyTorch as a run-time number.
 
 `x * (x.shape[0] ** 0.5)` multiplies by a number that each call computes. It is an `f64[]` of the
-program, and is promoted as a Python float is.
+program, and is promoted like a Python float.
 
-Invariant: the value is what Python computes of the sizes; integers below are `sizes.Size`.
+Invariant: the value is the one that Python computes from the sizes; integers are `sizes.Size`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run_time_number(b: ArrayBuilder, value: Any) -> RunTimeNumber:
     """Return a `SymFloat` as a number of the program.
 
     Raises:
-        UnsupportedError: INGOT0371, it is made of other functions than Python's arithmetic.
+        UnsupportedError: INGOT0371, it uses functions other than Python's arithmetic.
     """
     expression = value.node.expr
     made: dict[Any, Instruction] = {}

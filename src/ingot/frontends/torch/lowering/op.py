@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Op`: what the rule of an ATen op sees beside its arguments.
+"""`Op`: the context of an ATen op's rule, besides the op's arguments.
 
-The builder, the result's sizes and element type as PyTorch computed them, PyTorch's type promotion,
-and the error for what a rule does not take.
+It has the builder, the result's sizes and element type as PyTorch computed them, PyTorch's type
+promotion, and the error for arguments that a rule does not support.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Op:
     """Emits the body of a higher-order op into a builder: see `Walk.inlined`."""
 
     def __init__(self, node: Any, b: GraphBuilder) -> None:
-        """Look at `node`, an `fx.Node` that calls an op."""
+        """Read `node`, an `fx.Node` that calls an op."""
         self.node = node
         self.b = b
         self.val: Any = node.meta["val"]
@@ -125,18 +125,18 @@ class Op:
         return tuple(sorted({dim % rank for dim in each}))
 
     def known(self, value: Size, what: str) -> int:
-        """Return a size that must be a number when the program is compiled."""
+        """Return a size that must be known at compile time; `what` names it in the error."""
         if isinstance(value, int):
             return value
         raise self.error(f"{what} is the symbolic size {value}", "mark the dimension as static")
 
     def at_most(self, value: Size, what: str) -> int:
-        """Return a size that must be a number, or a number that a symbolic one never exceeds."""
+        """Return a known size, or the bound of a symbolic one; `what` names it in the error."""
         most = greatest_value(value)
         return self.known(value, what) if most is None else most
 
     def error(self, problem: str, hint: str = "") -> UnsupportedError:
-        """Return the error for what the rule does not take."""
+        """Return the error for arguments that the rule does not support."""
         return UnsupportedError(
             f"{self.node.target}: {problem}",
             code="INGOT0372",
@@ -149,8 +149,8 @@ class Op:
 def promoted_type(values: Sequence[Operand]) -> torch.dtype:
     """Return PyTorch's promotion of tensors and numbers.
 
-    Tensors with dimensions decide, then those without, then numbers; a later class only counts
-    where its category (bool, integer, float, complex) is higher.
+    Tensors with dimensions decide, then those without, then numbers; a later class only counts if
+    its category (bool, integer, float, complex) is higher.
     """
     classes: list[list[torch.dtype]] = [[], [], []]
     for value in values:
@@ -168,7 +168,7 @@ def promoted_type(values: Sequence[Operand]) -> torch.dtype:
         if found is None:
             found = joined
         elif _category(joined) > _category(found):
-            # A float number beside a complex tensor, or the reverse, keeps the wider part.
+            # A float number with a complex tensor, or the reverse, keeps the wider part.
             found = torch.promote_types(found, joined) if found.is_floating_point else joined
     assert found is not None
     return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling along an axis of symbolic size: indices and weights are computed when it runs.
+"""Resampling along an axis of symbolic size: indices and weights are computed at run time.
 
-`resampling` computes them at compile time where sizes are numbers. The arithmetic is the same, in
-the float type that PyTorch computes it in. The gradient adds each element to what it was made of.
+`resampling` computes them at compile time if sizes are numbers. The arithmetic is the same, in the
+float type of PyTorch's kernels. The gradient adds each element to those that it was computed from.
 Source: as `resampling`.
 """
 
@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class OpenAxis:
-    """An axis: sizes, the factor that the caller gave, how corners lie, the float type."""
+    """An axis: sizes, the caller's factor, whether corners are aligned, the float type."""
 
     b: GraphBuilder
     size: Size
@@ -31,7 +31,7 @@ class OpenAxis:
     kind: DType
 
     def scale(self) -> Instruction:
-        """Return how many source elements a target element is apart from the next."""
+        """Return the distance of target elements, in source elements."""
         b, kind = self.b, self.kind
         if self.align_corners:
             if self.target == 1:
@@ -53,7 +53,7 @@ class OpenAxis:
         return b.multiply(index, b.spread(self.scale(), index.shape.dims))
 
     def locations(self, *, cubic: bool = False) -> Instruction:
-        """Return where each target element lies in the source, in source elements."""
+        """Return the position of each target element in the source, in source elements."""
         if self.align_corners:
             return self.scaled()
         found = self.b.binary("subtract", self.scaled(0.5), 0.5)
@@ -122,27 +122,27 @@ def cubic(axis: OpenAxis) -> list[Tap]:
     ]
 
 
-def resampled(x: Instruction, place: int, axis: OpenAxis, method: Method) -> Instruction:
-    """Return the weighted sum of an element's taps, along the dimension `place` of `x`."""
+def resampled(x: Instruction, dim: int, axis: OpenAxis, method: Method) -> Instruction:
+    """Return the weighted sum of an element's taps, along dimension `dim` of `x`."""
     b, total = axis.b, None
     for indices, weight in method(axis):
-        made = take(b, x, indices, place)
+        made = take(b, x, indices, dim)
         if weight is not None:
             factor = b.convert_to(weight, x.shape.dtype)
-            made = b.multiply(made, b.spread(factor, made.shape.dims, (place,)))
+            made = b.multiply(made, b.spread(factor, made.shape.dims, (dim,)))
         total = made if total is None else b.add(total, made)
     assert total is not None
     return total
 
 
-def spread_back(gradient: Instruction, place: int, axis: OpenAxis, method: Method) -> Instruction:
+def spread_back(gradient: Instruction, dim: int, axis: OpenAxis, method: Method) -> Instruction:
     """Return the gradient of `resampled` for its operand."""
     b, dims = axis.b, gradient.shape.dims
-    total = b.zeros(gradient.shape.with_dims((*dims[:place], axis.size, *dims[place + 1 :])))
+    total = b.zeros(gradient.shape.with_dims((*dims[:dim], axis.size, *dims[dim + 1 :])))
     for indices, weight in method(axis):
         share = gradient
         if weight is not None:
             factor = b.convert_to(weight, share.shape.dtype)
-            share = b.multiply(share, b.spread(factor, dims, (place,)))
-        total = scatter_slices(b, "add", total, indices, share, place)
+            share = b.multiply(share, b.spread(factor, dims, (dim,)))
+        total = scatter_slices(b, "add", total, indices, share, dim)
     return total

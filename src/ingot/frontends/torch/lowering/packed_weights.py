@@ -3,9 +3,9 @@
 
 Rows of a weight `[n, k]` are packed in blocks, of 64 where PyTorch's kernels use AVX-512, else of
 32. A block is k-major: for each k the rows of the block, a byte for two of them. The byte has row
-`i` of the first half of the block and row `i` of the second half; of a last, smaller block, and
-without AVX2, two rows that follow each other. A weight is `(bits - 8) * scale + zero`.
-Source: PyTorch's `aten/src/ATen/native/cpu/int4mm_kernel.cpp`.
+`i` of the first half of the block and row `i` of the second half; in a last, smaller block, and
+without AVX2, two adjacent rows. A weight is `(bits - 8) * scale + zero`. Source: PyTorch's
+`aten/src/ATen/native/cpu/int4mm_kernel.cpp`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _product(
 ) -> Instruction:
     """Multiply x by the weight; `scales` is `[groups, rows, 2]`, scale and zero of k's groups.
 
-    The rows in the low bits and those in the high bits are two products, so that a weight is
-    unpacked where it is read.
+    The rows in the low bits and those in the high bits are two products, so that weights are
+    unpacked when they are read.
     """
     b, wide = op.b, wider(op.dtype)
     rows, half = (op.known(size, "a size of the weight") for size in packed.shape.dims)

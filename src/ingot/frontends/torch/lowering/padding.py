@@ -20,7 +20,7 @@ RULES = RuleTable("aten")
 def _replication_backward(
     op: Op, gradient: Instruction, x: Instruction, padding: Sequence[Size]
 ) -> Instruction:
-    """Each border element gets the sum of what repeats it; `padding` begins at the last axis."""
+    """A border element gets the sum of its copies' gradients; `padding` begins at the last axis."""
     b = op.b
     if 0 in (*gradient.shape.dims, *x.shape.dims):
         return b.zeros(op.shape)
@@ -37,7 +37,7 @@ def _replication_backward(
 def _folded(
     b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, low: Size, high: Size
 ) -> Instruction:
-    """Add what lies before and behind an axis to its first and last element."""
+    """Add the elements before and after an axis to its first and last element."""
     zero = b.scalar(0, gradient.shape.dtype)
     made = b.sliced(gradient, axis, low, low + size)
     if low != 0:

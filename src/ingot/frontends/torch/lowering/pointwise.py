@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the families of elementwise rules share: rules from functions of a builder and operands.
+"""Elementwise rules from functions of a builder and operands, shared by the families of rules.
 
-PyTorch's kernels compute half types in f32 and round once; so do the rules made here.
+PyTorch's kernels compute half types in f32 and round once; so do these rules.
 
 Example: `RULES.add(in_wide(lambda b, x: b.multiply(x, x)), "square")`.
 """
@@ -23,9 +23,9 @@ Compute = Callable[..., Instruction]
 
 
 def computed(op: Op, compute: Compute, *values: Operand) -> Instruction:
-    """Return what `compute` makes of operands of the result's type; halves in f32, rounded once.
+    """Return `compute` of operands of the result's type; halves in f32, rounded once.
 
-    Numbers are rounded to the result's type before, as PyTorch's kernels do.
+    Numbers are rounded to the result's type first, as in PyTorch's kernels.
     """
     element = op.dtype
     operands = op.together(*values, element=element)

@@ -41,15 +41,15 @@ def _window(
     padding: Sequence[int],
     dilation: Sequence[int] = (1,),
 ) -> Window:
-    """Return the window over all dimensions of an image; it ends where its last position ends.
+    """Return the window over all dimensions of an image; padding ends with the last window.
 
-    Of a symbolic size it may have more positions: results are cut to `counts`.
+    For a symbolic size there may be more windows: results are cut to `counts`.
 
     Args:
         op: the op.
         image: the sizes of the image.
-        counts: how many windows there are along each dimension.
-        rank: how many dimensions, the last ones, are pooled.
+        counts: the number of windows along each dimension.
+        rank: the number of pooled dimensions, which are the last ones.
         kernel: sizes of the window; a list of one holds for all dimensions, here and below.
         stride: distances of the windows; an empty list: their sizes.
         padding: elements before the image.
@@ -131,7 +131,7 @@ def _divisor(
     override: int | None,
     element: DType,
 ) -> Instruction:
-    """Return what the sum of each window is divided by, of the dimensions `counts`."""
+    """Return the divisor of each window's sum, of the dimensions `counts`."""
     b = op.b
     if override is not None:
         return b.spread(b.scalar(override, element), counts)

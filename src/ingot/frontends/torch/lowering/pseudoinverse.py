@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pseudoinverses of matrices: `linalg_pinv`.
 
-PyTorch does not take the op apart, and its kernel gives wrong results for complex matrices while
-AOTAutograd watches the first call of a graph (PyTorch 2.13).
+PyTorch does not decompose the op, and its kernel gives wrong results for complex matrices while
+AOTAutograd checks the first call of a graph (PyTorch 2.13).
 
 Source: `linalg_pinv` of PyTorch's aten/src/ATen/native/LinearAlgebra.cpp.
 """
@@ -57,10 +57,10 @@ def _limit(
     rtol: Instruction | None,
     like: Instruction,
 ) -> Instruction:
-    """Return what a singular value must exceed, with the sizes of `like`.
+    """Return the threshold of singular values, with the sizes of `like`.
 
-    A tolerance that is not given is 0 if it is absolute; if relative, the larger side times the
-    precision of the type, unless there is an absolute one above 0.
+    The absolute tolerance defaults to 0; the relative one to the larger side times the precision of
+    the type, or to 0 if the absolute one is above 0.
     """
     b, element, batch = op.b, most.shape.dtype, tuple(range(most.shape.rank))
     least = _tolerance(b, atol, most)

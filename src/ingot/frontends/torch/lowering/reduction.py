@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions over dimensions: sums, products, extremes, truth, variances, norms.
 
-Half floats are accumulated in f32 and rounded once, as PyTorch's kernels do. Where an index is
-asked for, the first of equal elements is found, and the first NaN before all numbers.
+Half floats are accumulated in f32 and rounded once, as PyTorch's kernels do. Ops with an index find
+the first of equal elements, and the first NaN before all numbers.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def _extreme_of(largest: bool) -> Rule:
         b, (values, indices) = op.b, (op.shape_of(0), op.shape_of(1))
         if x.shape.rank == 0:
             return x, b.zeros(indices)
-        found, places = extreme(b, x, op.axis(dim, x.shape.rank), largest=largest)
+        found, positions = extreme(b, x, op.axis(dim, x.shape.rank), largest=largest)
         return (
             b.reshape_to(b.convert_to(found, values.dtype), values.dims),
-            b.reshape_to(b.convert_to(places, indices.dtype), indices.dims),
+            b.reshape_to(b.convert_to(positions, indices.dtype), indices.dims),
         )
 
     return rule
@@ -89,8 +89,8 @@ RULES.add(_extreme_of(largest=True), "max.dim")
 RULES.add(_extreme_of(largest=False), "min.dim")
 
 
-def _place_of(largest: bool) -> Rule:
-    """Return the rule that gives the indices of extremes; without a dimension in the flat array."""
+def _arg_extreme_of(largest: bool) -> Rule:
+    """Return the rule of argmax or argmin; without a dimension, the index is in the flat array."""
 
     def rule(op: Op, x: Instruction, dim: int | None = None, keepdim: bool = False) -> Instruction:
         b = op.b
@@ -98,14 +98,14 @@ def _place_of(largest: bool) -> Rule:
             return b.zeros(op.shape)
         if dim is None:
             x, dim = b.reshape_to(x, (x.shape.size,)), 0
-        _, places = extreme(b, x, op.axis(dim, x.shape.rank), largest=largest)
-        return b.reshape_to(b.convert_to(places, op.dtype), op.dims)
+        _, indices = extreme(b, x, op.axis(dim, x.shape.rank), largest=largest)
+        return b.reshape_to(b.convert_to(indices, op.dtype), op.dims)
 
     return rule
 
 
-RULES.add(_place_of(largest=True), "argmax")
-RULES.add(_place_of(largest=False), "argmin")
+RULES.add(_arg_extreme_of(largest=True), "argmax")
+RULES.add(_arg_extreme_of(largest=False), "argmin")
 
 
 # ---- truth
@@ -133,8 +133,8 @@ def _spread_of(
 ) -> tuple[Instruction, Instruction]:
     """Return the variance and the mean, in the type that they are computed in.
 
-    In two passes: the mean, then the mean square of what is left. `correction` is subtracted from
-    the number of elements, and 1 if not given; less than nothing counts as 0.
+    In two passes: the mean, then the mean square of the differences. `correction` (default: 1) is
+    subtracted from the number of elements; a negative result counts as 0.
     """
     b = op.b
     axes = op.axes(dim, x.shape.rank)
@@ -188,9 +188,9 @@ def vector_norm(
     Args:
         op: the op.
         sizes: absolute values, in the type to compute in.
-        order: p; infinite ones are the extremes, and 0 counts what is not 0.
-        axes: over which.
-        keep: whether dimensions stay, with size 1.
+        order: p; infinity gives the greatest, minus infinity the least, 0 the count of nonzeros.
+        axes: the dimensions.
+        keep: whether the dimensions remain, with size 1.
     """
     b, element = op.b, sizes.shape.dtype
     if math.isinf(order):

@@ -30,7 +30,7 @@ RULES = RuleTable("aten")
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One dimension: sizes, the factor that the caller gave, how corners lie, the float type."""
+    """One dimension: sizes, the caller's factor, whether corners are aligned, the float type."""
 
     size: int
     target: int
@@ -40,7 +40,7 @@ class _Axis:
 
     @property
     def scale(self) -> Any:
-        """How many source elements a target element is apart from the next."""
+        """The distance of target elements, in source elements."""
         if self.align_corners:
             if self.target <= 1:
                 return self.kind(0)
@@ -50,7 +50,7 @@ class _Axis:
         return self.kind(self.size) / self.kind(self.target)
 
     def locations(self, *, cubic: bool = False) -> Array:
-        """Return where each target element lies in the source, in source elements."""
+        """Return the position of each target element in the source, in source elements."""
         index = np.arange(self.target, dtype=self.kind)
         if self.align_corners:
             return self.scale * index
@@ -110,7 +110,7 @@ def _cubic_filter(x: Array) -> Array:
 
 
 def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Method:
-    """Return the method of a filter that is as wide as a target element is in the source."""
+    """Return the method of a filter of the width of a target element in the source."""
 
     def taps(axis: _Axis) -> Taps:
         kind, scale = axis.kind, axis.scale
@@ -123,8 +123,8 @@ def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Method:
         counts = np.maximum(last - first, 0)
         number = np.arange(max(1, counts.max(initial=0)))
         used = number < counts[:, None]
-        place = (first[:, None] + number).astype(kind) - center[:, None] + kind(0.5)
-        weights = np.where(used, kernel(place * inverse), 0).astype(kind)
+        distance = (first[:, None] + number).astype(kind) - center[:, None] + kind(0.5)
+        weights = np.where(used, kernel(distance * inverse), 0).astype(kind)
         total = weights.sum(1, keepdims=True)
         weights = np.where(total != 0, weights / np.where(total != 0, total, 1), weights)
         return Taps(np.where(used, first[:, None] + number, -1), weights.astype(kind))
@@ -138,7 +138,7 @@ _OPEN: dict[Method, open_resampling.Method] = {
     _linear: open_resampling.linear,
     _cubic: open_resampling.cubic,
 }
-"""The methods that compute their taps when the program runs, where a size is symbolic."""
+"""The methods that compute their taps at run time, for symbolic sizes."""
 
 Factor = float | RunTimeNumber | None
 
@@ -252,7 +252,7 @@ def _copied(method: Method, rank: int) -> Callable[..., Instruction]:
 
 
 def _times(axis: OpenAxis) -> int:
-    """Return how often each element is repeated, if all are equally often; else 0.
+    """Return the number of repetitions of each element, if it is the same for all; else 0.
 
     A power of two is exact in every float type.
     """
@@ -267,9 +267,9 @@ def _times(axis: OpenAxis) -> int:
 def _each_repeated(op: Op, x: Instruction, axis: int, times: int) -> Instruction:
     b, dims = op.b, x.shape.dims
     wide = (*dims[: axis + 1], times, *dims[axis + 1 :])
-    places = tuple(place for place in range(len(wide)) if place != axis + 1)
+    own_dims = tuple(other for other in range(len(wide)) if other != axis + 1)
     joined = (*dims[:axis], dims[axis] * times, *dims[axis + 1 :])
-    return b.reshape_to(b.spread(x, wide, places), joined)
+    return b.reshape_to(b.spread(x, wide, own_dims), joined)
 
 
 def _repeated(op: Op, x: Instruction, axis: int, indices: Array, sizes: _Axis) -> Instruction:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scatters: `x[i, index[i, j]] = src[i, j]`, replaced or combined; and by slices, `index_reduce`.
 
-Indices must be in range (`index_checks`). Of several values for one place the last stays, where
-PyTorch promises none. Half floats are rounded after every step, as PyTorch's kernels do.
+Indices must be in range (`index_checks`). Of several values for one element the last one is stored;
+PyTorch does not promise which. Half floats are rounded after every step, as PyTorch's kernels do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPCODES = {
 }  # fmt: skip
 
 Scatter = Callable[[str, Instruction, Instruction], Instruction]
-"""Combines updates into an array, at places that the caller has."""
+"""Combines updates into an array, at the indices that it was made for."""
 
 
 def _opcode(op: Op, reduce: str, x: Instruction) -> str:
@@ -39,9 +39,9 @@ def _opcode(op: Op, reduce: str, x: Instruction) -> str:
 
 
 def _into_rows(op: Op, x: Instruction, dim: int, index: Instruction) -> Scatter:
-    """Return what combines updates of the index's sizes into elements of rows of an array like x.
+    """Return a function that combines updates of the index's sizes into an array like x.
 
-    The indices are checked once, however often that is called.
+    The indices are checked once, however often it is called.
     """
     b, dims = op.b, x.shape.dims
     if index.shape.size == 0:
@@ -57,14 +57,14 @@ def _into_rows(op: Op, x: Instruction, dim: int, index: Instruction) -> Scatter:
 
         return flat
     axis = op.axis(dim, x.shape.rank)
-    place = checked(op, index, dims[axis], axis=axis)
+    indices = checked(op, index, dims[axis], axis=axis)
 
     def scatter(opcode: str, into: Instruction, updates: Instruction) -> Instruction:
         part = narrowed(b, into, index.shape.dims, axis)
-        made = scatter_elements(b, opcode, part, place, updates, axis)
+        made = scatter_elements(b, opcode, part, indices, updates, axis)
         if part is into:
             return made
-        zero = b.scalar(0, place.shape.dtype)
+        zero = b.scalar(0, indices.shape.dtype)
         return b.emit("dynamic-update-slice", into, made, *([zero] * x.shape.rank))
 
     return scatter
@@ -122,9 +122,9 @@ def _scatter_add(
 def _combined(
     op: Op, x: Instruction, reduce: str, include_self: bool, updates: Instruction, scatter: Scatter
 ) -> Instruction:
-    """Return x with updates folded in; without itself where there is any, if asked for.
+    """Return x with updates folded in; without `include_self`, updated elements start anew.
 
-    Means are of what was folded together, rounded down for integers.
+    Means are of the folded elements, rounded down for integers.
     """
     b, element, opcode = op.b, x.shape.dtype, _opcode(op, reduce, x)
     ones = b.like(1, updates.shape)
@@ -172,14 +172,14 @@ def _scatter_reduce_two(
 def _into_slices(
     op: Op, opcode: str, x: Instruction, dim: int, index: Instruction, source: Instruction
 ) -> Instruction:
-    """Return x with slices of the source combined into those that the index numbers."""
+    """Return x with slices of the source combined into the slices that the index names."""
     b = op.b
     whole = x if x.shape.rank else b.reshape_to(x, (1,))
     axis, dims = op.axis(dim, whole.shape.rank), whole.shape.dims
     index = b.reshape_to(index, (index.shape.size,))
-    place = checked(op, index, dims[axis], axis=axis)
+    indices = checked(op, index, dims[axis], axis=axis)
     updates = b.reshape_to(source, (*dims[:axis], index.shape.size, *dims[axis + 1 :]))
-    return b.reshape_to(scatter_slices(b, opcode, whole, place, updates, axis), op.dims)
+    return b.reshape_to(scatter_slices(b, opcode, whole, indices, updates, axis), op.dims)
 
 
 @RULES.rule("index_add")
@@ -213,12 +213,12 @@ def _index_reduce() -> Rule:
         whole = x if x.shape.rank else b.reshape_to(x, (1,))
         axis = op.axis(dim, whole.shape.rank)
         index = b.reshape_to(index, (index.shape.size,))
-        place = checked(op, index, whole.shape.dims[axis], axis=axis)
+        indices = checked(op, index, whole.shape.dims[axis], axis=axis)
         dims = whole.shape.dims
         updates = b.reshape_to(source, (*dims[:axis], index.shape.size, *dims[axis + 1 :]))
 
         def scatter(opcode: str, into: Instruction, updates: Instruction) -> Instruction:
-            return scatter_slices(b, opcode, into, place, updates, axis)
+            return scatter_slices(b, opcode, into, indices, updates, axis)
 
         made = _combined(op, whole, reduce, include_self, updates, scatter)
         return b.reshape_to(made, op.dims)

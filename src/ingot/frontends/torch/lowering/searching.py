@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches in sorted rows, and counting of what falls into which interval.
+"""Searches in sorted rows, and histograms.
 
-A search halves: log2 n steps for all values at once.
+The search is binary: log2 n steps for all values at once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def count_before(
     """Return how many elements of its sorted row come before each value, as s64.
 
     Args:
-        b: where.
+        b: the builder.
         rows: `[batch..., n]`, sorted.
         values: `[batch..., m]` of the same type.
         right: whether equal elements come before.
-        order: `[batch..., n]`, where the sorted elements are; default: in order.
+        order: `[batch..., n]`, the indices of the sorted elements; default: rows are sorted.
 
     Source: torch/native/Bucketization.cpp. NaN comes after all.
     """
@@ -117,7 +117,7 @@ def _histc(
     min: Scalar = 0,
     max: Scalar = 0,
 ) -> Instruction:
-    """Count elements per interval of the same width; others, and NaN, are left out.
+    """Count the elements of each of equally wide intervals; other elements, and NaN, are ignored.
 
     Source: torch/native/cpu/HistogramKernel.cpp (LINEAR_INTERPOLATION).
     """
@@ -138,8 +138,8 @@ def _histc(
     first, last = b.spread(low, dims), b.spread(high, dims)
     inside = b.and_(b.compare(flat, first, direction="GE"), b.compare(flat, last, direction="LE"))
     scaled = b.binary("multiply", b.subtract(flat, first), bins)
-    place = b.convert_to(b.divide(scaled, b.subtract(last, first)), S64)
-    place = b.minimum(place, b.like(bins - 1, place.shape))
-    place = b.select(inside, place, b.like(-1, place.shape))
+    index = b.convert_to(b.divide(scaled, b.subtract(last, first)), S64)
+    index = b.minimum(index, b.like(bins - 1, index.shape))
+    index = b.select(inside, index, b.like(-1, index.shape))
     ones = b.like(1, Shape.array(element, dims))
-    return scatter_slices(b, "add", b.zeros(op.shape), place, ones)
+    return scatter_slices(b, "add", b.zeros(op.shape), index, ones)

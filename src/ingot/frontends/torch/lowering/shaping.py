@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that only move elements: views, permutations, slices, concatenation; constants."""
+"""Ops that only move elements (views, permutations, slices, concatenation), and constants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ingot.hlo.instruction import Instruction
 RULES = RuleTable("aten")
 
 _END = 2**62
-"""PyTorch writes "to the end" as the greatest s64."""
+"""The greatest s64, which PyTorch writes for "to the end"."""
 
 
 @RULES.rule(
@@ -75,7 +75,7 @@ def _slice(
     end: Size | None = None,
     step: int = 1,
 ) -> Instruction:
-    """Negative bounds count from the end; PyTorch has worked out how many elements there are."""
+    """Negative bounds count from the end; PyTorch has computed the number of elements."""
     del end
     axis, step = op.axis(dim, x.shape.rank), op.known(step, "the step")
     size, count = x.shape.dims[axis], op.dims[axis]
@@ -113,7 +113,7 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
 
 @RULES.rule("cat")
 def _cat(op: Op, tensors: Sequence[Instruction], dim: int = 0) -> Instruction:
-    """Tensors of the one size 0 are left out, as PyTorch does."""
+    """Tensors of shape [0] are left out, as in PyTorch."""
     b, rank = op.b, len(op.dims)
     parts = [b.convert_to(x, op.dtype) for x in tensors if x.shape.dims != (0,) or rank == 1]
     axis = op.axis(dim, rank)
@@ -164,8 +164,8 @@ def _repeat(op: Op, x: Instruction, repeats: Sequence[Size]) -> Instruction:
     b, lead = op.b, len(repeats) - x.shape.rank
     dims = (*([1] * lead), *x.shape.dims)
     pairs = tuple(size for pair in zip(repeats, dims, strict=True) for size in pair)
-    places = tuple(2 * (lead + axis) + 1 for axis in range(x.shape.rank))
-    return b.reshape_to(b.spread(x, pairs, places), op.dims)
+    own_dims = tuple(2 * (lead + axis) + 1 for axis in range(x.shape.rank))
+    return b.reshape_to(b.spread(x, pairs, own_dims), op.dims)
 
 
 @RULES.rule("constant_pad_nd")
@@ -187,7 +187,7 @@ def _constant_pad_nd(op: Op, x: Instruction, pad: Sequence[Size], value: Scalar 
 
 @RULES.rule("unfold")
 def _unfold(op: Op, x: Instruction, dimension: int, size: int, step: int) -> Instruction:
-    """Windows of a dimension: their number in its place, their elements at the end."""
+    """Windows of a dimension, which becomes their number; their elements are a last dimension."""
     b, rank = op.b, x.shape.rank
     if rank == 0:
         return b.sliced(b.reshape_to(x, (1,)), 0, 0, size)
@@ -195,7 +195,7 @@ def _unfold(op: Op, x: Instruction, dimension: int, size: int, step: int) -> Ins
     dims = (op.dims[axis], size)
     start = b.binary("multiply", b.iota_of(S64, dims, 0), step)
     made = take(b, x, b.add(start, b.iota_of(S64, dims, 1)), axis)
-    order = [place for place in range(rank + 1) if place != axis + 1]
+    order = [other for other in range(rank + 1) if other != axis + 1]
     return b.transposed(made, [*order, axis + 1])
 
 
@@ -215,7 +215,7 @@ def _lift(op: Op, x: Instruction) -> Instruction:
 def _repeat_interleave(
     op: Op, repeats: Instruction, *, output_size: Size | None = None
 ) -> Instruction:
-    """Return each row's number as often as it is repeated."""
+    """Return each row's number, repeated as often as given."""
     if output_size is None:
         raise op.error("the size of the result depends on the data", "give output_size")
     b = op.b
@@ -231,7 +231,7 @@ def _repeat_interleave(
     "empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty_strided"
 )
 def _empty(op: Op, *given: Any) -> Instruction:
-    """Zeros: what PyTorch promises nothing about."""
+    """Return zeros: PyTorch promises nothing about the elements."""
     del given
     return op.b.zeros(op.shape)
 

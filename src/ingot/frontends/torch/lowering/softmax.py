@@ -20,7 +20,7 @@ def _axes(op: Op, dim: int, rank: int) -> tuple[int, ...]:
 
 def _forward(compute: Callable[..., Instruction]) -> Rule:
     def rule(op: Op, x: Instruction, dim: int, half_to_float: bool) -> Instruction:
-        del half_to_float  # the result's type says it
+        del half_to_float  # the result's type shows it
         axes = _axes(op, dim, x.shape.rank)
         wide = op.b.convert_to(x, op.dtype)
         return compute(op.b, wide, axes)

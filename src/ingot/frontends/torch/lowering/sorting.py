@@ -29,17 +29,17 @@ def _sorted(b: ArrayBuilder, x: Instruction, axis: int, *, descending: bool = Fa
     """Return a row's elements in order, and their indices."""
     element = x.shape.dtype
     keys = b.convert_to(x, U8) if element is PRED else x
-    places = b.iota_of(index_type((x.shape.dims[axis],)), x.shape.dims, axis)
-    found = sort_by_first(b, (keys, places), axis, descending=descending, by_value=True)
+    indices = b.iota_of(index_type((x.shape.dims[axis],)), x.shape.dims, axis)
+    found = sort_by_first(b, (keys, indices), axis, descending=descending, by_value=True)
     return b.convert_to(b.element_of(found, 0), element), b.element_of(found, 1)
 
 
-def _fitted(op: Op, values: Instruction, places: Instruction) -> Pair:
+def _fitted(op: Op, values: Instruction, indices: Instruction) -> Pair:
     """Return values and indices with the types and sizes of the op's results."""
     b, (first, second) = op.b, (op.shape_of(0), op.shape_of(1))
     return (
         b.reshape_to(b.convert_to(values, first.dtype), first.dims),
-        b.reshape_to(b.convert_to(places, second.dtype), second.dims),
+        b.reshape_to(b.convert_to(indices, second.dtype), second.dims),
     )
 
 
@@ -77,7 +77,7 @@ def _topk(
     largest: bool = True,
     sorted: bool = True,
 ) -> Pair:
-    """The elements are sorted in any case."""
+    """The elements are always sorted, whatever `sorted` says."""
     del sorted
     b, rank = op.b, x.shape.rank
     if rank == 0:
@@ -86,21 +86,21 @@ def _topk(
     if not isinstance(k, int) or k == 0 or x.shape.dtype is PRED:
         found = _sorted(b, x, axis, descending=largest)
         return _fitted(op, *(b.sliced(item, axis, 0, k) for item in found))
-    order = (*(place for place in range(rank) if place != axis), axis)
+    order = (*(other for other in range(rank) if other != axis), axis)
     moved = b.transposed(_one_nan(b, x), order)
     made = b.emit("topk", moved, k=k, largest=largest)
-    back = tuple(order.index(place) for place in range(rank))
+    back = tuple(order.index(number) for number in range(rank))
     return _fitted(op, *(b.transposed(b.element_of(made, n), back) for n in range(2)))
 
 
 def _one_nan(b: ArrayBuilder, x: Instruction) -> Instruction:
-    """Return x with every NaN the one that the total order puts last."""
+    """Return x with every NaN replaced by the one that the total order puts last."""
     if not x.shape.dtype.is_float:
         return x
     return b.select(b.compare(x, x, direction="NE"), b.like(float("nan"), x.shape), x)
 
 
-# ---- elements at a place in the order
+# ---- elements at a position in the order
 
 
 @RULES.rule("kthvalue")
@@ -112,8 +112,8 @@ def _kthvalue(op: Op, x: Instruction, k: Size, dim: int = -1, keepdim: bool = Fa
     b, found = op.b, _sorted(op.b, x, axis)
     if isinstance(k, int):
         return _fitted(op, *(b.sliced(item, axis, k - 1, k) for item in found))
-    # A number of PyTorch's that is no size of an array: HLO cannot slice there.
-    dims = tuple(1 if place == axis else size for place, size in enumerate(x.shape.dims))
+    # A number of PyTorch's that is not the size of an array, at which HLO cannot slice.
+    dims = tuple(1 if other == axis else size for other, size in enumerate(x.shape.dims))
     at = b.like(k - 1, Shape.array(S64, dims))
     return _fitted(op, *(take_elements(b, item, at, axis) for item in found))
 
@@ -121,13 +121,13 @@ def _kthvalue(op: Op, x: Instruction, k: Size, dim: int = -1, keepdim: bool = Fa
 def _middle(op: Op, x: Instruction, axis: int, ignores_nan: bool) -> Pair:
     """Return the lower median of each row and its index, with size 1 along the axis.
 
-    Of numbers and NaN it is NaN, unless they are left out; of NaN alone it is NaN.
+    If there is a NaN the median is NaN, unless NaN are ignored; of NaN alone it is NaN.
     """
     b, size = op.b, x.shape.dims[axis]
-    values, places = _sorted(b, x, axis)
+    values, indices = _sorted(b, x, axis)
     if not x.shape.dtype.is_float:
         half = dim_math.floordiv(size - 1, 2)
-        return b.sliced(values, axis, half, half + 1), b.sliced(places, axis, half, half + 1)
+        return b.sliced(values, axis, half, half + 1), b.sliced(indices, axis, half, half + 1)
     strange = b.convert_to(b.compare(x, x, direction="NE"), S64)
     count = b.reduced("add", strange, (axis,), keep=True)
     numbers = b.subtract(b.like(size, count.shape), count)
@@ -137,7 +137,7 @@ def _middle(op: Op, x: Instruction, axis: int, ignores_nan: bool) -> Pair:
     else:
         half = b.like(dim_math.floordiv(size - 1, 2), count.shape)
         at = b.select(b.truth(count), numbers, half)
-    return take_elements(b, values, at, axis), take_elements(b, places, at, axis)
+    return take_elements(b, values, at, axis), take_elements(b, indices, at, axis)
 
 
 def _median(ignores_nan: bool) -> Rule:
@@ -152,7 +152,7 @@ def _median(ignores_nan: bool) -> Rule:
 
 
 _LEAST = -(2**63)
-"""What PyTorch gives for the median of no integers."""
+"""PyTorch's result for the median of no integers."""
 
 
 def _median_along(ignores_nan: bool) -> Rule:
@@ -179,7 +179,7 @@ def _mode(op: Op, x: Instruction, dim: int = -1, keepdim: bool = False) -> Pair:
     if x.shape.rank == 0:
         return _fitted(op, x, b.zeros(op.shape_of(1)))
     axis = op.axis(dim, x.shape.rank)
-    values, places = _sorted(b, x, axis)
+    values, indices = _sorted(b, x, axis)
     size = x.shape.dims[axis]
     before, after = b.sliced(values, axis, 0, size - 1), b.sliced(values, axis, 1, size)
     changes = b.compare(after, before, direction="NE")
@@ -189,6 +189,6 @@ def _mode(op: Op, x: Instruction, dim: int = -1, keepdim: bool = False) -> Pair:
     first = scan(b, first, axis, lambda inner, new, old: inner.maximum(new, old), 0)
     # A run is longest at its end.
     _, at = extreme(b, b.subtract(number, first), axis, largest=True)
-    dims = tuple(1 if place == axis else one for place, one in enumerate(x.shape.dims))
+    dims = tuple(1 if other == axis else one for other, one in enumerate(x.shape.dims))
     at = b.reshape_to(at, dims)
-    return _fitted(op, take_elements(b, values, at, axis), take_elements(b, places, at, axis))
+    return _fitted(op, take_elements(b, values, at, axis), take_elements(b, indices, at, axis))

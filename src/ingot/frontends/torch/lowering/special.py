@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Special functions: gamma's and the error function's relatives, Bessel functions, polynomials.
 
-Computed in f64 and rounded once; the mathematics is that of `frontends/building`, the values at
-poles and ends of domains are PyTorch's.
+They are computed in f64 and rounded once; the mathematics is that of `frontends/building`, and the
+values at poles and ends of domains are PyTorch's.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _add_polynomial("legendre_polynomial_p", polynomials.legendre)
 
 
 def _add_hermite(name: str, polynomial: Callable[..., Real]) -> None:
-    """Hermite's polynomials are NaN above a degree that the element type decides."""
+    """Hermite's polynomials are NaN above a degree that depends on the element type."""
 
     def rule(op: Op, x: Operand, n: Operand) -> Instruction:
         greatest = _GREATEST_HERMITE.get(op.dtype, _GREATEST_HERMITE_F32)

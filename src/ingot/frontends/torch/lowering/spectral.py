@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fourier transforms over any dimensions.
 
-Transformed dimensions are brought to the end. HLO's inverse transforms divide by the number of
-elements, its forward ones do not; PyTorch says with `normalization` what the result is divided by:
-0 nothing, 1 the root of the number, 2 the number.
-Source: PyTorch's `aten/src/ATen/native/SpectralOps.cpp`, `mkl/SpectralOps.cpp`.
+Transformed dimensions are transposed to the end. HLO's inverse transforms divide by the number of
+elements, its forward ones do not; PyTorch's `normalization` is the divisor: 0 none, 1 the root of
+the number, 2 the number. Source: PyTorch's `aten/src/ATen/native/SpectralOps.cpp`,
+`mkl/SpectralOps.cpp`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ingot.hlo.instruction import Instruction
 RULES = RuleTable("aten")
 
 _MOST = 3
-"""How many dimensions one HLO `fft` transforms."""
+"""The most dimensions that one HLO `fft` transforms."""
 
 
 def _normalized(
     op: Op, x: Instruction, count: int, normalization: int, divided: bool
 ) -> Instruction:
-    """Return a transform of `count` elements divided as asked; `divided`: it was by the count."""
+    """Return a transform of `count` elements, normalized; `divided`: it is divided by `count`."""
     wanted = (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
     factor = wanted * count if divided else wanted
     if (normalization == 2 and divided) or factor == 1:
@@ -35,7 +35,7 @@ def _normalized(
 
 
 def _transformed(op: Op, kind: str, x: Instruction, axes: Sequence[int], last: int) -> Instruction:
-    """Transform `axes`, the last of which is real on one side and has `last` elements there."""
+    """Transform `axes`; along the last one, one side is real and has `last` elements."""
     b, rank = op.b, x.shape.rank
     others = [axis for axis in range(rank) if axis not in axes]
     order = [*others, *axes]

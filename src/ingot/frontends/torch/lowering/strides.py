@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views by strides, and writes into parts of a tensor: `as_strided`, `slice_scatter`.
 
-The storage of a tensor is the array that it is in memory by PyTorch's own strides. A view that is a
-dense part of it, in whatever order of dimensions, is a slice; others are gathered.
+The storage of a tensor is its array in memory, by PyTorch's own strides. A view that is a dense
+part of it, in any order of dimensions, is a slice; others are gathered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES = RuleTable("aten")
 
 
 def _storage(op: Op) -> tuple[MemoryLayout, Size]:
-    """Return how the first argument lies in memory, and where it begins in its storage."""
+    """Return the layout of the first argument in memory, and its offset in its storage."""
     node = op.node.args[0]
     layout = layout_of(node)
     if layout.order is None or layout.repeats:
@@ -34,7 +34,7 @@ def _storage(op: Op) -> tuple[MemoryLayout, Size]:
 
 
 def _start(op: Op, size: Sizes, stride: Sizes, offset: Size | None, layout: MemoryLayout) -> Size:
-    """Return where a view begins in the array, having checked that it is inside."""
+    """Return the offset of a view in the array, after a check that it is inside."""
     own = _storage(op)[1]
     start = (own if offset is None else offset) - own
     last = start + sum(((n - 1) * step for n, step in zip(size, stride, strict=True)), 0)
@@ -48,8 +48,8 @@ def _start(op: Op, size: Sizes, stride: Sizes, offset: Size | None, layout: Memo
     return start
 
 
-def _places(op: Op, size: Sizes, stride: Sizes, start: Size) -> Instruction:
-    """Return the number of each element of a view in the flat array."""
+def _offsets(op: Op, size: Sizes, stride: Sizes, start: Size) -> Instruction:
+    """Return the offset of each element of a view in the flat array."""
     b = op.b
     made = b.like(start, Shape.array(S64, size))
     for axis, step in enumerate(stride):
@@ -73,7 +73,7 @@ def _as_strided(
     start = _start(op, dims, steps, storage_offset, layout)
     view = MemoryLayout.of(dims, steps)
     if view.order is None:
-        return take(b, flat, _places(op, dims, steps, start))
+        return take(b, flat, _offsets(op, dims, steps, start))
     part = b.sliced(flat, 0, start, start + product(view.array_dims))
     return view.tensor_of(b, b.reshape_to(part, view.array_dims))
 
@@ -92,10 +92,10 @@ def _as_strided_scatter(
     flat = b.reshape_to(layout.array_of(b, x), (product(layout.sizes),))
     start = _start(op, dims, steps, storage_offset, layout)
     count = product(dims)
-    places = b.reshape_to(_places(op, dims, steps, start), (count,))
+    offsets = b.reshape_to(_offsets(op, dims, steps, start), (count,))
     source = fitted_values(op, source, dims)
     updates = b.convert_to(b.reshape_to(source, (count,)), x.shape.dtype)
-    made = scatter_slices(b, "update", flat, places, updates)
+    made = scatter_slices(b, "update", flat, offsets, updates)
     return layout.tensor_of(b, b.reshape_to(made, layout.array_dims))
 
 
@@ -124,17 +124,17 @@ def _slice_scatter(
         if first == 0 and count == whole:
             return source
         zero = b.constant(0, S64)
-        at = [b.size(first) if place == axis else zero for place in range(len(dims))]
+        at = [b.size(first) if other == axis else zero for other in range(len(dims))]
         return b.emit("dynamic-update-slice", x, source, *at)
     line = Shape.array(S64, (whole,))
     number = b.subtract(b.iota_of(S64, (whole,), 0), b.like(first, line))
-    place = b.divide(number, b.like(step, line))
-    on_step = b.compare(b.multiply(place, b.like(step, line)), number, direction="EQ")
-    inside = b.and_(b.compared("GE", number, 0), b.and_(on_step, _below(op, place, count)))
-    place = b.select(inside, place, b.zeros(line))
+    index = b.divide(number, b.like(step, line))
+    on_step = b.compare(b.multiply(index, b.like(step, line)), number, direction="EQ")
+    inside = b.and_(b.compared("GE", number, 0), b.and_(on_step, _below(op, index, count)))
+    index = b.select(inside, index, b.zeros(line))
     chosen = b.spread(inside, x.shape.with_dtype(PRED).dims, (axis,))
-    return b.select(chosen, take(b, source, place, axis), x)
+    return b.select(chosen, take(b, source, index, axis), x)
 
 
-def _below(op: Op, place: Instruction, count: Size) -> Instruction:
-    return op.b.compare(place, op.b.like(count, place.shape), direction="LT")
+def _below(op: Op, index: Instruction, count: Size) -> Instruction:
+    return op.b.compare(index, op.b.like(count, index.shape), direction="LT")

@@ -23,7 +23,7 @@ from ingot.hlo.dim import Dim, symbols_of
 
 
 def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield nodes, and those of the graphs that they call, however deep."""
+    """Yield nodes, and those of the graphs that they call, recursively."""
     waiting = list(nodes)[::-1]
     while waiting:
         node = waiting.pop()

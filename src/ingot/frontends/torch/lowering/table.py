@@ -66,9 +66,9 @@ def merged(*tables: RuleTable) -> Mapping[str, Rule]:
 
 
 def with_copies(rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
-    """Return rules with those of views for `select_copy` and its kin, which give a new tensor.
+    """Return rules with those of views for `select_copy` and the like, which return a new tensor.
 
-    Functional bodies of higher-order ops have them; in HLO a view is a new array as well.
+    Functional bodies of higher-order ops have these; in HLO a view is a new array, too.
     """
     made = dict(rules)
     for name, rule in rules.items():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk over the nodes of an ATen graph: each node's rule is called with what it takes.
+"""The walk over the nodes of an ATen graph, which calls each node's rule with its arguments.
 
-`lowering.graph` walks a piece of a graph so; rules of higher-order ops walk their bodies, in the
+`lowering.graph` walks a piece of a graph; rules of higher-order ops walk their bodies, in the
 builder of a computation (`Walk.inlined`).
 
-Invariant: a rule that gives a result of other sizes than PyTorch computed is an internal error,
-never a wrong result.
+Invariant: a rule whose result has other sizes than PyTorch computed is an internal error, never a
+wrong result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyErr
 
 
 class RefusedError(Exception):
-    """A rule does not take the arguments of a node, which is left to PyTorch.
+    """A rule does not support the arguments of a node, which is left to PyTorch.
 
     Attributes:
         node: the node.
@@ -66,7 +66,7 @@ class Walk:
         """Return what a node computes: an instruction, or a tuple of several.
 
         Raises:
-            RefusedError: its rule does not take the arguments.
+            RefusedError: its rule does not support the arguments.
         """
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
@@ -129,7 +129,7 @@ class Walk:
         return results
 
     def read_number(self, node: Node) -> None:
-        """Let the name of a number mean the element that `item()` reads."""
+        """Bind the name of a number to the element that `item()` reads."""
         value = self.argument(node.args[0])
         element = S64 if isinstance(node.meta["val"], torch.SymInt) else F64
         number = self.b.convert_to(self.b.reshape_to(value, ()), element)
@@ -159,7 +159,7 @@ class Walk:
         return positional, named
 
     def argument(self, given: Any) -> Any:
-        """Return what an argument of a node stands for; of a list, of its items."""
+        """Return the value of a node's argument; of a list, the values of its items."""
         made = [self._item(item) for item in parts(given)]
         return made if isinstance(given, tuple | list) else made[0]
 
@@ -181,14 +181,14 @@ class Walk:
 _OF_THE_RESULT = frozenset(
     {"device", "dtype", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
 )
-"""What a schema says of the result, which PyTorch has worked out already."""
+"""Arguments of schemas about the result, which PyTorch has computed already."""
 
 
 def _held(b: GraphBuilder, node: Node) -> Instruction:
     """Return a tensor that a body holds itself, as a constant.
 
     Raises:
-        UnsupportedError: it is a large one.
+        UnsupportedError: it is too large.
     """
     value: torch.Tensor = attribute_of(node)
     if value.numel() > MOST_ELEMENTS:
@@ -204,7 +204,7 @@ def _check_operand(node: Node, value: Any) -> None:
 
 
 def _check(node: Node, made: Any) -> None:
-    """Compare what a rule made with what PyTorch expects."""
+    """Compare the result of a rule with what PyTorch expects."""
     for value, want in zip(parts(made), parts(node.meta["val"]), strict=True):
         if not isinstance(want, torch.Tensor) or value is None:
             continue
