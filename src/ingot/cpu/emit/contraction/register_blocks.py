@@ -22,7 +22,7 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexValue
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.contraction.product import heights_of
 from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
@@ -132,3 +132,70 @@ class RegisterBlocks:
 
 def _known(step: IndexValue) -> int | None:
     return step if isinstance(step, int) else None
+
+
+def common_micro_kernel(
+    accumulate: DType,
+    target: TargetSpec,
+    matrices: tuple[Matrix, Matrix, Matrix],
+    block: tuple[int, int],
+    lanes: int,
+    panel: int | None,
+) -> MicroKernel | None:
+    """Return the library's micro-kernel for so many rows and columns, None if it has none.
+
+    Args:
+        accumulate: element type of the sums and of both operands.
+        target: the machine.
+        matrices: lhs, dense along k or m; rhs; sums.
+        block: rows and columns; columns that fill no whole vectors are masked.
+        lanes: lanes of a vector.
+        panel: the width of the panels that the rhs is packed in, None where it lies in place.
+    """
+    rows, columns = block
+    lhs = matrices[0]
+    vectors = vectors_of(target)
+    has_library = accumulate in ELEMENTS and target.has_fma and vectors.bits >= MIN_VECTOR_BITS
+    is_dense = 1 in (lhs.row_step, lhs.column_step)
+    if not has_library or not is_dense or -(-columns // lanes) != VECTORS:
+        return None
+    if rows not in heights_of(vectors):
+        return None
+    chosen = shared_along if lhs.column_step == 1 else shared_across
+    found = chosen(cell_type(accumulate), lanes, rows, VECTORS, masked=columns % lanes > 0)
+    return found if panel is None else on_panels(found, panel)
+
+
+def own_micro_kernel(
+    accumulate: DType,
+    target: TargetSpec,
+    matrices: tuple[Matrix, Matrix, Matrix],
+    block: tuple[int, int],
+    lanes: int,
+    panel: int | None,
+) -> MicroKernel:
+    """Return a micro-kernel of the module's own, with what is known of its strides.
+
+    Arguments are those of `common_micro_kernel`.
+    """
+    rows, columns = block
+    lhs, rhs, sums = matrices
+    cell = cell_type(accumulate)
+    is_masked = columns % lanes > 0
+    return MicroKernel(
+        element=cell,
+        lanes=lanes,
+        rows=rows,
+        vectors=-(-columns // lanes),
+        fma=target.has_fma,
+        logical=False,
+        a_row=_known(lhs.row_step) if rows > 1 else 0,
+        a_step=_known(lhs.column_step),
+        b_step=_known(rhs.row_step),
+        c_row=_known(sums.row_step) if rows > 1 else 0,
+        accumulates=True,
+        whole_vectors=columns // lanes,
+        mask_loads=is_masked,
+        mask_stores=is_masked,
+        rows_ahead=rows_ahead(rows, None if panel is None else panel * cell.bytes),
+    )
