@@ -91,7 +91,8 @@ class UnitEmitter:
         self.reads_keys = self._lies_along(kernel.rhs, kernel.k)
         self.reads_values = self._lies_along(kernel.values, kernel.e)
         self.padded_depth, self.padded_width = map(self._padded, (self.depth, self.width))
-        self.queries = self._room(schedule.rows * self.depth)
+        # Squares that are transposed may end behind the last k.
+        self.queries = self._room(schedule.rows * self.padded_depth)
         self.scores = self._room(schedule.keys * schedule.rows)
         self.sums = self._room(schedule.rows * self.padded_width)
         self.keys = None if self.reads_keys else self._room(schedule.keys * self.padded_depth)
@@ -122,7 +123,7 @@ class UnitEmitter:
         names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else f.idiv(unit, blocks)
         m = self._span(kernel.m.name, f.irem(unit, blocks), m_extent)
         columns = self.schedule.columns
-        form = Panels(columns, self.depth, self._walks(kernel.lhs))
+        form = Panels(columns, self.padded_depth, self._walks(kernel.lhs))
         self.packer.panels(kernel.lhs, self.queries, m, Span(kernel.k.name, 0, self.depth), form)
         self.rows.open()
         first, last = self._seen(m, n_extent)
@@ -169,11 +170,8 @@ class UnitEmitter:
         keys = self._operand(n, self.kernel.k, self.kernel.rhs, self.keys, self.padded_depth)
         values = self._operand(n, self.kernel.e, self.kernel.values, self.values, self.padded_width)
 
-        def panel(first: Value, _: list[Value]) -> None:
-            self._products(keys, n, first)
-            self.rows.softmax(m, n, first)
-
-        f.loop(0, m.count, schedule.columns, [], panel)
+        f.loop(0, m.count, schedule.columns, [], lambda first, _: self._products(keys, n, first))
+        self.rows.softmax(m, n)
         cut = schedule.tall * (schedule.low + 1)
         for start, stop, height in ((0, cut, schedule.low + 1), (cut, schedule.rows, schedule.low)):
             self._row_blocks(values, n, (start, f.imin(stop, m.count)), height)
@@ -199,7 +197,7 @@ class UnitEmitter:
     def _products(self, keys: Matrix, n: Span, first: Value) -> None:
         """Emit the products of a block of keys with the queries from `first` on."""
         f, schedule = self.f, self.schedule
-        panel = f.gep(self.queries, f.imul(first, self.depth), self.cell)
+        panel = f.gep(self.queries, f.imul(first, self.padded_depth), self.cell)
         queries = Matrix(panel, schedule.columns, 1)
 
         def at(height: int) -> Callable[[Value, list[Value]], None]:

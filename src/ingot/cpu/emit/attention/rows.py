@@ -22,6 +22,7 @@ from ingot.hlo.dtype import DType
 from ingot.kernel.attention.schedule import AttentionSchedule
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
+from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -47,7 +48,8 @@ class Rows:
         self.sums = sums
         self.width = width
         self.cell = cell_type(kernel.accumulate)
-        self.wide = vector(self.cell, schedule.columns)
+        self.count = _side_by_side(schedule)
+        self.wide = vector(self.cell, self.count)
         self.greatest, self.total, self.factors = (
             self.f.alloca(self.cell, schedule.rows, 64) for _ in range(3)
         )
@@ -56,6 +58,8 @@ class Rows:
         self.folds = {
             n: [e for e in nodes if e.op == "reduced" and e.payload[0] == n] for n in (0, 1)
         }
+        stored = walk(tuple(item for store in kernel.stores for item in store.exprs))
+        self.is_shift_alone = not any(item in stored for item in self.folds[0])
         self.products = [e for e in walk((kernel.scores,)) if e.op == "accumulator"]
         self.results = [e for e in nodes if e.op == "accumulator"]
 
@@ -73,7 +77,13 @@ class Rows:
         return self._as(power, element, accumulate)
 
     def _larger(self, a: Value, b: Value) -> Value:
-        """Return the greater one of two scores of the sums' type, NaN if one is."""
+        """Return the greater one of two scores of the sums' type.
+
+        Where nothing but the shift is made of it, NaN may get lost, and the sign of zero: a power
+        of NaN is NaN whatever the shift. That is one instruction, where HLO's maximum is five.
+        """
+        if self.is_shift_alone:
+            return self.f.select(self.f.fcmp("ogt", a, b), a, b)
         element, accumulate = self.kernel.scores.dtype, self.kernel.accumulate
         sides = tuple(self._as(item, accumulate, element) for item in (a, b))
         (found,) = combine(self.emitter, self.kernel.greatest.combiner, sides)
@@ -105,7 +115,7 @@ class Rows:
             self._keep(lowest, self.greatest, first)
             self._keep(f.zero(self.wide), self.total, first)
 
-        f.loop(0, schedule.rows, schedule.columns, [], panel)
+        f.loop(0, schedule.rows, self.count, [], panel)
         some = vector(self.cell, schedule.lanes)
 
         def clear(at: Value, _: list[Value]) -> None:
@@ -113,8 +123,12 @@ class Rows:
 
         f.loop(0, schedule.rows * self.width, schedule.lanes, [], clear)
 
-    def softmax(self, m: Span, n: Span, first: Value) -> None:
-        """Emit the scores and powers of a block of keys for the rows from `first` on."""
+    def softmax(self, m: Span, n: Span) -> None:
+        """Emit the scores and powers of a block of keys."""
+        self.f.loop(0, m.count, self.count, [], lambda first, _: self._softmax(m, n, first))
+
+    def _softmax(self, m: Span, n: Span, first: Value) -> None:
+        """Emit them for the rows from `first` on."""
         f = self.f
         found = self._score(m, n, first)
         before = self._load(self.greatest, first)
@@ -138,7 +152,7 @@ class Rows:
     def _score(self, m: Span, n: Span, first: Value) -> Value:
         """Emit scores in place of the products; return the greatest of each row."""
         f, emitter, kernel = self.f, self.emitter, self.kernel
-        columns, accumulate = self.schedule.columns, kernel.accumulate
+        columns, accumulate = self.count, kernel.accumulate
         element = kernel.scores.dtype
         emitter.names[m.axis] = f.iadd(m.start, first)
         emitter.lanes = Lanes(m.axis, columns, self._mask(m, first), columns)
@@ -166,7 +180,7 @@ class Rows:
 
     def _mask(self, m: Span, first: Value) -> Value | None:
         """Return the mask of the rows that are there; None: all of a panel are."""
-        f, columns = self.f, self.schedule.columns
+        f, columns = self.f, self.count
         extent = self.kernel.m.extent
         if isinstance(extent, int) and extent % columns == 0:
             return None
@@ -174,7 +188,7 @@ class Rows:
 
     def _correct(self, first: Value, factor: Value) -> None:
         """Emit the correction of the sums of some rows by a factor each, if one is not 1."""
-        f, columns = self.f, self.schedule.columns
+        f, columns = self.f, self.count
         some = vector(self.cell, self.schedule.lanes)
         differs = f.fcmp("une", factor, f.const(factor.type, 1.0))
         any_differs = f.reduce("or", differs)
@@ -196,14 +210,14 @@ class Rows:
     def close(self, m: Span) -> None:
         """Emit the stores of all rows."""
         f, schedule = self.f, self.schedule
-        f.loop(0, m.count, schedule.columns, [], lambda first, _: self._settle(m, first))
+        f.loop(0, m.count, self.count, [], lambda first, _: self._settle(m, first))
         f.loop(0, m.count, 1, [], lambda number, _: self._store(m, number))
 
     def _settle(self, m: Span, first: Value) -> None:
         """Emit the correction of totals to the shift that the kernel has."""
         f, emitter, kernel = self.f, self.emitter, self.kernel
         element, accumulate = kernel.scores.dtype, kernel.accumulate
-        columns = self.schedule.columns
+        columns = self.count
         greatest = self._load(self.greatest, first)
         emitter.names[m.axis] = f.iadd(m.start, first)
         emitter.lanes = Lanes(m.axis, columns, self._mask(m, first))
@@ -255,6 +269,12 @@ class Rows:
         if whole < extent:
             part(whole, lane_mask(f, extent - whole, lanes))
         emitter.close_scope()
+
+
+def _side_by_side(schedule: AttentionSchedule) -> int:
+    """Return how many rows are computed at once: as many vectors as a call of `exp` takes."""
+    sizes = (schedule.lanes * count for count in (RETURNED_REGISTERS, 2, 1))
+    return next(size for size in sizes if schedule.rows % size == 0)
 
 
 def _axes_of(store: Store) -> frozenset[str]:
