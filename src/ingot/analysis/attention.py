@@ -93,10 +93,12 @@ def _with_weights(second: Instruction, side: int) -> Attention | None:
     first = _product_under(scores)
     if shift is None or greatest is None or total is None or first is None:
         return None
-    if not _fits(first, weights) or scores.shape.dtype not in TYPES:
+    if not _fits(first, weights) or not _varies_with(shift, greatest):
         return None
-    if not _varies_with(shift, greatest):
-        return None
+    values = (*first.operands, first, scores, second.operands[1 - side], second)
+    types = {value.shape.dtype for value in values}
+    if not types <= TYPES or (F64 in types and len(types) > 1):
+        return None  # one element type holds all sums
     return Attention(first, scores, greatest, shift, powers, total, scaling, second, side)
 
 
@@ -119,13 +121,8 @@ def _fits(first: Instruction, weights: Instruction) -> bool:
         given.rhs_free_dims(first.operands[1].shape.rank),
     )
     is_canonical = len(given.lhs_batch_dims) <= 1 and len(given.lhs_contracting_dims) == 1
-    operands = (*first.operands, first)
-    return (
-        is_canonical
-        and len(free[0]) == len(free[1]) == 1
-        and first.shape.dims == weights.shape.dims
-        and all(operand.shape.dtype in TYPES for operand in operands)
-    )
+    has_rows_and_columns = len(free[0]) == len(free[1]) == 1
+    return is_canonical and has_rows_and_columns and first.shape.dims == weights.shape.dims
 
 
 def _unshaped(item: Instruction) -> Instruction:

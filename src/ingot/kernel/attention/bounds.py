@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which keys a row of queries sees, where a mask of positions says so: causal masks and windows.
 
-A score is masked where it is minus infinity. Positions are compared (`iota <= iota` in HLO), so the
-keys that are left to row m are `m + low <= n <= m + high`. Blocks of keys outside of that have
-no weight and are not computed.
+Positions are compared (`iota <= iota` in HLO), so the keys that are left to row m are
+`m + low <= n <= m + high`. Other scores are a constant: minus infinity, or a large negative number
+as some frameworks have it. Keys that no row of a block sees have no weight: their powers are 0
+as soon as each row has a score that is far above the constant (`Bounds.floor`), and then their
+products are not computed. Whether that holds, and whether their values are finite (0 times infinity
+is NaN), is seen when the kernel runs.
 
-Invariant: outside of the bounds every score is minus infinity, whatever the operands hold.
+Invariant: outside of the bounds every score is `floor` at most, whatever the operands hold.
 """
 
 from __future__ import annotations
@@ -29,38 +32,55 @@ MIN_BITS = 32
 """Bits of positions that do not wrap around."""
 
 
+UNDERFLOW = {"f64": 800.0}
+OTHER_UNDERFLOW = 200.0
+"""By how much a score must lie below the greatest of its row for its power to be 0."""
+
+
 @record
 class Bounds:
-    """Keys of row m: from the greatest of `m + low` to the least of `m + high`, where there are any."""
+    """Keys of row m: from the greatest of `m + low` to the least of `m + high`.
+
+    Attributes:
+        low, high: offsets of the first and of the last key from the row's number.
+        floor: other scores are this at most.
+    """
 
     low: tuple[int | Dim, ...] = ()
     high: tuple[int | Dim, ...] = ()
+    floor: float = -math.inf
 
     def and_also(self, other: Bounds) -> Bounds:
         """Return the keys inside of both."""
-        return Bounds(self.low + other.low, self.high + other.high)
+        floor = max(self.floor, other.floor)
+        return Bounds(self.low + other.low, self.high + other.high, floor)
+
+    def __bool__(self) -> bool:
+        """Whether they leave any key out."""
+        return bool(self.low or self.high)
 
 
 def key_bounds(kernel: AttentionKernel) -> Bounds:
     """Return the bounds of the keys that the mask of an attention kernel leaves."""
     found = Bounds()
     score = kernel.scores
-    while score.op in ("select", "convert"):
-        if score.op == "convert":
-            (score,) = score.args
-            continue
+    while score.op == "select":
         seen, on_true, on_false = score.args
-        if _is_masked(on_false):
-            found, score = found.and_also(_where(kernel, seen, holds=True)), on_true
-        elif _is_masked(on_true):
-            found, score = found.and_also(_where(kernel, seen, holds=False)), on_false
+        if on_false.op == "constant":
+            inside, score, masked = _where(kernel, seen, holds=True), on_true, on_false
+        elif on_true.op == "constant":
+            inside, score, masked = _where(kernel, seen, holds=False), on_false, on_true
         else:
             break
-    return found
+        if inside:
+            floor = float(masked.payload.value)
+            found = found.and_also(Bounds(inside.low, inside.high, floor))
+    return found if found.floor < 0 else Bounds()
 
 
-def _is_masked(value: Expr) -> bool:
-    return value.op == "constant" and float(value.payload.value) == -math.inf
+def least_seen(kernel: AttentionKernel, bounds: Bounds) -> float:
+    """Return what the greatest score of a row must exceed for the keys outside to have no weight."""
+    return bounds.floor + UNDERFLOW.get(kernel.scores.dtype.name, OTHER_UNDERFLOW)
 
 
 def _where(kernel: AttentionKernel, seen: Expr, *, holds: bool) -> Bounds:

@@ -20,22 +20,25 @@ so that results are the same for every number of threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
+from ingot.cpu.emit.attention.finite import FLAG_BYTES, emit_finite_check
 from ingot.cpu.emit.attention.rows import Rows
 from ingot.cpu.emit.contraction.microkernel import Matrix, MicroKernel
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.register_blocks import common_micro_kernel, own_micro_kernel
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.attention.bounds import key_bounds
+from ingot.kernel.attention.bounds import key_bounds, least_seen
 from ingot.kernel.attention.schedule import AttentionSchedule
 from ingot.kernel.contraction.schedule import is_plain, stride
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
+from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
@@ -59,10 +62,17 @@ def emit_attention_kernel(
     last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
     f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
     f.ret()
+    phases = [Phase(symbol, schedule.chunks)]
+    scratch: int | Dim = 0
+    if unit.bounds:
+        emit_finite_check(module, f"{symbol}_finite", kernel, schedule, target)
+        phases.insert(0, Phase(f"{symbol}_finite", kernel.batch.extent))
+        scratch = kernel.batch.extent * FLAG_BYTES
     return EmittedKernel(
-        (Phase(symbol, schedule.chunks),),
+        tuple(phases),
         count,
         kernel.symbols,
+        scratch_bytes=scratch,
         templates=tuple(unit.shared.values()),
     )
 
@@ -126,13 +136,11 @@ class UnitEmitter:
         form = Panels(columns, self.padded_depth, self._walks(kernel.lhs))
         self.packer.panels(kernel.lhs, self.queries, m, Span(kernel.k.name, 0, self.depth), form)
         self.rows.open()
-        first, last = self._seen(m, n_extent)
-
-        def block(start: Value, _: list[Value]) -> None:
-            count = f.imin(f.isub(last, start), self.schedule.keys)
-            self._block(m, Span(kernel.n.name, start, count))
-
-        f.loop(first, last, self.schedule.keys, [], block)
+        if not self.bounds:
+            self._keys(m, 0, n_extent)
+        else:
+            first, last = self._seen(m, n_extent)
+            f.loop(0, 3, 1, [], lambda part, _: self._part(m, part, (first, last, n_extent)))
         self.rows.close(m)
 
     def _span(self, axis: str, number: IndexValue, extent: IndexValue) -> Span:
@@ -152,7 +160,17 @@ class UnitEmitter:
         along = [stride(operand.payload.index, name) for name in names]
         return along[1] == 1 and along[0] != 1
 
-    def _seen(self, m: Span, extent: IndexValue) -> tuple[IndexValue, IndexValue]:
+    def _keys(self, m: Span, first: IndexValue, last: IndexValue) -> None:
+        """Emit the blocks of keys from `first` to `last`."""
+        f = self.f
+
+        def block(start: Value, _: list[Value]) -> None:
+            count = f.imin(f.isub(last, start), self.schedule.keys)
+            self._block(m, Span(self.kernel.n.name, start, count))
+
+        f.loop(first, last, self.schedule.keys, [], block)
+
+    def _seen(self, m: Span, extent: IndexValue) -> tuple[Value, Value]:
         """Return the first key that a row of the unit may see, and the one behind the last."""
         f, emitter = self.f, self.emitter
         first: IndexValue = 0
@@ -162,7 +180,31 @@ class UnitEmitter:
         for high in self.bounds.high:
             behind = f.iadd(f.iadd(m.start, m.count), emitter.index(high))
             last = f.imin(last, behind)
-        return first, last
+        first = f.imin(first, extent)
+        return f.as_value(first), f.as_value(f.imax(last, first))
+
+    def _part(self, m: Span, part: Value, bounds: tuple[Value, Value, IndexValue]) -> None:
+        """Emit the keys that rows see (part 0), then those behind and before if they count."""
+        f = self.f
+        first, last, extent = bounds
+        zero, is_seen = f.const(lt.I64, 0), f.as_condition(f.ieq(part, 0))
+        (counts,) = f.if_(is_seen, lambda: [f.const(lt.I1, 0)], lambda: [self._counts(m)])
+        is_behind = f.as_condition(f.ieq(part, 1))
+        start = f.select(is_seen, first, f.select(is_behind, last, zero))
+        stop = f.select(is_behind, f.as_value(extent), first)
+        self._keys(m, start, f.select(is_seen, last, f.select(counts, stop, zero)))
+
+    def _counts(self, m: Span) -> Value:
+        """Return whether keys that no row sees count: they have a weight, or are not finite."""
+        f, emitter = self.f, self.emitter
+        batch = emitter.names[self.kernel.batch.name]
+        flags = scratch_of(f, len(self.kernel.buffers))
+        flag = f.load(lt.I64, f.gep(flags, batch, lt.I64), 8)
+        is_finite = f.icmp("eq", flag, f.const(lt.I64, 0))
+        is_low = f.const(lt.I1, 0)
+        if self.bounds.floor > -math.inf:
+            is_low = self.rows.is_low(m, least_seen(self.kernel, self.bounds))
+        return f.or_(is_low, f.not_(is_finite))
 
     def _block(self, m: Span, n: Span) -> None:
         """Emit one block of keys: scores, powers, and their products with the values."""
@@ -222,7 +264,7 @@ class UnitEmitter:
     def _tails(self) -> Iterator[int]:
         """Yield the heights of the register blocks behind whole ones."""
         extent, most = self.kernel.n.extent, self.schedule.block_keys
-        is_cut = bool(self.bounds.low or self.bounds.high)
+        is_cut = bool(self.bounds)
         if isinstance(extent, int) and not is_cut:
             yield from (extent % most,) * (extent % most > 0)
             return

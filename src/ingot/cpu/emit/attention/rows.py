@@ -22,6 +22,7 @@ from ingot.hlo.dtype import DType
 from ingot.kernel.attention.schedule import AttentionSchedule
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
+from ingot.llvm import types as lt
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -185,6 +186,20 @@ class Rows:
         if isinstance(extent, int) and extent % columns == 0:
             return None
         return lane_mask(f, f.isub(m.count, first), columns)
+
+    def is_low(self, m: Span, least: float) -> Value:
+        """Return whether the greatest score of some row does not exceed `least`."""
+        f = self.f
+
+        def panel(first: Value, carried: list[Value]) -> list[Value]:
+            greatest = self._load(self.greatest, first)
+            below = f.fcmp("ole", greatest, f.const(greatest.type, least))
+            mask = self._mask(m, first)
+            return [
+                f.or_(carried[0], f.reduce("or", below if mask is None else f.and_(below, mask)))
+            ]
+
+        return f.loop(0, m.count, self.count, [f.const(lt.I1, 0)], panel)[0]
 
     def _correct(self, first: Value, factor: Value) -> None:
         """Emit the correction of the sums of some rows by a factor each, if one is not 1."""
