@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in HLO: products of queries and keys, their softmax along the keys, products with values.
+"""Attention in HLO: products of queries and keys, a softmax along the keys, products with values.
 
 `attention_of(dot)` looks from the second product back to the first. Between them stand what makes
 scores of products (scale, mask, bias), the softmax as frameworks write it, and reshapes that leave

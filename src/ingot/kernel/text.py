@@ -90,7 +90,6 @@ from ingot.kernel.ir import (
 )
 from ingot.kernel.scalar_text import scalar_text
 
-
 ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
 """Expressions of an attention kernel that have names in its text."""
 

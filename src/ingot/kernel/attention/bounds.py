@@ -79,7 +79,7 @@ def key_bounds(kernel: AttentionKernel) -> Bounds:
 
 
 def least_seen(kernel: AttentionKernel, bounds: Bounds) -> float:
-    """Return what the greatest score of a row must exceed for the keys outside to have no weight."""
+    """Return what the greatest score of a row must exceed for keys outside to have no weight."""
     return bounds.floor + UNDERFLOW.get(kernel.scores.dtype.name, OTHER_UNDERFLOW)
 
 

@@ -20,7 +20,7 @@ from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.support.records import record
 
 MAX_QUERIES = 64
-"""Rows of queries of a unit at most: their operands, scores and sums stay in the L1 and L2 cache."""
+"""Rows of queries of a unit at most: operands, scores and sums stay in the L1 and L2 cache."""
 
 MAX_KEYS = 140
 """Keys of a block, about: scores of more leave the L1 cache before they are read again."""

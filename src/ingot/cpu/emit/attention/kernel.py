@@ -24,10 +24,14 @@ import math
 from collections.abc import Callable, Iterator
 
 from ingot.cpu.emit.attention.finite import FLAG_BYTES, emit_finite_check
-from ingot.cpu.emit.attention.rows import Rows
-from ingot.cpu.emit.contraction.microkernel import Matrix, MicroKernel
+from ingot.cpu.emit.attention.rows import Rows, Tiles
+from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
-from ingot.cpu.emit.contraction.register_blocks import common_micro_kernel, own_micro_kernel
+from ingot.cpu.emit.contraction.register_blocks import (
+    Factors,
+    common_micro_kernel,
+    own_micro_kernel,
+)
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
@@ -103,11 +107,14 @@ class UnitEmitter:
         self.padded_depth, self.padded_width = map(self._padded, (self.depth, self.width))
         # Squares that are transposed may end behind the last k.
         self.queries = self._room(schedule.rows * self.padded_depth)
-        self.scores = self._room(schedule.keys * schedule.rows)
-        self.sums = self._room(schedule.rows * self.padded_width)
+        self.tiles = Tiles(
+            self._room(schedule.keys * schedule.rows),
+            self._room(schedule.rows * self.padded_width),
+            self.padded_width,
+        )
         self.keys = None if self.reads_keys else self._room(schedule.keys * self.padded_depth)
         self.values = None if self.reads_values else self._room(schedule.keys * self.padded_width)
-        self.rows = Rows(emitter, kernel, schedule, self.scores, self.sums, self.padded_width)
+        self.rows = Rows(self.packer, kernel, schedule, self.tiles)
 
     def _lies_along(self, operand: Expr, axis: Axis) -> bool:
         """Whether keys or values can be read where they lie: dense along `axis`."""
@@ -245,7 +252,7 @@ class UnitEmitter:
         def at(height: int) -> Callable[[Value, list[Value]], None]:
             def block(start: Value, _: list[Value]) -> None:
                 where = f.iadd(f.imul(start, schedule.rows), first)
-                sums = Matrix(f.gep(self.scores, where, self.cell), schedule.rows, 1)
+                sums = Matrix(f.gep(self.tiles.scores, where, self.cell), schedule.rows, 1)
                 rows = keys.at(f.gep(keys.address, f.imul(start, keys.row_step), self.cell))
                 self._run(
                     (rows, queries, sums), height, schedule.columns, self.depth, goes_on=False
@@ -279,13 +286,13 @@ class UnitEmitter:
         whole, rest = self.width // columns * columns, self.width % columns
 
         def block(first: Value, _: list[Value]) -> None:
-            powers = f.gep(self.scores, first, self.cell)
+            powers = f.gep(self.tiles.scores, first, self.cell)
             lhs = Matrix(powers, 1, schedule.rows)
 
             def run(column: IndexValue, width: int) -> None:
                 rhs = values.at(f.gep(values.address, column, self.cell))
                 where = f.iadd(f.imul(first, self.padded_width), column)
-                sums = Matrix(f.gep(self.sums, where, self.cell), self.padded_width, 1)
+                sums = Matrix(f.gep(self.tiles.sums, where, self.cell), self.padded_width, 1)
                 self._run((lhs, rhs, sums), height, width, n.count, goes_on=True)
 
             f.loop(0, whole, columns, [], lambda column, _: run(column, columns))
@@ -304,16 +311,11 @@ class UnitEmitter:
         goes_on: bool,
     ) -> None:
         """Emit a register block; `goes_on`: its sums are added to what stands there."""
-        schedule = self.schedule
-        panel = schedule.columns if not goes_on else None
-        kernel, lanes = self.kernel, schedule.lanes
-        micro: MicroKernel | None = common_micro_kernel(
-            kernel.accumulate, self.target, matrices, (rows, width), lanes, panel
-        )
+        panel = None if goes_on else self.schedule.columns
+        given = Factors(self.kernel.accumulate, matrices, self.schedule.lanes, panel)
+        micro = common_micro_kernel(given, self.target, rows, width)
         if micro is None:
-            micro = own_micro_kernel(
-                kernel.accumulate, self.target, matrices, (rows, width), lanes, panel
-            )
+            micro = own_micro_kernel(given, self.target, rows, width)
         else:
             self.shared[micro.name] = template_of(micro)
         micro.call(self.f, matrices, depth, goes_on, width)

@@ -13,14 +13,16 @@ Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 201
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ingot.cpu.emit.contraction.packing import Span, cell_type, lane_mask
+from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span, cell_type, lane_mask
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.indices import IndexValue, Lanes
-from ingot.emit.values.values import ValueEmitter, combine
-from ingot.hlo.dtype import DType
+from ingot.emit.values.values import combine
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.expr import walk
+from ingot.kernel.contraction.schedule import stride
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt
 from ingot.llvm.math.called import RETURNED_REGISTERS
@@ -28,26 +30,28 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What a unit computes: scores, keys by rows, and sums, rows by `width`."""
+
+    scores: Value
+    sums: Value
+    width: int
+
+
 class Rows:
     """Emits what becomes of the rows of a unit."""
 
     def __init__(
-        self,
-        emitter: ValueEmitter,
-        kernel: AttentionKernel,
-        schedule: AttentionSchedule,
-        scores: Value,
-        sums: Value,
-        width: int,
+        self, packer: Packer, kernel: AttentionKernel, schedule: AttentionSchedule, tiles: Tiles
     ) -> None:
-        """Work on a tile of scores (keys by rows) and one of sums (rows by `width`)."""
-        self.f = emitter.f
-        self.emitter = emitter
+        """Work on the tiles of the unit that `packer` packs for."""
+        self.f = packer.f
+        self.packer = packer
+        self.emitter = packer.emitter
         self.kernel = kernel
         self.schedule = schedule
-        self.scores = scores
-        self.sums = sums
-        self.width = width
+        self.scores, self.sums, self.width = tiles.scores, tiles.sums, tiles.width
         self.cell = cell_type(kernel.accumulate)
         self.count = _side_by_side(schedule)
         self.wide = vector(self.cell, self.count)
@@ -63,6 +67,14 @@ class Rows:
         self.is_shift_alone = not any(item in stored for item in self.folds[0])
         self.products = [e for e in walk((kernel.scores,)) if e.op == "accumulator"]
         self.results = [e for e in nodes if e.op == "accumulator"]
+
+        # Squares that are transposed may end behind the last key.
+        room = (schedule.keys + SQUARE) * schedule.rows
+        self.masks = {
+            item: self.f.alloca(self.cell, room, 64)
+            for item in walk((kernel.scores,))
+            if _lies_along_keys(kernel, item)
+        }
 
     # ---- parts
 
@@ -126,6 +138,9 @@ class Rows:
 
     def softmax(self, m: Span, n: Span) -> None:
         """Emit the scores and powers of a block of keys."""
+        form = Panels(self.schedule.rows, n.count, is_transposed=True)
+        for item, buffer in self.masks.items():
+            self.packer.panels(item, buffer, m, n, form)
         self.f.loop(0, m.count, self.count, [], lambda first, _: self._softmax(m, n, first))
 
     def _softmax(self, m: Span, n: Span, first: Value) -> None:
@@ -167,6 +182,8 @@ class Rows:
             product = self._load(self.scores, where)
             for item in self.products:
                 emitter.bind(item, product)
+            for item, buffer in self.masks.items():
+                emitter.bind(item, self._as(self._load(buffer, where), accumulate, item.dtype))
             value = emitter.vector_value(kernel.scores, columns)
             emitter.close_scope()
             value = self._as(value, element, accumulate)
@@ -224,7 +241,7 @@ class Rows:
 
     def close(self, m: Span) -> None:
         """Emit the stores of all rows."""
-        f, schedule = self.f, self.schedule
+        f = self.f
         f.loop(0, m.count, self.count, [], lambda first, _: self._settle(m, first))
         f.loop(0, m.count, 1, [], lambda number, _: self._store(m, number))
 
@@ -284,6 +301,16 @@ class Rows:
         if whole < extent:
             part(whole, lane_mask(f, extent - whole, lanes))
         emitter.close_scope()
+
+
+def _lies_along_keys(kernel: AttentionKernel, item: Expr) -> bool:
+    """Whether a load of the scores is of rows of keys: read with lanes along them, transposed."""
+    if item.op != "load" or item.args:
+        return False
+    element, widest = item.dtype, kernel.accumulate
+    fits = element is PRED or (element.is_float and element.bits <= widest.bits)
+    steps = [stride(item.payload.index, axis.name) for axis in (kernel.m, kernel.n)]
+    return fits and steps[1] == 1 and steps[0] not in (0, 1)
 
 
 def _side_by_side(schedule: AttentionSchedule) -> int:
