@@ -153,16 +153,16 @@ class Rows:
         factor = self._power(before, shift)
         self._keep(greatest, self.greatest, first)
         self._keep(factor, self.factors, first)
-        total = f.mul(self._load(self.total, first), factor)
-
         def power(number: Value, carried: list[Value]) -> list[Value]:
             where = f.iadd(f.imul(number, self.schedule.rows), first)
             found = self._power(self._load(self.scores, where), shift)
             self._keep(found, self.scores, where)
             return [f.add(carried[0], found)]
 
-        total = f.loop(0, n.count, 1, [total], power)[0]
-        self._keep(total, self.total, first)
+        # Blocks are summed up apart: fewer roundings than one running sum has.
+        (block,) = f.loop(0, n.count, 1, [f.zero(self.wide)], power)
+        before = f.mul(self._load(self.total, first), factor)
+        self._keep(f.add(before, block), self.total, first)
         self._correct(first, factor)
 
     def _score(self, m: Span, n: Span, first: Value) -> Value:
