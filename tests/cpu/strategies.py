@@ -5,7 +5,7 @@ import pytest
 
 from ingot.cpu.strategies import table
 
-OWN = {"contraction", "loops", "merge sort"}
+OWN = {"contraction", "attention", "loops", "merge sort"}
 """Strategies whose code is compiled with the program."""
 
 

@@ -44,6 +44,18 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
         "x = f32[?n,64] parameter(0)  y = f32[64,64] parameter(1)  ROOT r = f32[?n,64] dot(x, y),"
         " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
+    "attention": (
+        f"{ADD}\n\nmost {{ a = f32[] parameter(0)  b = f32[] parameter(1)"
+        "  ROOT r = f32[] maximum(a, b) }",
+        "q = f32[64,16] parameter(0)  k = f32[128,16] parameter(1)  v = f32[128,16] parameter(2)"
+        "  s = f32[64,128] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}"
+        "  low = f32[] constant(-inf)  z = f32[] constant(0)"
+        "  g = f32[64] reduce(s, low), dimensions={1}, to_apply=most"
+        "  gs = f32[64,128] broadcast(g), dimensions={0}  d = f32[64,128] subtract(s, gs)"
+        "  p = f32[64,128] exponential(d)  t = f32[64] reduce(p, z), dimensions={1}, to_apply=add"
+        "  ts = f32[64,128] broadcast(t), dimensions={0}  w = f32[64,128] divide(p, ts)"
+        "  ROOT r = f32[64,16] dot(w, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
     "library reduction": (
         ADD,
         "x = f32[512,512] parameter(0)  z = f32[] constant(0)"

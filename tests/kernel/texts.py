@@ -120,6 +120,40 @@ contraction over [@g < 1, @m < 50, @n < 4, @k < 18] in f32 {
   b2[2*@m+@n] = v2
 }
 """,
+    "attention": """attention over [@b < 3, @m < 64, @n < n, @k < 8, @e < 16] in f32 {
+  b0 = in bf16[1536]
+  b1 = in bf16[24*n]
+  b2 = in bf16[48*n]
+  b3 = out bf16[3072]
+  b4 = out f32[192]
+  v0 = bf16 load b0[512*@b+@k+8*@m]
+  lhs = v0
+  v1 = bf16 load b1[8*@b*n+@k+8*@n]
+  rhs = v1
+  v2 = bf16 load b2[16*@b*n+@e+16*@n]
+  values = v2
+  v3 = s64 index(@n)
+  v4 = s64 index(@m)
+  v5 = pred compare(v3, v4), direction=LE
+  v6 = f32 accumulator over [@b, @m, @n]
+  v7 = f32 constant(-inf)
+  v8 = f32 select(v5, v6, v7)
+  scores = v8
+  v9 = f32 reduced r0.0 over [@b, @m]
+  shift = v9
+  v10 = f32 argument(0)
+  v11 = f32 argument(1)
+  v12 = f32 subtract(v10, v11)
+  v13 = f32 exponential(v12)
+  power = v13
+  v14 = f32 accumulator over [@b, @e, @m]
+  v15 = f32 reduced r1.0 over [@b, @m]
+  v16 = f32 divide(v14, v15)
+  v17 = bf16 convert(v16)
+  b3[1024*@b+@e+16*@m] = v17
+  b4[64*@b+@m] = v15
+}
+""",
     "sort": """sort (b2, b3) over [n, 100, 2*m] {
   b0 = in f32[200*m*n]
   b1 = in s32[200*m*n]

@@ -26,6 +26,7 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.expand.exact_boundary import ExactBoundary
+from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
@@ -57,7 +58,12 @@ def _program_of_one_device(module: Module) -> str:
     return print_module(module)
 
 
-_PASSES = (*passes_of(SIMPLIFICATION), WhileLoopTripCountAnnotator(), ExactBoundary())
+_PASSES = (
+    *passes_of(SIMPLIFICATION),
+    WhileLoopTripCountAnnotator(),
+    ExactBoundary(),
+    AttentionFusion(),
+)
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in _PASSES}
 _STEPS["simplify"] = SIMPLIFICATION
 _TEXTS: dict[str, Callable[[Module], str]] = {

@@ -11,16 +11,21 @@ from __future__ import annotations
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
+from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.fusion.wide_concatenates import WideConcatenates
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline("cpu", (SIMPLIFICATION, WideConcatenates(), Fusion(), BUFFER_PASSES))
+PIPELINE = Pipeline(
+    "cpu", (SIMPLIFICATION, WideConcatenates(), AttentionFusion(), Fusion(), BUFFER_PASSES)
+)
 
 ORDER = (
     Order("constant-folding", "wide-concatenates", "what is folded needs no parts"),
     Order("wide-concatenates", "fusion", "each part becomes a kernel of its own"),
     Order("dot-canonicalizer", "fusion", "kernels take products with one batch and one sum"),
+    Order("dot-canonicalizer", "attention-fusion", "it looks for products in that form"),
+    Order("attention-fusion", "fusion", "what is left of attention is fused as anything else"),
     Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
     Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
     Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),

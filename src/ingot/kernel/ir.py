@@ -7,7 +7,7 @@ every later pass. So `softmax` is a grid over rows with three passes, `reduce_su
 empty grid with two (the sum, then its store).
 
 A `ContractionKernel` is a batched matrix product whose operands are loads and whose stores are
-expressions over the accumulator.
+expressions over the accumulator. An `AttentionKernel` is two of them with a softmax between.
 
 Buffers are numbered: operands first, then results. Buffer data is dense and row-major; an index is
 an element number.
@@ -15,13 +15,15 @@ an element number.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from ingot.analysis.direct_convolution import ConvolutionSizes
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
-from ingot.kernel.expr import Expr, varies, walk
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel.expr import Expr, argument, constant, make, varies, walk
 from ingot.support.records import record
 
 
@@ -267,6 +269,76 @@ class ConvolutionKernel:
 
 
 @dataclass(frozen=True)
+class AttentionKernel:
+    """softmax(scores(queries * keys)) * values, for each row of queries; nothing of it is stored.
+
+    With s[b, m, n] = scores(sum over k of lhs[b, m, k] * rhs[b, n, k]), r0 their greatest along n,
+    p = power(s, shift(r0)) and r1 the sum of p along n, `accumulator` in the stores is the sum over
+    n of p[b, m, n] * values[b, n, e]. The weights are not divided by r1: a store does that.
+
+    Attributes:
+        batch, m, n, k, e: the axes (an extent-1 batch when there is none).
+        lhs, rhs, values: operand elements as expressions over the axes, in the operand's own type.
+        accumulate: element type of all sums.
+        scores: a score, from the `accumulator` leaf of the first product.
+        shift: what is subtracted from the scores of a row, from `reduced` r0.0. Any number gives
+            the same weights, so that powers may be taken with another one and corrected.
+        power: from arguments 0, a score, and 1, the shift.
+        stores: written once per (b, m, e), or per (b, m) where neither index nor value has e;
+            values use the `accumulator` leaf, r0.0 and r1.0.
+        buffers: arguments.
+    """
+
+    batch: Axis
+    m: Axis
+    n: Axis
+    k: Axis
+    e: Axis
+    lhs: Expr
+    rhs: Expr
+    values: Expr
+    accumulate: DType
+    scores: Expr
+    shift: Expr
+    power: Expr
+    stores: tuple[Store, ...]
+    buffers: tuple[Buffer, ...]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All axes."""
+        return (self.batch, self.m, self.n, self.k, self.e)
+
+    @cached_property
+    def greatest(self) -> Reduction:
+        """The greatest score of a row, r0."""
+        return self._fold(0, "maximum", -math.inf, self.scores)
+
+    @cached_property
+    def total(self) -> Reduction:
+        """The sum of a row's powers, r1."""
+        power = self.power
+        if power.dtype is not self.accumulate:
+            power = make("convert", self.accumulate, (power,), NO_ATTRIBUTES)
+        return self._fold(1, "add", 0, power)
+
+    def _fold(self, number: int, op: str, initial: float, value: Expr) -> Reduction:
+        element = value.dtype
+        sides = (argument(0, element), argument(1, element))
+        folded = make(op, element, sides, NO_ATTRIBUTES)
+        start = constant(element.numpy.type(initial))
+        return Reduction(number, Combiner((folded,)), (start,), (value,))
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        exprs = (self.lhs, self.rhs, self.values, self.scores, self.shift, self.power)
+        stored = tuple(e for store in self.stores for e in store.exprs)
+        indices = [store.index for store in self.stores]
+        return kernel_symbols((*exprs, *stored), list(self.axes), indices)
+
+
+@dataclass(frozen=True)
 class SortKernel:
     """Rows sorted together, stably: element (outer, position, inner) of every operand.
 
@@ -364,7 +436,7 @@ class TopKKernel:
         return kernel_symbols((), [], [self.rows, self.length])
 
 
-OwnKernel = LoopKernel | ContractionKernel | SortKernel | FftKernel | TopKKernel
+OwnKernel = LoopKernel | ContractionKernel | AttentionKernel | SortKernel | FftKernel | TopKKernel
 """Kernels that say themselves how each element is computed."""
 
 Kernel = ConvolutionKernel | OwnKernel

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from ingot.analysis.scans import scan_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
+from ingot.kernel.attention.build import build_attention_kernel
+from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.convolution.plain import plain_root
 from ingot.kernel.fft.build import build_fft_kernel
@@ -71,7 +72,10 @@ def _built(fused: Computation) -> Kernel:
     build = builders.get(fused.root.opcode)
     if build is not None:
         return build(fused)
-    if find_dot(fused) is not None:
+    dots = [one for one in fused.instructions if one.opcode == "dot"]
+    if len(dots) > 1:
+        return build_attention_kernel(fused, dots)
+    if dots:
         return build_contraction_kernel(fused)
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):

@@ -31,6 +31,7 @@ from ingot.formats.hlo_text.window_text import read_window
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import (
+    AttentionKernel,
     Axis,
     Buffer,
     Combiner,
@@ -48,6 +49,7 @@ from ingot.kernel.ir import (
     TopKKernel,
 )
 from ingot.kernel.parse_values import BUFFER, ValueReader
+from ingot.kernel.text import ATTENTION_PARTS
 from ingot.kernel.verifier import broken_constraint
 from ingot.support.arguments import encodable
 from ingot.support.diagnostics import IngotError, ParseError
@@ -135,12 +137,13 @@ class _Parser(ValueReader):
             "loop": self._loop,
             "contraction": self._contraction,
             "convolution": self._convolution,
+            "attention": self._attention,
             "sort": self._sort,
             "fft": self._fft,
             "top-k": self._top_k,
         }
         at = self.reader.skip()
-        word = self.reader.word("a kernel: loop, contraction, sort, fft or top-k")
+        word = self.reader.word("a kernel: loop, contraction, attention, sort, fft or top-k")
         if word not in kinds:
             hint = did_you_mean(word, kinds)
             self.reader.fail(f"there is no kernel '{word}'", at=at, code="INGOT0102", hint=hint)
@@ -214,14 +217,31 @@ class _Parser(ValueReader):
         buffers = self._buffers()
         patches = self._patches()
         lhs, rhs = self._named("lhs"), self._named("rhs")
+        stores = self._stores()
+        batch, m, n, k = axes
+        return ContractionKernel(batch, m, n, k, lhs, rhs, accumulate, stores, buffers, patches)
+
+    def _attention(self) -> AttentionKernel:
+        at = self.reader.skip()
+        axes = self._over()
+        if len(axes) != 5:
+            self.reader.fail(f"expected 5 axes: batch, m, n, k and e, found {len(axes)}", at=at)
+        accumulate = self._in_type()
+        self.reader.expect("{", "after the element type")
+        buffers = self._buffers()
+        lhs, rhs, values, scores, shift, power = map(self._named, ATTENTION_PARTS)
+        stores = self._stores()
+        return AttentionKernel(
+            *axes, lhs, rhs, values, accumulate, scores, shift, power, stores, buffers
+        )
+
+    def _stores(self) -> tuple[Store, ...]:
+        """Take definitions and stores up to the end of a kernel."""
         stores: list[Store] = []
         while not self.reader.accept("}"):
             if not self.defines():
                 stores.append(self._store())
-        batch, m, n, k = axes
-        return ContractionKernel(
-            batch, m, n, k, lhs, rhs, accumulate, tuple(stores), buffers, patches
-        )
+        return tuple(stores)
 
     def _convolution(self) -> ConvolutionKernel:
         convolution = self._plain_convolution()

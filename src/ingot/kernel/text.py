@@ -34,6 +34,9 @@ absent::
                    buffer* /patches/ value* lhs = vN value* rhs = vN (value | store)* }
     convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
                    groups=… window={…} /of_filter/ as (loop | contraction)
+    attention    attention over [axis,*] in type {       the axes: batch, m, n, k, e
+                   buffer* (value | name = vN)* (value | store)* }
+                                    the names: lhs, rhs, values, scores, shift, power, in this order
     sort         sort (bN,*) over [index,*] {          the extents: outer, length, inner
                    buffer* value* before = vN }
     fft          fft KIND of index times [integer,*] in type { buffer* }
@@ -70,6 +73,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import (
+    AttentionKernel,
     Axis,
     Buffer,
     ContractionKernel,
@@ -85,6 +89,9 @@ from ingot.kernel.ir import (
 )
 from ingot.kernel.scalar_text import scalar_text
 
+ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
+"""Expressions of an attention kernel that have names in its text."""
+
 
 def kernel_text(kernel: Kernel) -> str:
     """Return the text of a kernel, several lines."""
@@ -96,6 +103,8 @@ def kernel_text(kernel: Kernel) -> str:
         writer.loop(kernel)
     elif isinstance(kernel, ContractionKernel):
         writer.contraction(kernel)
+    elif isinstance(kernel, AttentionKernel):
+        writer.attention(kernel)
     elif isinstance(kernel, SortKernel):
         writer.sort(kernel)
     elif isinstance(kernel, FftKernel):
@@ -150,6 +159,15 @@ class _Writer:
             "as",
         )
         self.lines.append(" ".join(parts))
+
+    def attention(self, kernel: AttentionKernel) -> None:
+        head = f"attention over [{_axes(kernel.axes)}] in {kernel.accumulate.name} {{"
+        self.lines.append(head)
+        self._buffers(kernel.buffers)
+        for name in ATTENTION_PARTS:
+            self.lines.append(f"  {name} = {self._value(getattr(kernel, name), '  ')}")
+        for store in kernel.stores:
+            self._store(store, "  ")
 
     def sort(self, kernel: SortKernel) -> None:
         operands = ", ".join([f"b{number}" for number in kernel.operands])

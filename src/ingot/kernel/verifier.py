@@ -21,6 +21,7 @@ from ingot.hlo.opdef import Trait, find
 from ingot.hlo.shape import Shape
 from ingot.kernel.expr import LEAVES, Expr, axis_names, varies, walk
 from ingot.kernel.ir import (
+    AttentionKernel,
     Axis,
     Buffer,
     Combiner,
@@ -96,6 +97,8 @@ def _broken(kernel: Kernel) -> Broken:
         yield from _broken_loop(kernel)
     elif isinstance(kernel, ContractionKernel):
         yield from _broken_contraction(kernel)
+    elif isinstance(kernel, AttentionKernel):
+        yield from _broken_attention(kernel)
     elif isinstance(kernel, SortKernel):
         yield from _broken_sort(kernel)
     elif isinstance(kernel, FftKernel):
@@ -139,6 +142,27 @@ def _broken_contraction(kernel: ContractionKernel) -> Broken:
     rhs = frozenset((batch.name, n.name, k.name))
     yield from _broken_exprs((kernel.rhs,), replace(lhs, names=rhs))
     after = replace(lhs, names=frozenset((batch.name, m.name, n.name)), total=kernel.accumulate)
+    for store in kernel.stores:
+        yield from _broken_store(store, after)
+
+
+def _broken_attention(kernel: AttentionKernel) -> Broken:
+    batch, m, n, k, e = (axis.name for axis in kernel.axes)
+    yield from _broken_axes(kernel.axes, kernel.axes)
+    rows = frozenset((batch, m))
+    plain = _Scope(kernel.buffers, rows | {k}, {})
+    yield from _broken_exprs((kernel.lhs,), plain)
+    yield from _broken_exprs((kernel.rhs,), replace(plain, names=frozenset((batch, n, k))))
+    yield from _broken_exprs((kernel.values,), replace(plain, names=frozenset((batch, n, e))))
+    scores = replace(plain, names=rows | {n}, total=kernel.accumulate)
+    yield from _broken_exprs((kernel.scores,), scores)
+    yield from _broken_arguments((kernel.power,), [kernel.scores.dtype.name] * 2)
+    if kernel.power.dtype is not kernel.scores.dtype or not kernel.accumulate.is_float:
+        yield "attention_types", f"{kernel.power.dtype} of {kernel.scores.dtype}, summed up"
+        return
+    folds: Folds = {0: (kernel.greatest, rows)}
+    yield from _broken_exprs((kernel.shift,), replace(plain, names=rows, folds=folds))
+    after = replace(scores, names=rows | {e}, folds={**folds, 1: (kernel.total, rows)})
     for store in kernel.stores:
         yield from _broken_store(store, after)
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ingot.cpu.emit.attention.kernel import emit_attention_kernel
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.sort.kernel import emit_sort_kernel
+from ingot.kernel.attention.schedule import AttentionSchedule
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import walk
-from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, SortKernel
+from ingot.kernel.ir import AttentionKernel, ContractionKernel, Kernel, LoopKernel, SortKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.kernel.sort.sort import SortSchedule
 from ingot.llvm.builder import ModuleBuilder
@@ -98,6 +100,24 @@ class ContractionCode:
     def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
         """Emit the kernel's functions, whose names begin with `symbol`."""
         return emit_contraction_kernel(module, symbol, self.kernel, self.schedule, self.target)
+
+
+@record
+class AttentionCode:
+    """Attention with loops of its own, on the micro-kernels that contractions have."""
+
+    kernel: AttentionKernel
+    target: TargetSpec
+    schedule: AttentionSchedule
+
+    @property
+    def weight(self) -> int:
+        """How long the code takes to compile, about, in nodes of expressions."""
+        return CONTRACTION_WEIGHT
+
+    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        """Emit the kernel's function, which is `symbol`."""
+        return emit_attention_kernel(module, symbol, self.kernel, self.schedule, self.target)
 
 
 @record

@@ -32,10 +32,12 @@ from ingot.cpu.library.reductions import match_reduction
 from ingot.cpu.library.selections import match_selection
 from ingot.cpu.library.sorts import match_sort
 from ingot.cpu.library.transforms import match_transform
-from ingot.cpu.strategies.plans import CodePlan, ContractionCode, LoopCode, SortCode
+from ingot.cpu.strategies.plans import AttentionCode, CodePlan, ContractionCode, LoopCode, SortCode
 from ingot.cpu.strategies.request import Request
+from ingot.kernel.attention.schedule import schedule_attention
 from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.ir import (
+    AttentionKernel,
     ContractionKernel,
     ConvolutionKernel,
     FftKernel,
@@ -79,6 +81,12 @@ def _match_contraction(request: Request) -> Plan:
     return ContractionCode(kernel, request.target, schedule_contraction(kernel, request.vectors))
 
 
+def _match_attention(request: Request) -> Plan:
+    kernel = request.kernel
+    assert isinstance(kernel, AttentionKernel), "the table says so"
+    return AttentionCode(kernel, request.target, schedule_attention(kernel, request.vectors))
+
+
 def _match_merge_sort(request: Request) -> Plan:
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "the table says so"
@@ -91,6 +99,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("direct convolution", (ConvolutionKernel,), match_direct),
     Strategy("product", (ContractionKernel,), match_product),
     Strategy("contraction", (ContractionKernel,), _match_contraction),
+    Strategy("attention", (AttentionKernel,), _match_attention),
     Strategy("library reduction", (LoopKernel,), match_reduction),
     Strategy("library iota", (LoopKernel,), match_iota),
     Strategy("box copies", (LoopKernel,), match_box_copies),

@@ -22,11 +22,12 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexValue
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.contraction.product import heights_of
 from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.target import TargetSpec
+from ingot.support.records import record
 
 UNKNOWN_WIDTH = 0
 """Width of a register block whose columns are counted at run time."""
@@ -132,3 +133,66 @@ class RegisterBlocks:
 
 def _known(step: IndexValue) -> int | None:
     return step if isinstance(step, int) else None
+
+
+@record
+class Factors:
+    """What register blocks multiply, where no kernel's schedule says it.
+
+    Attributes:
+        accumulate: element type of the sums and of both operands.
+        matrices: lhs, dense along k or m; rhs; sums.
+        lanes: lanes of a vector.
+        panel: the width of the panels that the rhs is packed in, None where it lies in place.
+    """
+
+    accumulate: DType
+    matrices: tuple[Matrix, Matrix, Matrix]
+    lanes: int
+    panel: int | None
+
+
+def common_micro_kernel(
+    given: Factors, target: TargetSpec, rows: int, columns: int
+) -> MicroKernel | None:
+    """Return the library's micro-kernel for so many rows and columns, None if it has none.
+
+    Columns that fill no whole vectors are masked.
+    """
+    lhs = given.matrices[0]
+    vectors = vectors_of(target)
+    has_library = given.accumulate in ELEMENTS and target.has_fma
+    is_dense = 1 in (lhs.row_step, lhs.column_step)
+    if not has_library or not is_dense or vectors.bits < MIN_VECTOR_BITS:
+        return None
+    if rows not in heights_of(vectors) or -(-columns // given.lanes) != VECTORS:
+        return None
+    chosen = shared_along if lhs.column_step == 1 else shared_across
+    is_masked = columns % given.lanes > 0
+    found = chosen(cell_type(given.accumulate), given.lanes, rows, VECTORS, masked=is_masked)
+    return found if given.panel is None else on_panels(found, given.panel)
+
+
+def own_micro_kernel(given: Factors, target: TargetSpec, rows: int, columns: int) -> MicroKernel:
+    """Return a micro-kernel of the module's own, with what is known of its strides."""
+    lhs, rhs, sums = given.matrices
+    cell = cell_type(given.accumulate)
+    is_masked = columns % given.lanes > 0
+    panel_bytes = None if given.panel is None else given.panel * cell.bytes
+    return MicroKernel(
+        element=cell,
+        lanes=given.lanes,
+        rows=rows,
+        vectors=-(-columns // given.lanes),
+        fma=target.has_fma,
+        logical=False,
+        a_row=_known(lhs.row_step) if rows > 1 else 0,
+        a_step=_known(lhs.column_step),
+        b_step=_known(rhs.row_step),
+        c_row=_known(sums.row_step) if rows > 1 else 0,
+        accumulates=True,
+        whole_vectors=columns // given.lanes,
+        mask_loads=is_masked,
+        mask_stores=is_masked,
+        rows_ahead=rows_ahead(rows, panel_bytes),
+    )

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The softmax of an attention kernel: what a unit knows of its rows, block of keys after block.
+
+For each row there are the greatest score so far, and the sums of its powers: shifted by the
+greatest, or by 0 while that is minus infinity. Where the greatest rises, the sums are multiplied by
+how far. At the end they are corrected to the kernel's own shift, which tells apart a row without a
+score (minus infinity, or NaN) as three kernels would.
+
+Invariant: a power is at most 1, so that nothing overflows which would not without blocks.
+Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span, cell_type, lane_mask
+from ingot.emit.values.conversions import convert
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.values import combine
+from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.attention.schedule import AttentionSchedule
+from ingot.kernel.contraction.schedule import stride
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import AttentionKernel, Combiner, Store
+from ingot.llvm import types as lt
+from ingot.llvm.math.called import RETURNED_REGISTERS
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What a unit computes: scores, keys by rows, and sums, rows by `width`."""
+
+    scores: Value
+    sums: Value
+    width: int
+
+
+class Rows:
+    """Emits what becomes of the rows of a unit."""
+
+    def __init__(
+        self, packer: Packer, kernel: AttentionKernel, schedule: AttentionSchedule, tiles: Tiles
+    ) -> None:
+        """Work on the tiles of the unit that `packer` packs for."""
+        self.f = packer.f
+        self.packer = packer
+        self.emitter = packer.emitter
+        self.kernel = kernel
+        self.schedule = schedule
+        self.scores, self.sums, self.width = tiles.scores, tiles.sums, tiles.width
+        self.cell = cell_type(kernel.accumulate)
+        self.count = _side_by_side(schedule)
+        self.wide = vector(self.cell, self.count)
+        self.greatest, self.total, self.factors = (
+            self.f.alloca(self.cell, schedule.rows, 64) for _ in range(3)
+        )
+        exprs = [kernel.shift, *(item for store in kernel.stores for item in store.exprs)]
+        nodes = walk(tuple(exprs))
+        self.folds = {
+            n: [e for e in nodes if e.op == "reduced" and e.payload[0] == n] for n in (0, 1)
+        }
+        stored = walk(tuple(item for store in kernel.stores for item in store.exprs))
+        self.is_shift_alone = not any(item in stored for item in self.folds[0])
+        self.products = [e for e in walk((kernel.scores,)) if e.op == "accumulator"]
+        self.results = [e for e in nodes if e.op == "accumulator"]
+
+        # Squares that are transposed may end behind the last key.
+        room = (schedule.keys + SQUARE) * schedule.rows
+        self.masks = {
+            item: self.f.alloca(self.cell, room, 64)
+            for item in walk((kernel.scores,))
+            if _lies_along_keys(kernel, item)
+        }
+
+    # ---- parts
+
+    def _as(self, value: Value, source: DType, to: DType) -> Value:
+        return convert(self.f, value, source, to, self.emitter.has_f16c)
+
+    def _power(self, score: Value, shift: Value) -> Value:
+        """Return the power of a score, both of the sums' type."""
+        kernel = self.kernel
+        element, accumulate = kernel.scores.dtype, kernel.accumulate
+        sides = tuple(self._as(item, accumulate, element) for item in (score, shift))
+        (power,) = combine(self.emitter, Combiner((kernel.power,)), sides)
+        return self._as(power, element, accumulate)
+
+    def _larger(self, a: Value, b: Value) -> Value:
+        """Return the greater one of two scores of the sums' type.
+
+        Where nothing but the shift is made of it, NaN may get lost, and the sign of zero: a power
+        of NaN is NaN whatever the shift. That is one instruction, where HLO's maximum is five.
+        """
+        if self.is_shift_alone:
+            return self.f.select(self.f.fcmp("ogt", a, b), a, b)
+        element, accumulate = self.kernel.scores.dtype, self.kernel.accumulate
+        sides = tuple(self._as(item, accumulate, element) for item in (a, b))
+        (found,) = combine(self.emitter, self.kernel.greatest.combiner, sides)
+        return self._as(found, element, accumulate)
+
+    def _finite(self, greatest: Value) -> Value:
+        """Return 0 in place of minus infinity: what a row without a score is shifted by."""
+        f = self.f
+        none = f.fcmp("oeq", greatest, f.const(greatest.type, -math.inf))
+        return f.select(none, f.zero(greatest.type), greatest)
+
+    def _at(self, base: Value, offset: IndexValue) -> Value:
+        return self.f.gep(base, offset, self.cell)
+
+    def _load(self, base: Value, offset: IndexValue) -> Value:
+        return self.f.load(self.wide, self._at(base, offset), self.cell.alignment)
+
+    def _keep(self, value: Value, base: Value, offset: IndexValue) -> None:
+        self.f.store(value, self._at(base, offset), self.cell.alignment)
+
+    # ---- stages
+
+    def open(self) -> None:
+        """Emit rows that have seen no key."""
+        f, schedule = self.f, self.schedule
+        lowest = f.const(self.wide, -math.inf)
+
+        def panel(first: Value, _: list[Value]) -> None:
+            self._keep(lowest, self.greatest, first)
+            self._keep(f.zero(self.wide), self.total, first)
+
+        f.loop(0, schedule.rows, self.count, [], panel)
+        some = vector(self.cell, schedule.lanes)
+
+        def clear(at: Value, _: list[Value]) -> None:
+            f.store(f.zero(some), self._at(self.sums, at), self.cell.alignment)
+
+        f.loop(0, schedule.rows * self.width, schedule.lanes, [], clear)
+
+    def softmax(self, m: Span, n: Span) -> None:
+        """Emit the scores and powers of a block of keys."""
+        form = Panels(self.schedule.rows, n.count, is_transposed=True)
+        for item, buffer in self.masks.items():
+            self.packer.panels(item, buffer, m, n, form)
+        self.f.loop(0, m.count, self.count, [], lambda first, _: self._softmax(m, n, first))
+
+    def _softmax(self, m: Span, n: Span, first: Value) -> None:
+        """Emit them for the rows from `first` on."""
+        f = self.f
+        found = self._score(m, n, first)
+        before = self._load(self.greatest, first)
+        greatest = self._larger(before, found)
+        shift = self._finite(greatest)
+        factor = self._power(before, shift)
+        self._keep(greatest, self.greatest, first)
+        self._keep(factor, self.factors, first)
+
+        def power(number: Value, carried: list[Value]) -> list[Value]:
+            where = f.iadd(f.imul(number, self.schedule.rows), first)
+            found = self._power(self._load(self.scores, where), shift)
+            self._keep(found, self.scores, where)
+            return [f.add(carried[0], found)]
+
+        # Blocks are summed up apart: fewer roundings than one running sum has.
+        (block,) = f.loop(0, n.count, 1, [f.zero(self.wide)], power)
+        before = f.mul(self._load(self.total, first), factor)
+        self._keep(f.add(before, block), self.total, first)
+        self._correct(first, factor)
+
+    def _score(self, m: Span, n: Span, first: Value) -> Value:
+        """Emit scores in place of the products; return the greatest of each row."""
+        f, emitter, kernel = self.f, self.emitter, self.kernel
+        columns, accumulate = self.count, kernel.accumulate
+        element = kernel.scores.dtype
+        emitter.names[m.axis] = f.iadd(m.start, first)
+        emitter.lanes = Lanes(m.axis, columns, self._mask(m, first), columns)
+        emitter.open_scope()
+        emitter.prepare((kernel.scores,), frozenset((n.axis,)))
+
+        def key(number: Value, carried: list[Value]) -> list[Value]:
+            emitter.names[n.axis] = f.iadd(n.start, number)
+            emitter.open_scope()
+            where = f.iadd(f.imul(number, self.schedule.rows), first)
+            product = self._load(self.scores, where)
+            for item in self.products:
+                emitter.bind(item, product)
+            for item, buffer in self.masks.items():
+                emitter.bind(item, self._as(self._load(buffer, where), accumulate, item.dtype))
+            value = emitter.vector_value(kernel.scores, columns)
+            emitter.close_scope()
+            value = self._as(value, element, accumulate)
+            self._keep(value, self.scores, where)
+            return [self._larger(carried[0], value)]
+
+        lowest = f.const(self.wide, -math.inf)
+        found = f.loop(0, n.count, 1, [lowest], key)[0]
+        emitter.close_scope()
+        emitter.lanes = None
+        return found
+
+    def _mask(self, m: Span, first: Value) -> Value | None:
+        """Return the mask of the rows that are there; None: all of a panel are."""
+        f, columns = self.f, self.count
+        extent = self.kernel.m.extent
+        if isinstance(extent, int) and extent % columns == 0:
+            return None
+        return lane_mask(f, f.isub(m.count, first), columns)
+
+    def is_low(self, m: Span, least: float) -> Value:
+        """Return whether the greatest score of some row does not exceed `least`."""
+        f = self.f
+
+        def panel(first: Value, carried: list[Value]) -> list[Value]:
+            greatest = self._load(self.greatest, first)
+            below = f.fcmp("ole", greatest, f.const(greatest.type, least))
+            mask = self._mask(m, first)
+            return [
+                f.or_(carried[0], f.reduce("or", below if mask is None else f.and_(below, mask)))
+            ]
+
+        return f.loop(0, m.count, self.count, [f.const(lt.I1, 0)], panel)[0]
+
+    def _correct(self, first: Value, factor: Value) -> None:
+        """Emit the correction of the sums of some rows by a factor each, if one is not 1."""
+        f, columns = self.f, self.count
+        some = vector(self.cell, self.schedule.lanes)
+        differs = f.fcmp("une", factor, f.const(factor.type, 1.0))
+        any_differs = f.reduce("or", differs)
+
+        def row(number: Value, _: list[Value]) -> None:
+            at = f.iadd(first, number)
+            scale = f.load(self.cell, self._at(self.factors, at), self.cell.alignment)
+            scales = f.splat(scale, self.schedule.lanes)
+
+            def part(column: Value, _: list[Value]) -> None:
+                address = self._at(self.sums, f.iadd(f.imul(at, self.width), column))
+                held = f.load(some, address, self.cell.alignment)
+                f.store(f.mul(held, scales), address, self.cell.alignment)
+
+            f.loop(0, self.width, self.schedule.lanes, [], part)
+
+        f.if_(any_differs, lambda: f.loop(0, columns, 1, [], row) and None)
+
+    def close(self, m: Span) -> None:
+        """Emit the stores of all rows."""
+        f = self.f
+        f.loop(0, m.count, self.count, [], lambda first, _: self._settle(m, first))
+        f.loop(0, m.count, 1, [], lambda number, _: self._store(m, number))
+
+    def _settle(self, m: Span, first: Value) -> None:
+        """Emit the correction of totals to the shift that the kernel has."""
+        f, emitter, kernel = self.f, self.emitter, self.kernel
+        element, accumulate = kernel.scores.dtype, kernel.accumulate
+        columns = self.count
+        greatest = self._load(self.greatest, first)
+        emitter.names[m.axis] = f.iadd(m.start, first)
+        emitter.lanes = Lanes(m.axis, columns, self._mask(m, first))
+        emitter.open_scope()
+        for item in self.folds[0]:
+            emitter.bind(item, self._as(greatest, accumulate, element))
+        shift = emitter.vector_value(kernel.shift, columns)
+        emitter.close_scope()
+        emitter.lanes = None
+        factor = self._power(self._finite(greatest), self._as(shift, element, accumulate))
+        self._keep(f.mul(self._load(self.total, first), factor), self.total, first)
+        self._keep(factor, self.factors, first)
+        self._correct(first, factor)
+
+    def _store(self, m: Span, number: Value) -> None:
+        """Emit the stores of one row."""
+        f, emitter, kernel = self.f, self.emitter, self.kernel
+        along = kernel.e.name
+        by_row = [store for store in kernel.stores if along not in _axes_of(store)]
+        wide = [store for store in kernel.stores if along in _axes_of(store) or not by_row]
+        emitter.names[m.axis] = f.iadd(m.start, number)
+        emitter.open_scope()
+        for fold, base in ((0, self.greatest), (1, self.total)):
+            held = f.load(self.cell, self._at(base, number), self.cell.alignment)
+            for item in self.folds[fold]:
+                emitter.bind(item, self._as(held, kernel.accumulate, item.dtype))
+            emitter.bind(("reduction", fold), held)
+        exprs = [item for store in kernel.stores for item in store.exprs]
+        emitter.prepare(exprs, frozenset((along,)))
+        emitter.store_all(by_row)
+        lanes, start = self.schedule.lanes, f.imul(number, self.width)
+
+        def part(column: IndexValue, mask: Value | None) -> None:
+            emitter.names[along] = column
+            emitter.lanes = Lanes(along, lanes, mask, lanes)
+            emitter.open_scope()
+            address = self._at(self.sums, f.iadd(start, column))
+            value = f.load(vector(self.cell, lanes), address, self.cell.alignment)
+            for item in self.results:
+                emitter.bind(item, value)
+            emitter.store_all(wide)
+            emitter.close_scope()
+            emitter.lanes = None
+
+        extent = kernel.e.extent
+        assert isinstance(extent, int), "the width of sums is known"
+        whole = extent // lanes * lanes
+        f.loop(0, whole, lanes, [], lambda column, _: part(column, None))
+        if whole < extent:
+            part(whole, lane_mask(f, extent - whole, lanes))
+        emitter.close_scope()
+
+
+def _lies_along_keys(kernel: AttentionKernel, item: Expr) -> bool:
+    """Whether a load of the scores is of rows of keys: read with lanes along them, transposed."""
+    if item.op != "load" or item.args:
+        return False
+    element, widest = item.dtype, kernel.accumulate
+    fits = element is PRED or (element.is_float and element.bits <= widest.bits)
+    steps = [stride(item.payload.index, axis.name) for axis in (kernel.m, kernel.n)]
+    return fits and steps[1] == 1 and steps[0] not in (0, 1)
+
+
+def _side_by_side(schedule: AttentionSchedule) -> int:
+    """Return how many rows are computed at once: as many vectors as a call of `exp` takes."""
+    sizes = (schedule.lanes * count for count in (RETURNED_REGISTERS, 2, 1))
+    return next(size for size in sizes if schedule.rows % size == 0)
+
+
+def _axes_of(store: Store) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for item in store.exprs:
+        found |= item.axes
+    return found

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which keys a row of queries sees, where a mask of positions says so: causal masks and windows.
+
+Positions are compared (`iota <= iota` in HLO), so the keys that are left to row m are
+`m + low <= n <= m + high`. Other scores are a constant: minus infinity, or a large negative number
+as some frameworks have it. Keys that no row of a block sees have no weight: their powers are 0
+as soon as each row has a score that is far above the constant (`Bounds.floor`), and then their
+products are not computed. Whether that holds, and whether their values are finite (0 times infinity
+is NaN), is seen when the kernel runs.
+
+Invariant: outside of the bounds every score is `floor` at most, whatever the operands hold.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel.expr import Expr, axis_names
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import AttentionKernel
+from ingot.support.records import record
+
+MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ"}
+"""The comparison of exchanged sides."""
+
+OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "NE": "EQ"}
+"""The comparison that holds where another one of integers does not."""
+
+MIN_BITS = 32
+"""Bits of positions that do not wrap around."""
+
+
+UNDERFLOW = {"f64": 800.0}
+OTHER_UNDERFLOW = 200.0
+"""By how much a score must lie below the greatest of its row for its power to be 0."""
+
+
+@record
+class Bounds:
+    """Keys of row m: from the greatest of `m + low` to the least of `m + high`.
+
+    Attributes:
+        low, high: offsets of the first and of the last key from the row's number.
+        floor: other scores are this at most.
+    """
+
+    low: tuple[int | Dim, ...] = ()
+    high: tuple[int | Dim, ...] = ()
+    floor: float = -math.inf
+
+    def and_also(self, other: Bounds) -> Bounds:
+        """Return the keys inside of both."""
+        floor = max(self.floor, other.floor)
+        return Bounds(self.low + other.low, self.high + other.high, floor)
+
+    def __bool__(self) -> bool:
+        """Whether they leave any key out."""
+        return bool(self.low or self.high)
+
+
+def key_bounds(kernel: AttentionKernel) -> Bounds:
+    """Return the bounds of the keys that the mask of an attention kernel leaves."""
+    found = Bounds()
+    score = kernel.scores
+    while score.op == "select":
+        seen, on_true, on_false = score.args
+        if on_false.op == "constant":
+            inside, score, masked = _where(kernel, seen, holds=True), on_true, on_false
+        elif on_true.op == "constant":
+            inside, score, masked = _where(kernel, seen, holds=False), on_false, on_true
+        else:
+            break
+        if inside:
+            floor = float(masked.payload.value)
+            found = found.and_also(Bounds(inside.low, inside.high, floor))
+    return found if found.floor < 0 else Bounds()
+
+
+def least_seen(kernel: AttentionKernel, bounds: Bounds) -> float:
+    """Return what the greatest score of a row must exceed for keys outside to have no weight."""
+    return bounds.floor + UNDERFLOW.get(kernel.scores.dtype.name, OTHER_UNDERFLOW)
+
+
+def _where(kernel: AttentionKernel, seen: Expr, *, holds: bool) -> Bounds:
+    """Return the bounds that follow from a condition, or from its opposite."""
+    if seen.op == ("and" if holds else "or"):
+        left, right = (_where(kernel, arg, holds=holds) for arg in seen.args)
+        return left.and_also(right)
+    if seen.op == "not":
+        return _where(kernel, seen.args[0], holds=not holds)
+    if seen.op != "compare":
+        return Bounds()
+    given: CompareAttributes = seen.payload
+    direction = given.direction if holds else OPPOSITE.get(given.direction)
+    sides = [_position(arg) for arg in seen.args]
+    left, right = sides
+    if left is None or right is None or direction not in MIRRORED:
+        return Bounds()
+    return _compared(kernel, left - right, direction)
+
+
+def _position(value: Expr) -> int | Dim | None:
+    """Return the position that an integer is, if it is one and cannot wrap around."""
+    while value.op == "convert" and value.dtype.is_integer and value.dtype.bits >= MIN_BITS:
+        if not value.dtype.is_signed:
+            return None
+        (value,) = value.args
+    if value.op == "constant" and value.dtype.is_integer:
+        return int(value.payload.value)
+    return value.payload if value.op == "index" and not value.args else None
+
+
+def _compared(kernel: AttentionKernel, difference: int | Dim, direction: str) -> Bounds:
+    """Return the bounds of n that `difference` compared with 0 means."""
+    m, n = kernel.m.name, kernel.n.name
+    along = (coefficient(difference, m), coefficient(difference, n))
+    if along == (1, -1):
+        difference, direction = difference * -1, MIRRORED[direction]
+    elif along != (-1, 1):
+        return Bounds()
+    # n - m + rest, compared with 0.
+    offset = (difference - Dim.symbol(n) + Dim.symbol(m)) * -1
+    if axis_names(offset):
+        return Bounds()
+    low = {"GE": (offset,), "GT": (offset + 1,), "EQ": (offset,)}
+    high = {"LE": (offset,), "LT": (offset - 1,), "EQ": (offset,)}
+    return Bounds(low.get(direction, ()), high.get(direction, ()))
