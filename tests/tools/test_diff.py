@@ -128,7 +128,7 @@ def test_a_loop_is_gone_into(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _difference()
     assert found is not None
     assert found.instruction.name == "w"
-    assert found.inside == ("iteration 0 of loop",)
+    assert found.path == ("iteration 0 of loop",)
     assert str(found.instruction.metadata.location) == "model.py:12"
 
 

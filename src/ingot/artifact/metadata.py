@@ -24,7 +24,7 @@ OUT_OF_MEMORY, WRONG_CPU = -1, -(1 << 31) + 1
 NO_WEIGHTS, WEIGHTS_UNREADABLE, WEIGHTS_SIZE, WEIGHTS_CHECKSUM, WEIGHTS_ALIGNMENT = (
     -(1 << 31) + number for number in range(3, 8)
 )
-"""Statuses of programs whose weights are not inside."""
+"""Statuses of programs whose weights are not in the library."""
 
 WEIGHTS = ("inside", "beside", "caller")
 """Where weights are: in the library, in a file that it maps, in memory of the caller."""
@@ -65,7 +65,7 @@ class Metadata:
         output_bytes, output_dims: indices in that array of the first result's bytes and dimensions.
         constant_bytes: bytes of weights and constants.
         weights: where they are, one of `WEIGHTS`.
-        weights_file: name of the file that holds them; empty if they are inside.
+        weights_file: name of the file that holds them; empty if the library does.
         threads: "none": the caller's thread or pool; "own": it has a pool as well.
     """
 

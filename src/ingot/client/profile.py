@@ -66,7 +66,7 @@ def remember(executable: InspectedProgram[Any], record: int) -> None:
 
 @contextmanager
 def kept_executables() -> Generator[dict[Key, InspectedProgram[Any]], None, None]:
-    """Keep every executable that is made inside the `with`, whichever front end makes it."""
+    """Record every executable that is made in the `with` block, whichever frontend makes it."""
     kept: dict[Key, InspectedProgram[Any]] = {}
     with _lock:
         _recording.append(kept)

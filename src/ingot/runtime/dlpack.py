@@ -210,9 +210,9 @@ def export_tensor(
     tensor.type_code, tensor.type_bits, tensor.type_lanes = (*_code_of(storage), 1)
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
     made.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
-    address = ctypes.addressof(made)
-    _exported[address] = (made, sizes, owner)
-    return _new_capsule(address, _NAME, ctypes.cast(_forget, ctypes.c_void_p))
+    handle = ctypes.addressof(made)
+    _exported[handle] = (made, sizes, owner)
+    return _new_capsule(handle, _NAME, ctypes.cast(_forget, ctypes.c_void_p))
 
 
 def _code_of(storage: np.dtype[Any]) -> tuple[int, int]:

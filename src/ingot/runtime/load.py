@@ -182,7 +182,7 @@ def load_executable(
 
     Args:
         path: the library.
-        weights: its file of weights, if they are not inside; default: beside the library.
+        weights: its file of weights, if the library has none; default: beside the library.
         threads: the threads that it runs on, if it has a pool of its own; default: one.
 
     Raises:

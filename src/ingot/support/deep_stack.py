@@ -49,8 +49,13 @@ def _change(frames: int, note: Callable[[int], None]) -> None:
         sys.setrecursionlimit(sys.getrecursionlimit() - before + max(_wanted, default=0))
 
 
-def on_large_stack(size: int, call: Callable[[], _Result]) -> _Result:
+def on_large_stack(size: int, call: Callable[[], _Result], *, daemon: bool = True) -> _Result:
     """Return the result of a call that runs on a machine stack of `size` bytes.
+
+    Args:
+        size: bytes of the stack.
+        call: the function; it runs in a thread of its own, while this one waits.
+        daemon: whether the process may end before the call has.
 
     Raises:
         RuntimeError: there is no memory for such a stack.
@@ -64,7 +69,7 @@ def on_large_stack(size: int, call: Callable[[], _Result]) -> _Result:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=body, name="ingot-deep", daemon=True)
+    thread = threading.Thread(target=body, name="ingot-deep", daemon=daemon)
     with _lock:
         before = threading.stack_size(size)
         try:

@@ -94,10 +94,10 @@ def compare(output: int, got: Array, want: Array, bounds: Bounds) -> Comparison:
             absolute = np.abs(mine.astype(np.float64) - other.astype(np.float64))
             relative = absolute / np.abs(other.astype(np.float64))
             relative = np.where(bad, relative, 0.0)
-    places = [tuple(int(n) for n in place) for place in np.argwhere(bad)[:SHOWN]]
+    indices = [tuple(int(n) for n in index) for index in np.argwhere(bad)[:SHOWN]]
     first = tuple(
-        Element(p, str(got[p]), str(want[p]), float(absolute[p]), float(relative[p]))
-        for p in places
+        Element(i, str(got[i]), str(want[i]), float(absolute[i]), float(relative[i]))
+        for i in indices
     )
     worst = (_greatest(absolute), _greatest(relative))
     return Comparison(output, shape, int(bad.sum()), int(bad.size), worst, first)

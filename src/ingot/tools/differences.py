@@ -100,7 +100,7 @@ def description(found: Difference) -> list[str]:
     """Return the facts about the instruction that differs, as lines."""
     item, metadata = found.instruction, found.instruction.metadata
     lines = [f"first instruction that differs: {item!r}"]
-    lines += [f"  in {where}" for where in found.inside]
+    lines += [f"  in {where}" for where in found.path]
     if metadata.location is not None:
         lines.append(f"  at {metadata.location}")
     if metadata.op_name:

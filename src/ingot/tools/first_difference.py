@@ -36,7 +36,7 @@ class Difference:
     Attributes:
         case: the program that it is in, with its inputs.
         instruction: the instruction, of the case's entry.
-        inside: the path to the case in the first program, from the outside in; empty for all of it.
+        path: where the case is in the first program, from the outside in; empty for all of it.
         how: how the value differs.
         alone: the instruction alone, on its operands in the compiled program.
         from_operands: how the compiled value differs from the evaluator's on these operands.
@@ -46,7 +46,7 @@ class Difference:
 
     case: Case
     instruction: Instruction
-    inside: tuple[str, ...]
+    path: tuple[str, ...]
     how: Comparison
     alone: Case | None
     from_operands: Comparison | None
@@ -68,17 +68,17 @@ def first_difference(case: Case, bounds: Bounds) -> Difference | None:
     None if no instruction shows a difference when its value is a result.
     """
     found = _in_entry(case, bounds)
-    inside: tuple[str, ...] = ()
-    while found is not None and len(inside) < MOST_NESTING:
+    path: tuple[str, ...] = ()
+    while found is not None and len(path) < MOST_NESTING:
         deeper = _within(found, bounds)
         if deeper is None:
-            return replace(found, inside=inside, adds_up=found.instruction.opcode == "while")
+            return replace(found, path=path, adds_up=found.instruction.opcode == "while")
         where, inner = deeper
         further = _in_entry(inner, bounds)
         if further is None:
             break
-        inside = (*inside, where)
-        found = replace(further, inside=inside)
+        path = (*path, where)
+        found = replace(further, path=path)
     return found
 
 

@@ -39,7 +39,7 @@ _MAX_DEPTH = 32
 _PAYLOAD = "payload"
 _HEAD = struct.Struct(">I")
 _COPIED = 1 << 20
-"""A payload of so many bytes is copied."""
+"""Bytes of the largest payload that is copied out of its frame."""
 Bytes = bytes | bytearray
 
 

@@ -20,7 +20,7 @@ from ingot.tools.session import Session, failure
 HEAD = struct.Struct("=Q?")
 
 
-def serve(channel: Channel, form: Encoding, first: int, memory: int) -> None:
+def serve(channel: Channel, encoding: Encoding, first: int, memory: int) -> None:
     """Answer until the channel ends; `memory` is the most bytes of data, 0 for no limit."""
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
@@ -30,24 +30,24 @@ def serve(channel: Channel, form: Encoding, first: int, memory: int) -> None:
         frame = channel.receive()
         if frame is None:
             return
-        answer = _answer(session, form, frame)
+        answer = _answer(session, encoding, frame)
         try:
-            _send(channel, session, form, answer)
+            _send(channel, session, encoding, answer)
         except (IngotError, MemoryError, OSError) as problem:
             reason = MemoryError() if isinstance(problem, OSError) else problem
             header = failure(reason)
             if "id" in answer.header:
                 header["id"] = answer.header["id"]
-            _send(channel, session, form, Message(header))
+            _send(channel, session, encoding, Message(header))
 
 
-def _answer(session: Session, form: Encoding, frame: bytes | bytearray) -> Message:
+def _answer(session: Session, encoding: Encoding, frame: bytes | bytearray) -> Message:
     try:
-        request = form.read(frame)
+        request = encoding.read(frame)
     except (IngotError, MemoryError) as problem:
         return Message(failure(problem))
     return session.answer(request)
 
 
-def _send(channel: Channel, session: Session, form: Encoding, answer: Message) -> None:
-    channel.send(HEAD.pack(session.next_number, answer.header["ok"]), *form.parts(answer))
+def _send(channel: Channel, session: Session, encoding: Encoding, answer: Message) -> None:
+    channel.send(HEAD.pack(session.next_number, answer.header["ok"]), *encoding.parts(answer))

@@ -109,10 +109,10 @@ class Session:
         source = text_field(request.header, "program") or bytes(request.payload)
         if not source:
             raise bad_request('there is no program, neither in "program" nor as payload')
-        form = choice_field(request.header, "format", READERS) or sniff(source)
-        is_global = field(request.header, "partition", bool, form in _GLOBAL_FORMATS)
+        source_format = choice_field(request.header, "format", READERS) or sniff(source)
+        is_global = field(request.header, "partition", bool, source_format in _GLOBAL_FORMATS)
         with interruptible():
-            module = load(source, form)
+            module = load(source, source_format)
             grid = grid_of(module)
             # One device has whole values, and may have nested tuples.
             is_divided = is_global and grid.partitions > 1

@@ -90,11 +90,11 @@ class HostGoneError(Exception):
 class Supervisor:
     """The loop, with the pipes of one host."""
 
-    def __init__(self, requests: int, answers: int, form: Encoding, limits: Limits) -> None:
+    def __init__(self, requests: int, answers: int, encoding: Encoding, limits: Limits) -> None:
         """Serve on two file descriptors; start the first worker."""
         self._requests, self._answers = requests, answers
-        self._form, self._limits = form, limits
-        self._decoder = form.decoder(limits.size)
+        self._encoding, self._limits = encoding, limits
+        self._decoder = encoding.decoder(limits.size)
         self._waiting: deque[_Request] = deque()
         self._waiting_bytes = 0
         self._running: _Request | None = None
@@ -162,7 +162,7 @@ class Supervisor:
         """Return the header of a request; empty if it is invalid."""
         if request.header is None:
             try:
-                request.header = read_header(bytes(self._form.header(request.frame)))
+                request.header = read_header(bytes(self._encoding.header(request.frame)))
             except IngotError:
                 request.header = {}
         return request.header
@@ -172,7 +172,7 @@ class Supervisor:
         said = self._header(request)
         if "id" in said:
             header = {**header, "id": said["id"]}
-        self._write_raw(b"".join(self._form.parts(Message(header))))
+        self._write_raw(b"".join(self._encoding.parts(Message(header))))
 
     def _write_raw(self, answer: Bytes) -> None:
         """Write the bytes of an answer.
@@ -236,7 +236,7 @@ class Supervisor:
             self._waiting.append(_Request(b"", {}, failure(item)))
             return
         request = _Request(item)
-        head = self._form.header(item)
+        head = self._encoding.header(item)
         if any(word in head for word in _CONCERNS):
             header = self._header(request)
             if header.get("op") == "cancel":
@@ -317,6 +317,6 @@ class Supervisor:
         def run(channel: Channel) -> None:
             os.close(self._requests)
             os.close(self._answers)
-            serve(channel, self._form, self._next_number, self._limits.memory)
+            serve(channel, self._encoding, self._next_number, self._limits.memory)
 
         return forked(run)

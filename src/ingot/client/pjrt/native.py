@@ -8,7 +8,6 @@ wait for may need it.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -25,13 +24,12 @@ from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, I64, VOID
 from ingot.native.functions import llvm_signature
-from ingot.support.forking import ForkLock
+from ingot.support.deep_stack import on_large_stack
 
 T = TypeVar("T")
 
 _C_TYPES: dict[Any, Any] = {I32: ctypes.c_int32, I64: ctypes.c_int64, VOID: None}
 _COMPILE_STACK_BYTES = 256 << 20
-_stack_lock = ForkLock()
 
 
 class Native:
@@ -173,28 +171,9 @@ def memory_of(device: int, memory: int) -> Memory:
     return lookup(device, Device).memories[0]
 
 
-def on_big_stack(function: Callable[[], T]) -> T:
+def on_compile_stack(function: Callable[[], T]) -> T:
     """Return `function()`, run on a thread of its own: hosts compile on threads with small stacks.
 
     LLVM and recursive passes need more than the 2 MB that jaxlib's threads have.
     """
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(function())
-        except BaseException as problem:
-            failure.append(problem)
-
-    with _stack_lock:
-        before = threading.stack_size(_COMPILE_STACK_BYTES)
-        try:
-            thread = threading.Thread(target=run, name="ingot-compile")
-            thread.start()
-        finally:
-            threading.stack_size(before)
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
+    return on_large_stack(_COMPILE_STACK_BYTES, function, daemon=False)

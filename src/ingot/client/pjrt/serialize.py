@@ -27,9 +27,9 @@ def write_source(source: Source, version: str) -> bytes:
     return write_program(source.code, source.format, source.options.source, version)
 
 
-def write_program(code: bytes, form: str, options: bytes, version: str) -> bytes:
+def write_program(code: bytes, program_format: str, options: bytes, version: str) -> bytes:
     """Return what `write_source` returns for a program and a serialized CompileOptionsProto."""
-    return pack(_MAGIC, (version.encode(), form.encode(), options, code))
+    return pack(_MAGIC, (version.encode(), program_format.encode(), options, code))
 
 
 def read_source(data: bytes, version: str) -> Source:
@@ -39,14 +39,14 @@ def read_source(data: bytes, version: str) -> Source:
         PjrtError: the bytes are of another version, or damaged.
     """
     try:
-        made_by, form, options, code = unpack(_MAGIC, data, 4)
+        made_by, program_format, options, code = unpack(_MAGIC, data, 4)
     except ValueError as error:
         raise _refused(str(error)) from error
     if made_by != version.encode():
         text = made_by.decode(errors="backslashreplace")
         raise _refused(f"was serialized by '{text}', this is '{version}'")
-    if form != _FORMAT.encode():
-        raise _refused(f"has the format {form!r}, not '{_FORMAT}'")
+    if program_format != _FORMAT.encode():
+        raise _refused(f"has the format {program_format!r}, not '{_FORMAT}'")
     return Source(code, _FORMAT, read_compile_options(options))
 
 

@@ -20,7 +20,7 @@ from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
 from ingot.client.pjrt.inspection import tell_sharding
 from ingot.client.pjrt.module_handoff import take_module
 from ingot.client.pjrt.multi_device import MultiDeviceExecutions, give_up
-from ingot.client.pjrt.native import Native, on_big_stack
+from ingot.client.pjrt.native import Native, on_compile_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
@@ -73,10 +73,10 @@ class ExecutableSlots(Slots):
 
     def _source(self, address: int, options: CompileOptions) -> Source:
         program = record("PJRT_Program").structure.from_address(address)
-        form = read_text(program.format, program.format_size)
-        if form != "mlir":
-            raise PjrtError(INVALID_ARGUMENT, f"programs come as 'mlir' (StableHLO), not '{form}'")
-        return Source(read_bytes(program.code, program.code_size), form, options)
+        kind = read_text(program.format, program.format_size)
+        if kind != "mlir":
+            raise PjrtError(INVALID_ARGUMENT, f"programs come as 'mlir' (StableHLO), not '{kind}'")
+        return Source(read_bytes(program.code, program.code_size), kind, options)
 
     def _load(self, client: Client, source: Source) -> LoadedExecutable:
         def load() -> LoadedExecutable:
@@ -93,7 +93,7 @@ class ExecutableSlots(Slots):
                 raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
             return LoadedExecutable(client, source, module, division, executable)
 
-        return load() if len(source.code) <= _SHORT_CODE else on_big_stack(load)
+        return load() if len(source.code) <= _SHORT_CODE else on_compile_stack(load)
 
     def execution_failed(self, address: int) -> int:
         """Return the error of an execution that ended with a status."""

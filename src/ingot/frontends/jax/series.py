@@ -5,8 +5,8 @@
 replaces or calls is not changed, with an error that names it; for an untested series there is one
 warning, and it works if every name exists. `make test-jax JAX=0.10` runs the tests on a series.
 
-JAX 0.9 is not one of them. Its programs run, but jaxlib 0.9 writes executables in another form, so
-that `compilation` cannot hand programs over and each is compiled by JAX's longer way.
+JAX 0.9 is not one of them. Its programs run, but jaxlib 0.9 writes executables in another format,
+so `compilation` cannot pass programs to it, and each is compiled by JAX's longer path.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ class Wrapper:
         self._defined.update(symbols)
         for node in restored:
             name, layout = self._names[node], layout_of(node)
-            form = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {name}.dtype"
-            self._lines.append(f"{name} = empty_strided({form}).copy_({name})")
+            strided = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {name}.dtype"
+            self._lines.append(f"{name} = empty_strided({strided}).copy_({name})")
         for node in list(self._names):
             self._look(node)
 
@@ -209,8 +209,8 @@ class Wrapper:
             source = self._names[root]
             name = self._names[view] = f"view{len(self._names)}"
             offset = f"{source}.storage_offset()" + (f" + {self._size(shift)}" if shift else "")
-            form = f"{self._tuple(sizes.sizes)}, {self._tuple(sizes.strides)}"
-            self._lines.append(f"{name} = {source}.as_strided({form}, {offset})")
+            parts = f"{self._tuple(sizes.sizes)}, {self._tuple(sizes.strides)}"
+            self._lines.append(f"{name} = {source}.as_strided({parts}, {offset})")
 
     def _is_known(self, sizes: Sequence[Size]) -> bool:
         """Whether the lines so far define all named sizes in `sizes`, or more lines can."""
@@ -294,8 +294,8 @@ class Wrapper:
             self._lines.append(f"{name} = {self._text(node.args[0])}[{node.args[1]}]")
         elif node.target is torch.ops.aten.empty_strided.default:
             layout, kind = layout_of(node), self._constant(node.meta["val"].dtype, "dtype")
-            form = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {kind}"
-            self._lines.append(f"{name} = empty_strided({form})")
+            parts = f"{self._tuple(layout.sizes)}, {self._tuple(layout.strides)}, {kind}"
+            self._lines.append(f"{name} = empty_strided({parts})")
         else:
             given = [self._text(item) for item in node.args]
             given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())

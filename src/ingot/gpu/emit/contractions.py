@@ -151,7 +151,7 @@ class ContractionEmitter:
         barrier(self.f)
 
     def nothing(self) -> list[Value]:
-        """Return what is fetched where there is no tile."""
+        """Return zeros, as `fetch` returns values, for the end of k."""
         return [self.f.zero(self.cell)] * (2 * self.depth * self.tile // self.threads)
 
     def fetch(self, start: IndexValue, room: Value) -> list[Value]:

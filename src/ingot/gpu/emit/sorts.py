@@ -151,7 +151,7 @@ class _SortEmitter:
 
     @abstractmethod
     def element(self, number: Value) -> Value:
-        """Return which element of the sources a number stands for."""
+        """Return which element of the sources a number represents."""
 
     def base(self, row: IndexValue) -> IndexValue:
         """Return the first element of a row."""
@@ -301,7 +301,7 @@ class SortTilesEmitter(_SortEmitter):
         return f.as_condition(f.land(inside, f.ilt(self._row_of(number), self.rows)))
 
     def element(self, number: Value) -> Value:
-        """Return which element a number stands for."""
+        """Return which element a number represents."""
         f = self.f
         along = f.imul(self._position(number), self.inner)
         return f.as_value(f.iadd(self.base(self._row_of(number)), along))
@@ -385,7 +385,7 @@ class MergeRunsEmitter(_SortEmitter):
         return self.f.as_condition(self.f.ilt(number, self.count))
 
     def element(self, number: Value) -> Value:
-        """Return which element a number stands for."""
+        """Return which element a number represents."""
         f = self.f
         of_left = f.iadd(self.left_start, number)
         of_right = f.iadd(self.right_start, f.isub(number, self.lefts))

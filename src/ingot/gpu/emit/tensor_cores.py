@@ -153,7 +153,7 @@ class TensorCoreEmitter(ContractionEmitter):
         return self.kernel.lhs if is_lhs else self.kernel.rhs
 
     def nothing(self) -> list[Value]:
-        """Return what is fetched where there is no tile."""
+        """Return zeros, as `fetch` returns values, for the end of k."""
         return [
             self.f.zero(self._word_type)
             for is_lhs, operand in self.operands.items()

@@ -28,7 +28,7 @@ TILE = 1024
 """Elements that a block sorts, or makes of two runs: a power of two."""
 
 NUMBER_BYTES = 4
-"""Of the number that stands for an element while it is sorted."""
+"""Bytes of the number that represents an element while it is sorted."""
 
 
 def match_sort(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:

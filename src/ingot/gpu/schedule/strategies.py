@@ -214,8 +214,8 @@ class Selection:
 
     Attributes:
         comparator: the order, of arguments left and right; equal elements go by their index.
-        source: buffer of the elements, and that of their indices (none: they stand in the row
-            itself).
+        source: buffer of the elements, and that of their indices (if it is missing, an element's
+            index is its position in the row).
         target: buffers of the elements and indices that are found.
         length: elements of a row.
         pitch: elements between rows of the source.
@@ -361,7 +361,7 @@ class GpuSchedule:
         stages: launches, one after the other.
         scratch: buffers that the stages share, numbered after the kernel's.
         sizes: names of the symbolic sizes that every stage gets.
-        refused: strategies that stand before in the table, and why each did not take the kernel.
+        refused: strategies earlier in the table, and why each did not take the kernel.
     """
 
     stages: tuple[Stage, ...]

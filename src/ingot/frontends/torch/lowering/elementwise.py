@@ -94,8 +94,8 @@ def _atan(b: ArrayBuilder, x: Instruction) -> Instruction:
     if not x.shape.dtype.is_complex:
         return b.atan2(x, b.like(1, x.shape))
     # atan(z) = -i atanh(i z)
-    turned = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
-    return b.complex(b.imag(turned), b.negate(b.real(turned)))
+    rotated = b.atanh(b.complex(b.negate(b.imag(x)), b.real(x)))
+    return b.complex(b.imag(rotated), b.negate(b.real(rotated)))
 
 
 RULES.add(in_wide(_atan), "atan")

@@ -67,8 +67,8 @@ class _Sampling:
             x = b.subtract(b.multiply(one, factor), b.like(0.5, grid.shape))
         if self.interpolation == _CUBIC:
             return self._cubic(x, extent, factor)
-        x, turned = self._padded(x, extent)
-        factor = b.multiply(factor, turned)
+        x, derivative = self._padded(x, extent)
+        factor = b.multiply(factor, derivative)
         if self.interpolation == _NEAREST:
             return [self._tap(b.emit("round-nearest-even", x), extent, b.like(1, x.shape), None)]
         low = b.floor(x)
@@ -101,13 +101,13 @@ class _Sampling:
         one = b.like(1, x.shape)
         if self.padding == _ZEROS:
             return x, one
-        turned = one
+        derivative = one
         if self.padding == _REFLECTION:
-            x, turned = self._reflected(x, extent)
+            x, derivative = self._reflected(x, extent)
         last = b.binary("add", extent, -1)
         inside = b.and_(b.compared("GT", x, 0), b.compare(x, last, direction="LT"))
         clipped = b.minimum(b.binary("maximum", x, 0), last)
-        return clipped, b.select(inside, turned, b.zeros(x.shape))
+        return clipped, b.select(inside, derivative, b.zeros(x.shape))
 
     def _reflected(self, x: Instruction, extent: Instruction) -> tuple[Instruction, Instruction]:
         b = self.b
@@ -150,7 +150,7 @@ def _polynomial(b: ArrayBuilder, x: Instruction, coefficients: Sequence[float]) 
 
 @dataclass(frozen=True, slots=True)
 class _Corner:
-    """One combination of taps, over `[batch, outputs]`: flat index, whether inside, weight."""
+    """One combination of taps, over `[batch, outputs]`: flat index, whether in the image, taps."""
 
     index: Instruction
     inside: Instruction

@@ -317,8 +317,8 @@ def _factored_for_determinant(op: Op, a: Instruction) -> list[Instruction]:
     The determinant is the same, and PyTorch's own kernel saves a copy in this way.
     """
     given = op.node.args[0].meta["val"]
-    turned = given.is_contiguous() and not given.is_complex()
-    return lu_factored(op.b, transposed(op.b, a) if turned else a)
+    is_transposed = given.is_contiguous() and not given.is_complex()
+    return lu_factored(op.b, transposed(op.b, a) if is_transposed else a)
 
 
 def _with_ones(op: Op) -> tuple[Instruction, ...]:
@@ -434,8 +434,8 @@ def _eigvals(op: Op, a: Instruction) -> Instruction:
 def _cross(op: Op, x: Instruction, y: Instruction, dim: int = -1) -> Instruction:
     b, axis = op.b, op.axis(dim, len(op.dims))
     x, y = op.together(x, y, element=op.dtype)
-    turned = [_rolled(b, item, axis, count) for item, count in ((x, 1), (y, 2), (x, 2), (y, 1))]
-    return b.subtract(b.multiply(turned[0], turned[1]), b.multiply(turned[2], turned[3]))
+    rolled = [_rolled(b, item, axis, count) for item, count in ((x, 1), (y, 2), (x, 2), (y, 1))]
+    return b.subtract(b.multiply(rolled[0], rolled[1]), b.multiply(rolled[2], rolled[3]))
 
 
 def _rolled(b: ArrayBuilder, x: Instruction, axis: int, count: int) -> Instruction:

@@ -59,8 +59,8 @@ class OpenAxis:
         found = self.b.binary("subtract", self.scaled(0.5), 0.5)
         return found if cubic else self.b.binary("maximum", found, 0)
 
-    def inside(self, indices: Instruction) -> Instruction:
-        """Return s32 indices moved to the nearest element."""
+    def clamped(self, indices: Instruction) -> Instruction:
+        """Return s32 indices, each clamped to the elements of the source."""
         b = self.b
         last = b.spread(b.scalar(self.size - 1, S32), indices.shape.dims)
         return b.minimum(b.binary("maximum", indices, 0), last)
@@ -77,19 +77,19 @@ Method = Callable[[OpenAxis], list[Tap]]
 
 def nearest(axis: OpenAxis) -> list[Tap]:
     """The element at the lower end."""
-    return [(axis.inside(axis.whole(axis.scaled())), None)]
+    return [(axis.clamped(axis.whole(axis.scaled())), None)]
 
 
 def nearest_exact(axis: OpenAxis) -> list[Tap]:
     """The element at the middle."""
-    return [(axis.inside(axis.whole(axis.scaled(0.5))), None)]
+    return [(axis.clamped(axis.whole(axis.scaled(0.5))), None)]
 
 
 def linear(axis: OpenAxis) -> list[Tap]:
     """Two elements by their distance."""
     b, found = axis.b, axis.locations()
-    low = axis.inside(axis.whole(found))
-    high = axis.inside(b.binary("add", low, 1))
+    low = axis.clamped(axis.whole(found))
+    high = axis.clamped(b.binary("add", low, 1))
     share = b.subtract(found, b.convert_to(low, axis.kind))
     share = b.binary("minimum", b.binary("maximum", share, 0), 1)
     return [(low, b.subtract(b.like(1, share.shape), share)), (high, share)]
@@ -117,7 +117,7 @@ def cubic(axis: OpenAxis) -> list[Tap]:
     first = axis.whole(found)
     weights = (outer(part), inner(part), inner(rest), outer(rest))
     return [
-        (axis.inside(b.binary("add", first, number)), weight)
+        (axis.clamped(b.binary("add", first, number)), weight)
         for number, weight in enumerate(weights, -1)
     ]
 

@@ -34,7 +34,7 @@ def _storage(op: Op) -> tuple[MemoryLayout, Size]:
 
 
 def _start(op: Op, size: Sizes, stride: Sizes, offset: Size | None, layout: MemoryLayout) -> Size:
-    """Return the offset of a view in the array, after a check that it is inside."""
+    """Return the offset of a view in the array, after a check that the view is inside."""
     own = _storage(op)[1]
     start = (own if offset is None else offset) - own
     last = start + sum(((n - 1) * step for n, step in zip(size, stride, strict=True)), 0)
@@ -46,6 +46,15 @@ def _start(op: Op, size: Sizes, stride: Sizes, offset: Size | None, layout: Memo
     elif own != 0:
         raise op.error("a view of symbolic size into the storage of a view")
     return start
+
+
+def _flat_storage(
+    op: Op, x: Instruction, size: Sizes, stride: Sizes, offset: Size | None
+) -> tuple[MemoryLayout, Instruction, Size]:
+    """Return x's layout, its elements in the order of memory, and where in them a view begins."""
+    layout = _storage(op)[0]
+    flat = op.b.reshape_to(layout.array_of(op.b, x), (product(layout.sizes),))
+    return layout, flat, _start(op, size, stride, offset, layout)
 
 
 def _offsets(op: Op, size: Sizes, stride: Sizes, start: Size) -> Instruction:
@@ -67,10 +76,8 @@ def _as_strided(
     stride: Sequence[Size],
     storage_offset: Size | None = None,
 ) -> Instruction:
-    b, layout = op.b, _storage(op)[0]
-    dims, steps = tuple(size), tuple(stride)
-    flat = b.reshape_to(layout.array_of(b, x), (product(layout.sizes),))
-    start = _start(op, dims, steps, storage_offset, layout)
+    b, dims, steps = op.b, tuple(size), tuple(stride)
+    _, flat, start = _flat_storage(op, x, dims, steps, storage_offset)
     view = MemoryLayout.of(dims, steps)
     if view.order is None:
         return take(b, flat, _offsets(op, dims, steps, start))
@@ -87,10 +94,8 @@ def _as_strided_scatter(
     stride: Sequence[Size],
     storage_offset: Size | None = None,
 ) -> Instruction:
-    b, layout = op.b, _storage(op)[0]
-    dims, steps = tuple(size), tuple(stride)
-    flat = b.reshape_to(layout.array_of(b, x), (product(layout.sizes),))
-    start = _start(op, dims, steps, storage_offset, layout)
+    b, dims, steps = op.b, tuple(size), tuple(stride)
+    layout, flat, start = _flat_storage(op, x, dims, steps, storage_offset)
     count = product(dims)
     offsets = b.reshape_to(_offsets(op, dims, steps, start), (count,))
     source = fitted_values(op, source, dims)
