@@ -15,7 +15,6 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.evaluator.registry import Array
 from ingot.formats.hlo_text import parse
-from ingot.hlo.dtype import dtype
 from ingot.llvm.target import TargetSpec
 
 SIZES = (

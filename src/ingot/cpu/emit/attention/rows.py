@@ -153,6 +153,7 @@ class Rows:
         factor = self._power(before, shift)
         self._keep(greatest, self.greatest, first)
         self._keep(factor, self.factors, first)
+
         def power(number: Value, carried: list[Value]) -> list[Value]:
             where = f.iadd(f.imul(number, self.schedule.rows), first)
             found = self._power(self._load(self.scores, where), shift)
