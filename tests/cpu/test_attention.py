@@ -15,7 +15,6 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.evaluator.registry import Array
 from ingot.formats.hlo_text import parse
-from ingot.hlo.dtype import dtype
 from ingot.llvm.target import TargetSpec
 
 SIZES = (
@@ -121,6 +120,34 @@ def test_scores_that_are_read_elsewhere_stay_in_memory() -> None:
     assert "attention" not in _strategies(executable)
     for one, other in zip(executable(*given), evaluate(parse(text), given), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+SYMMETRIC = """  across = f32[2,96,96] transpose(products), dimensions={0,2,1}
+  scaled = f32[2,96,96] add(products, across)
+"""
+CENTRED = """  whole = f32[2] reduce(products, zero), dimensions={1,2}, to_apply=sum
+  mean = f32[2,96,96] broadcast(whole), dimensions={0}
+  scaled = f32[2,96,96] subtract(products, mean)
+"""
+BY_KEY = """  most = f32[2,96] reduce(products, lowest), dimensions={2}, to_apply=larger
+  mosts = f32[2,96,96] broadcast(most), dimensions={0,2}
+  scaled = f32[2,96,96] subtract(products, mosts)
+"""
+
+
+@pytest.mark.parametrize("made", [SYMMETRIC, CENTRED, BY_KEY])
+def test_scores_that_depend_on_other_scores_are_in_memory(made: str) -> None:
+    sizes = (96, 96, 16, 16)
+    text = attention(sizes)
+    scaled = "  scaled = f32[2,96,96] multiply(products, scales)\n"
+    constants = "  lowest = f32[] constant(-inf)  zero = f32[] constant(0)\n"
+    assert scaled in text and constants in text
+    text = text.replace(constants, "").replace(scaled, constants + made)
+    executable = ingot.compile(text)
+    given = operands(sizes, "f32", "none")
+    assert "attention" not in _strategies(executable)
+    wanted = evaluate(parse(text), given)
+    np.testing.assert_allclose(executable(*given), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

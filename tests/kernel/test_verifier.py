@@ -8,9 +8,10 @@ import re
 
 import numpy as np
 import pytest
+from tests.kernel.texts import SAMPLES
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import C64, F32, F64, PRED, S32, S64
+from ingot.hlo.dtype import BF16, C64, F32, F64, PRED, S32, S64
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
@@ -31,6 +32,7 @@ from ingot.kernel.ir import (
     Store,
     TopKKernel,
 )
+from ingot.kernel.parse import parse_kernel
 from ingot.kernel.verifier import broken_constraint, verify_kernel
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
@@ -78,6 +80,7 @@ FFT = FftKernel("FFT", (8,), 2, C64, (Buffer(C64, 16, False), Buffer(C64, 16, Tr
 TOP_K = TopKKernel(
     2, 8, 3, True, (Buffer(F32, 16, False), Buffer(F32, 6, True), Buffer(S32, 6, True))
 )
+ATTENTION = parse_kernel(SAMPLES["attention"])
 
 TRUE, NUMBER = ex.constant(np.bool_(True)), ex.constant(np.int32(1))
 
@@ -119,6 +122,7 @@ BROKEN = {
     "fft_kind": replace(FFT, kind="DCT"),
     "fft_buffers": replace(FFT, element=F32),
     "top_k_buffers": replace(TOP_K, buffers=SUM.buffers),
+    "attention_types": replace(ATTENTION, power=ex.argument(0, BF16)),
 }
 
 

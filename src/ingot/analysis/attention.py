@@ -80,15 +80,15 @@ def _with_weights(second: Instruction, side: int) -> Attention | None:
         return None
     scaled = _unshaped(weights)
     powers, scaling = scaled, None
-    if scaled.opcode in ("divide", "multiply"):
-        by_row = _row_of(scaled.operands[1])
+    if scaled.opcode == "divide" or scaled.opcode == "multiply":
+        by_row = row_of(scaled.operands[1])
         if by_row is None:
             return None
         powers, scaling = _unshaped(scaled.operands[0]), (scaled.opcode, by_row)
     if powers.opcode != "exponential" or powers.operands[0].opcode != "subtract":
         return None
     scores, spread = powers.operands[0].operands
-    shift = _row_of(spread)
+    shift = row_of(spread)
     greatest, total = _fold_of(scores, "maximum"), _fold_of(powers, "add")
     first = _product_under(scores)
     if shift is None or greatest is None or total is None or first is None:
@@ -129,18 +129,18 @@ def _unshaped(item: Instruction) -> Instruction:
     """Return what an array is, reshaped along its rows or converted."""
     for _ in range(MOST_STEPS):
         is_wanted = item.opcode == "convert" or item.opcode in _RESHAPES
-        if not is_wanted or not item.operands[0].shape.dims or not _keeps_last(item):
+        if not is_wanted or not item.operands[0].shape.dims or not keeps_last(item):
             break
         item = item.operands[0]
     return item
 
 
-def _keeps_last(item: Instruction) -> bool:
+def keeps_last(item: Instruction) -> bool:
     """Whether an op of one operand leaves the last dimension alone."""
     return item.shape.dims[-1:] == item.operands[0].shape.dims[-1:]
 
 
-def _row_of(item: Instruction) -> Instruction | None:
+def row_of(item: Instruction) -> Instruction | None:
     """Return what an array repeats along its last dimension, or None."""
     if item.opcode != "broadcast":
         return None
@@ -191,7 +191,7 @@ def _product_under(scores: Instruction) -> Instruction | None:
 def _same_elements(item: Instruction) -> Iterator[Instruction]:
     """Yield the operands whose elements an op reads in the same row-major order."""
     if item.opcode in _RESHAPES:
-        if _keeps_last(item):
+        if keeps_last(item):
             yield item.operands[0]
     elif item.opcode in _ELEMENTWISE:
         yield from (o for o in item.operands if o.shape.dims == item.shape.dims)
@@ -203,9 +203,11 @@ def _varies_with(shift: Instruction, greatest: Instruction) -> bool:
     while stack:
         item = stack.pop()
         seen += 1
-        if item is greatest or item.opcode in ("constant", "broadcast"):
-            if item.opcode == "broadcast" and item.operands[0].opcode != "constant":
+        if item.opcode == "broadcast":
+            (item,) = item.operands
+            if item.opcode != "constant":
                 return False
+        if item is greatest or item.opcode == "constant":
             continue
         if item.opcode not in _ELEMENTWISE or seen > MOST_STEPS:
             return False

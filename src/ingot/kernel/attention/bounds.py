@@ -85,17 +85,24 @@ def least_seen(kernel: AttentionKernel, bounds: Bounds) -> float:
 
 def _where(kernel: AttentionKernel, seen: Expr, *, holds: bool) -> Bounds:
     """Return the bounds that follow from a condition, or from its opposite."""
-    if seen.op == ("and" if holds else "or"):
-        left, right = (_where(kernel, arg, holds=holds) for arg in seen.args)
-        return left.and_also(right)
-    if seen.op == "not":
-        return _where(kernel, seen.args[0], holds=not holds)
-    if seen.op != "compare":
-        return Bounds()
-    given: CompareAttributes = seen.payload
+    found = Bounds()
+    stack = [(seen, holds)]
+    while stack:
+        item, is_true = stack.pop()
+        if item.op == "not":
+            stack.append((item.args[0], not is_true))
+        elif item.op == ("and" if is_true else "or"):
+            stack.extend((arg, is_true) for arg in reversed(item.args))
+        elif item.op == "compare":
+            found = found.and_also(_comparison(kernel, item, holds=is_true))
+    return found
+
+
+def _comparison(kernel: AttentionKernel, item: Expr, *, holds: bool) -> Bounds:
+    """Return the bounds that follow from a comparison of positions, or from its opposite."""
+    given: CompareAttributes = item.payload
     direction = given.direction if holds else OPPOSITE.get(given.direction)
-    sides = [_position(arg) for arg in seen.args]
-    left, right = sides
+    left, right = map(_position, item.args)
     if left is None or right is None or direction not in MIRRORED:
         return Bounds()
     return _compared(kernel, left - right, direction)

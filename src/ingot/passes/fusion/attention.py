@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.analysis.attention import Attention, attention_of
+from ingot.analysis.attention import Attention, attention_of, keeps_last, row_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
@@ -34,9 +34,11 @@ from ingot.passes.fusion.outline import outline
 from ingot.passes.fusion.recompute import is_cheap_to_recompute
 
 MIN_QUERIES, MIN_KEYS = 32, 96
-"""Rows and columns of scores from which on the kernel is faster than three (AVX-512, one thread, f32
-heads of 64, 2026-11-27: 24 times 96x96 as fast, 128x128 1.15 times, 512x512 1.3; with a causal
-mask 1.2, 1.35, 2; 16 queries with 1024 keys 0.92)."""
+"""Rows and columns of scores from which on the kernel is faster than three.
+
+AVX-512, one thread, f32 heads of 64, 2026-11-27: 24 times 96x96 takes as long as three, 128x128
+0.88 of it, 512x512 0.75; with a causal mask 0.85, 0.74, 0.5. 16 queries with 1024 keys take 1.09.
+"""
 
 MAX_DEPTH = 256
 """Depth of heads up to which a block of queries, its sums and its scores stay in the cache."""
@@ -46,8 +48,7 @@ REASON = "a part of attention: the scores never reach memory"
 _ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 _RESHAPES = ops_with(Trait.RESHAPE_LIKE)
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING, Trait.CONSTANT_LIKE)
-_BEHIND = _RESHAPES | {"transpose", "convert"}
-"""Ops that the kernel does where it writes its result."""
+_FOLDS = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def _group(computation: Computation, dot: Instruction, grouping: Grouping) -> Gr
     if found is None or not _pays(found):
         return None
     between = _between(found)
+    if not _is_by_element_or_row(found, between):
+        return None
     members = dict.fromkeys((*between, *_sources(found, between)))
     others = [one for one in members if one is not dot and _is_read_outside(one, members)]
     inside = [one for one in others if one in between]
@@ -123,7 +126,7 @@ def _between(found: Attention) -> dict[Instruction, None]:
             stack.pop()
             continue
         pending = [operand for operand in item.operands if operand not in known]
-        if item.opcode not in _COMPUTED | {"dot", "reduce"} or item.opcode == "parameter":
+        if not (item.opcode in _COMPUTED or item.opcode in _FOLDS):
             known[item] = False
             stack.pop()
         elif pending and (item.opcode != "dot" or item is found.second):
@@ -132,6 +135,30 @@ def _between(found: Attention) -> dict[Instruction, None]:
             known[item] = any(known.get(operand, False) for operand in item.operands)
             stack.pop()
     return {item: None for item, depends in known.items() if depends}
+
+
+def _is_by_element_or_row(found: Attention, between: dict[Instruction, None]) -> bool:
+    """Whether all between the products is of a score, or of a row, and what is at its own index.
+
+    Anything else that is made of scores (their transpose, a sum of all) needs them in memory.
+    """
+    is_row = {found.first: False, found.greatest: True, found.total: True}
+    for item in between:
+        if item is found.second or item in is_row:
+            continue
+        sides = {is_row[operand] for operand in item.operands if operand in between}
+        if len(sides) > 1:
+            return False
+        (of_row,) = sides
+        if item.opcode == "broadcast" and of_row and row_of(item) is not None:
+            of_row = False
+        elif item.opcode in _RESHAPES:
+            if not of_row and not keeps_last(item):
+                return False
+        elif item.opcode not in _ELEMENTWISE:
+            return False
+        is_row[item] = of_row
+    return True
 
 
 def _sources(found: Attention, between: dict[Instruction, None]) -> Iterable[Instruction]:
@@ -193,10 +220,15 @@ def _behind(dot: Instruction, members: dict[Instruction, None]) -> Instruction:
     result, passed = dot, [dot]
     while len(passed[-1].users) == 1 and not passed[-1].is_root:
         (user,) = passed[-1].users
-        if user.opcode not in _BEHIND:
+        if not _is_done_in_stores(user):
             break
         passed.append(user)
         if user.opcode not in _RESHAPES:
             result = user
     members.update(dict.fromkeys(passed[: passed.index(result) + 1]))
     return result
+
+
+def _is_done_in_stores(item: Instruction) -> bool:
+    """Whether the kernel can do an op where it writes its result."""
+    return item.opcode in _RESHAPES or item.opcode == "transpose" or item.opcode == "convert"

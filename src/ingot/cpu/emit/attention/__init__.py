@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emitters of attention kernels."""
+"""Attention as LLVM functions: units of query rows, their softmax, a check of values."""
