@@ -32,6 +32,11 @@ CPU_LEVELS: dict[str, CpuLevel] = {
     "plain": CpuLevel("x86-64", ""),
 }
 
+SLOW_BF16_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
+"""CPUs that multiply f32 faster than pairs of bf16, which they have AMX for: `vdpbf16ps` of 512 bits
+takes 0.59 ns there and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids, one
+thread, 2026-11-27; the cores of the others are of the same kind)."""
+
 _IMPLIED = {
     "x86-64-v4": frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx2", "fma", "f16c"}),
     "x86-64-v3": frozenset({"avx2", "fma", "f16c"}),
@@ -158,6 +163,12 @@ class TargetSpec:
     def has_f16c(self) -> bool:
         """Whether f16 converts to and from f32 in one instruction."""
         return "f16c" in self.feature_set or self.architecture in _HAVE_FMA_AND_HALF
+
+    @property
+    def has_bf16_pairs(self) -> bool:
+        """Whether products of bf16 are faster in pairs than converted to f32."""
+        has = self.has_avx512 and "avx512bf16" in self.feature_set
+        return has and self.cpu not in SLOW_BF16_PAIRS
 
     @property
     def vector_bits(self) -> int:
