@@ -16,4 +16,5 @@ def vectors_of(target: TargetSpec) -> Vectors:
         target.vector_bits,
         target.num_vector_registers,
         has_bf16_pairs=target.has_bf16_pairs,
+        has_byte_quads=target.has_byte_quads,
     )

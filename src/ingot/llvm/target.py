@@ -28,7 +28,7 @@ class CpuLevel:
 CPU_LEVELS: dict[str, CpuLevel] = {
     # v4 prefers 256-bit vectors by default, which would halve our explicit 512-bit ones.
     "avx512": CpuLevel("x86-64-v4", "-prefer-256-bit", ("avx512bf16", "avx512vnni")),
-    "avx2": CpuLevel("x86-64-v3", ""),
+    "avx2": CpuLevel("x86-64-v3", "", ("avxvnni",)),
     "plain": CpuLevel("x86-64", ""),
 }
 
@@ -169,6 +169,14 @@ class TargetSpec:
         """Whether products of bf16 are faster in pairs than converted to f32."""
         has = self.has_avx512 and "avx512bf16" in self.feature_set
         return has and self.cpu not in SLOW_BF16_PAIRS
+
+    @property
+    def has_byte_quads(self) -> bool:
+        """Whether `vpdpbusd` adds four products of bytes in vectors of all lengths."""
+        has_avx512 = self.has_avx512 and "avx512vnni" in self.feature_set
+        return has_avx512 or (
+            self.has_avx2 and not self.has_avx512 and "avxvnni" in self.feature_set
+        )
 
     @property
     def vector_bits(self) -> int:

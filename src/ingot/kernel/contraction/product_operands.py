@@ -3,8 +3,8 @@
 
 An operand of a plain product lies in memory with a constant step along each axis. It is of the type
 of the sums, or of another that packing converts: `convert` of what is loaded counts as that. Pairs
-of 16-bit factors (`PAIRS`) are multiplied and added by one instruction, which is exact for integers
-and for bf16 rounds each sum as a product at a time would.
+of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and added by one instruction,
+which is exact for integers and for bf16 rounds each sum as a product at a time would.
 
 Invariant: a product of no rows, columns or depth is not plain.
 """
@@ -48,6 +48,9 @@ MASKED_BITS = 32
 PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
 """Types of operands whose factors are multiplied in pairs, by the type of the sums."""
 
+QUADS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8)}
+"""Those whose factors are multiplied four at a time, where the target has an instruction for it."""
+
 
 @record
 class Operand:
@@ -90,11 +93,15 @@ class PlainOperands:
         """Whether both operands are read as they lie in memory."""
         return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
 
-    def are_pairs(self, vectors: Vectors) -> bool:
-        """Whether packed operands are multiplied in pairs."""
-        wanted = PAIRS.get(self.cell, ())
-        has = vectors.has_bf16_pairs or self.cell is not F32
-        return has and self.lhs.dtype in wanted and self.rhs.dtype in wanted
+    def factors(self, vectors: Vectors) -> int:
+        """Return how many factors a word of packed operands holds, 1 if they are not in words."""
+        if self.are_cells:
+            return 1
+        types = (self.lhs.dtype, self.rhs.dtype)
+        if vectors.has_byte_quads and all(dtype in QUADS.get(self.cell, ()) for dtype in types):
+            return 4
+        has_pairs = vectors.has_bf16_pairs or self.cell is not F32
+        return 2 if has_pairs and all(d in PAIRS.get(self.cell, ()) for d in types) else 1
 
 
 def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | str:

@@ -156,9 +156,19 @@ def oriented(kernel: ContractionKernel) -> ContractionKernel:
 
 
 def schedule_contraction(
-    kernel: ContractionKernel, vectors: Vectors, block: tuple[int, int] | None = None
+    kernel: ContractionKernel,
+    vectors: Vectors,
+    block: tuple[int, int] | None = None,
+    factors: int = 1,
 ) -> ContractionSchedule:
-    """Return the schedule for a target's vectors; `block`: a register block to keep to."""
+    """Return the schedule for a target's vectors.
+
+    Args:
+        kernel: the contraction.
+        vectors: what schedules must know of the target.
+        block: a register block (rows, columns) to keep to.
+        factors: how many factors along k a packed element holds.
+    """
     swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
@@ -169,7 +179,7 @@ def schedule_contraction(
     rhs: RhsPlacement = "packed dots"
     if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
         rhs = _rhs_placement(kernel, bits, rows, masks)
-    depth: int | None = _depth(kernel, k, lanes)
+    depth: int | None = _depth(kernel, k, lanes, factors)
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
         rows, columns = m, _dot_columns(m, vectors)
@@ -183,7 +193,7 @@ def schedule_contraction(
     if (reading, rhs) == ("streamed", "direct") and m > rows:
         depth = BLOCKS_PIECE
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
-    padded = -(-(depth or k) // lanes) * lanes
+    padded = -(-(depth or k) // (lanes * factors)) * lanes
     n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
     if (reading, rhs) == ("streamed", "direct"):
         m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
@@ -378,10 +388,11 @@ def _are_few(m: int | Dim, rows: int) -> bool:
 # ---- cache blocks and chunks
 
 
-def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
+def _depth(kernel: ContractionKernel, k: int, lanes: int, factors: int) -> int:
     """Return how many products are summed before sums go to memory."""
     if isinstance(kernel.k.extent, int):
-        parts = max(1, -(-k // MAX_DEPTH))
+        lanes *= factors
+        parts = max(1, -(-k // (MAX_DEPTH * factors)))
         if parts > 1 and kernel.patches is not None and kernel.patches.k:
             segment = kernel.patches.k[-1].extent
             if isinstance(segment, int) and segment <= MAX_DEPTH:

@@ -36,7 +36,9 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         common,
         a_row=1 if form.operands is not None and not is_along else None,
         a_step=1 if is_along else None,
-        is_of_pairs=form.pairs,
+        factors=form.factors,
+        b_signed=form.is_rhs_signed,
+        begins_with_sums=form.is_shifted,
     )
 
 
