@@ -190,12 +190,15 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     factors = given.factors(vectors)
     if factors > 1:
         lanes = max(lanes, MIN_WORD_LANES)
+    converts = given.converts_in_place(vectors)
     search = BlockSearch(lanes, vectors)
     even = search.even(m, n)
-    schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns), factors)
+    block = (even.rows, even.columns)
+    schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
         even = search.even(m, n, most=MAX_PACKED_VECTORS)
-        schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns), factors)
+        block = (even.rows, even.columns)
+        schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "dots":
         even = EvenBlocks(1, schedule.columns, 1, m, 0)
     return even, schedule
@@ -216,9 +219,8 @@ def _form(
         rhs = "gathered"
     types = (given.lhs.dtype, given.rhs.dtype)
     factors = given.factors(vectors)
-    return ProductVariant(
-        given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, factors
-    )
+    lanes = schedule.lanes if rhs == "dots" else even.lanes
+    return ProductVariant(given.cell, lanes, rhs, is_dense, even.vectors, False, types, factors)
 
 
 def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:

@@ -45,6 +45,12 @@ CELLS: Mapping[DType, DType] = {
 MASKED_BITS = 32
 """Elements of fewer bits have masks in vectors of 512 bits only."""
 
+
+def has_masks(bits: int, vectors: Vectors) -> bool:
+    """Whether elements of so many bits have masks in a target's vectors."""
+    return bits >= MASKED_BITS or vectors.bits > MASKED_BITS * 8
+
+
 PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
 """Types of operands whose factors are multiplied in pairs, by the type of the sums."""
 
@@ -93,6 +99,11 @@ class PlainOperands:
         """Whether both operands are read as they lie in memory."""
         return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
 
+    def converts_in_place(self, vectors: Vectors) -> bool:
+        """Whether dot products may convert operands as they read them, under masks at the end."""
+        narrowest = min(self.lhs.dtype.bits, self.rhs.dtype.bits)
+        return not self.cell.is_complex and has_masks(narrowest, vectors)
+
     def factors(self, vectors: Vectors) -> int:
         """Return how many factors a word of packed operands holds, 1 if they are not in words."""
         if self.are_cells:
@@ -111,7 +122,7 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
         return "it has symbolic sizes"
     if kernel.patches is not None:
         return "it is a convolution"
-    if cell is None or (cell.bits < MASKED_BITS and vectors.bits <= MASKED_BITS * 8):
+    if cell is None or not has_masks(cell.bits, vectors):
         return f"no driver sums in {kernel.accumulate} on this target"
     if kernel.n.extent == 1 and kernel.m.extent != 1:
         kernel = oriented(kernel)

@@ -163,6 +163,8 @@ def schedule_contraction(
     vectors: Vectors,
     block: tuple[int, int] | None = None,
     factors: int = 1,
+    *,
+    converts: bool = False,
 ) -> ContractionSchedule:
     """Return the schedule for a target's vectors.
 
@@ -171,6 +173,7 @@ def schedule_contraction(
         vectors: what schedules must know of the target.
         block: a register block (rows, columns) to keep to.
         factors: how many factors along k a packed element holds.
+        converts: whether dot products convert operands that are of another type than the sums.
     """
     swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
@@ -182,6 +185,7 @@ def schedule_contraction(
     rhs: RhsPlacement = "packed dots"
     if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
         rhs = _rhs_placement(kernel, bits, rows, masks)
+        rhs = "dots" if converts and _suits_dots(kernel, factors) else rhs
     depth: int | None = _depth(kernel, k, lanes, factors)
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
@@ -323,7 +327,7 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
     if is_plain(kernel.rhs, names, kernel.accumulate):
-        if _suits_dots(kernel):
+        if has_plain_lhs(kernel) and _suits_dots(kernel, 1):
             return "dots"
         along = stride(kernel.rhs.payload.index, kernel.n.name)
         if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
@@ -332,19 +336,22 @@ def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool)
     return "transposed" if across and kernel.n.extent != 1 else "packed"
 
 
-def _suits_dots(kernel: ContractionKernel) -> bool:
-    """Whether there are few rows, and k has stride one in both operands (the rhs is plain)."""
+def _suits_dots(kernel: ContractionKernel, factors: int) -> bool:
+    """Whether there are few rows, and k has stride one in both operands (which are plain)."""
     m, n, k = kernel.m.extent, kernel.n.extent, kernel.k.extent
     is_deep = isinstance(k, int) and k >= DEEP_DOT
     most_rows = MAX_DEEP_DOT_ROWS if is_deep else MAX_DOT_ROWS
     if not isinstance(m, int) or m > most_rows or kernel.accumulate is PRED:
         return False
-    if not has_plain_lhs(kernel):
+    lhs, rhs = (_loaded(item).payload.index for item in (kernel.lhs, kernel.rhs))
+    if any(stride(index, kernel.k.name) != 1 for index in (lhs, rhs)):
         return False
-    both = (kernel.lhs.payload.index, kernel.rhs.payload.index)
-    if any(stride(index, kernel.k.name) != 1 for index in both):
-        return False
-    return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
+    return n == 1 or stride(rhs, kernel.n.name) != 1
+
+
+def _loaded(operand: Expr) -> Expr:
+    """Return the load of an operand that is one, converted or not."""
+    return operand.args[0] if operand.op == "convert" else operand
 
 
 def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:

@@ -25,7 +25,9 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
     if form.rhs == "dots":
-        return shared_dots(cell_type(form.element), form.lanes, rows, columns)
+        types = None if form.operands is None else (*form.operands, form.element)
+        element = cell_type(form.element)
+        return shared_dots(element, form.lanes, rows, columns, types, form.factors)
     is_along = form.is_dense or form.is_complex
     parts = 2 if form.is_complex else 1
     cell, vectors = cell_type(form.factor), -(-columns // form.lanes)

@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.cpu.emit.contraction.packing import Packer, Span
-from ingot.cpu.emit.contraction.words import SHIFT, WORD_BITS, add_shifts
+from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, WORD_BITS, add_shifts
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
-from ingot.hlo.dtype import S8, S16, DType
+from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-
-INTEGERS = {2: S16, 4: S8}
-"""What integers are packed as, by the factors of a word."""
 
 
 class WordPacker(Packer):

@@ -8,6 +8,7 @@ zero.
 
 from __future__ import annotations
 
+from ingot.hlo.dtype import S8, S16
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
@@ -21,6 +22,9 @@ ADD_PAIRS = {
     512: "llvm.x86.avx512.pmaddw.d.512",
 }
 """The sum of two products of 16-bit integers, by the bits of a vector."""
+
+INTEGERS = {2: S16, 4: S8}
+"""What integers are multiplied as, by the factors of a word; signs of bytes do not matter here."""
 
 SHIFT = 0x80
 """What shifts a byte by 128 from one range to the other, by "exclusive or" of its sign."""
