@@ -33,9 +33,9 @@ CPU_LEVELS: dict[str, CpuLevel] = {
 }
 
 SLOW_BF16_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
-"""CPUs that multiply f32 faster than pairs of bf16, which they have AMX for: `vdpbf16ps` of 512 bits
-takes 0.59 ns there and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids, one
-thread, 2026-11-27; the cores of the others are of the same kind)."""
+"""CPUs that multiply f32 faster than pairs of bf16, which they have AMX for: there `vdpbf16ps` of
+512 bits takes 0.59 ns and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids,
+one thread, 2026-11-27; the cores of the others are of the same kind)."""
 
 _IMPLIED = {
     "x86-64-v4": frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx2", "fma", "f16c"}),

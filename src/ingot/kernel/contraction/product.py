@@ -200,7 +200,8 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
         block = (even.rows, even.columns)
         schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "dots":
-        even = EvenBlocks(1, schedule.columns, 1, m, 0)
+        row_blocks = -(-m // schedule.rows)
+        even = EvenBlocks(1, schedule.columns, row_blocks, *divmod(m, row_blocks))
     return even, schedule
 
 

@@ -63,10 +63,23 @@ MAX_CHUNK_PRODUCTS = 16_000_000
 ASSUMED_EXTENT = 256
 """What a symbolic extent is taken for when blocks are chosen."""
 
-MAX_DOT_ROWS, MAX_DEEP_DOT_ROWS, DEEP_DOT = 4, 8, 128
-"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k: any,
-and those of this depth. Eight rows of 512 to 4096 then take half the time that packing the rhs
-took; sums of 64 take longer (Xeon with AVX-512, one thread, 2026-11-27)."""
+DOT_ROWS, DOT_BLOCK_ROWS = (4, 8, 16), 8
+"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k, if
+they are as deep as `DOT_DEPTHS` says; rows of a block of them at most."""
+
+Factors = Literal["whole", "converted", "words"]
+"""How dot products read operands: as they are, or converted, or several factors in a word."""
+
+DOT_DEPTHS: Mapping[Factors, tuple[int, int, int]] = {
+    "whole": (0, 128, 128),
+    "converted": (0, 128, 512),
+    "words": (64, 256, 512),
+}
+"""From which depth on, for each of `DOT_ROWS`. Against packing the rhs, f32 took 0.62 of the time
+for 4x64x512, 0.55 to 0.78 for 8 rows of 128 to 512, 0.45 to 0.84 for 9 to 16 of 128 to 3072 (1.2
+for 16x2048x64); bf16 0.65 for 8x512x1000 and 1.14 for 16x256x1000; bytes 0.73 for 4x100x400, 1.25
+for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.36 for 16x256x1000
+(AVX-512, one thread, 2026-11-27)."""
 
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
@@ -92,6 +105,12 @@ empty: long enough to pay for adding lanes, short enough to pack whole rows."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of those, which pay for packing the columns."""
+
+CACHED_PIECE, CACHED_BYTES = 32, 2 * L2_BYTES
+"""Rows of the rhs that few rows meet at once where it has no more bytes than a cache near the core
+keeps: long runs of memory gain nothing there. Against pieces of 8 rows 5x153x1850 took 0.70 of the
+time, 7x45x1846 0.69, 8x224x380 0.82, 5x1126x281 0.88; 8x768x3072, which is larger, 1.13 (AVX-512,
+one thread, 2026-11-27)."""
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
@@ -184,21 +203,22 @@ def schedule_contraction(
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs: RhsPlacement = "packed dots"
     if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
-        rhs = _rhs_placement(kernel, bits, rows, masks)
-        rhs = "dots" if converts and _suits_dots(kernel, factors) else rhs
+        kind: Factors = "words" if factors > 1 else "converted"
+        is_dots = converts and _suits_dots(kernel, kind)
+        rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
     depth: int | None = _depth(kernel, k, lanes, factors)
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
-        rows, columns = m, _dot_columns(m, vectors)
+        rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
+        columns = _dot_columns(rows, vectors)
     elif rhs == "packed dots":
         lanes, depth = vectors.lanes(bits, 1), k
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
     reading = _reading(kernel, bits, rows)
-    depth = PIECES.get((reading, rhs), depth)
-    if (reading, rhs) == ("streamed", "direct") and m > rows:
-        depth = BLOCKS_PIECE
+    if (reading, rhs) in PIECES:
+        depth = _piece(reading, rhs, n * k * bits // 8, has_blocks=m > rows)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // (lanes * factors)) * lanes
     n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
@@ -207,8 +227,8 @@ def schedule_contraction(
     elif (reading, rhs) == ("deep", "direct"):
         m_block, n_block = _deep_blocks(m, n, (rows, columns))
     else:
-        sizes = (m, n, -(-k // factors))
-        m_block, n_block = _blocks(kernel, sizes, (rows, columns), n_block, rhs, factors)
+        sizes = Sizes(m, n, k, factors)
+        m_block, n_block = _blocks(kernel, sizes, (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
         n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
@@ -232,6 +252,21 @@ def schedule_contraction(
         grain,
         _ceil(units, grain),
     )
+
+
+@record
+class Sizes:
+    """Rows, columns and depth of a contraction, and how many factors a packed element holds."""
+
+    m: int
+    n: int
+    k: int
+    factors: int
+
+    @property
+    def steps(self) -> int:
+        """Steps along k of products of all factors."""
+        return -(-self.k // self.factors)
 
 
 def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
@@ -327,7 +362,7 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
     if is_plain(kernel.rhs, names, kernel.accumulate):
-        if has_plain_lhs(kernel) and _suits_dots(kernel, 1):
+        if has_plain_lhs(kernel) and _suits_dots(kernel, "whole"):
             return "dots"
         along = stride(kernel.rhs.payload.index, kernel.n.name)
         if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
@@ -336,11 +371,12 @@ def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool)
     return "transposed" if across and kernel.n.extent != 1 else "packed"
 
 
-def _suits_dots(kernel: ContractionKernel, factors: int) -> bool:
+def _suits_dots(kernel: ContractionKernel, factors: Factors) -> bool:
     """Whether there are few rows, and k has stride one in both operands (which are plain)."""
     m, n, k = kernel.m.extent, kernel.n.extent, kernel.k.extent
-    is_deep = isinstance(k, int) and k >= DEEP_DOT
-    most_rows = MAX_DEEP_DOT_ROWS if is_deep else MAX_DOT_ROWS
+    depth = k if isinstance(k, int) else 0
+    depths = zip(DOT_ROWS, DOT_DEPTHS[factors], strict=True)
+    most_rows = max((rows for rows, least in depths if depth >= least), default=0)
     if not isinstance(m, int) or m > most_rows or kernel.accumulate is PRED:
         return False
     lhs, rhs = (_loaded(item).payload.index for item in (kernel.lhs, kernel.rhs))
@@ -423,16 +459,25 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
     return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
 
+def _piece(reading: Reading, rhs: RhsPlacement, rhs_bytes: int, *, has_blocks: bool) -> int:
+    """Return the products that are summed before sums go to memory; `has_blocks`: of rows."""
+    if (reading, rhs) == ("streamed", "direct"):
+        if rhs_bytes <= CACHED_BYTES:
+            return CACHED_PIECE
+        if has_blocks:
+            return BLOCKS_PIECE
+    return PIECES[reading, rhs]
+
+
 def _blocks(
     kernel: ContractionKernel,
-    extents: tuple[int, int, int],
+    sizes: Sizes,
     register_block: tuple[int, int],
     n_block: int,
     rhs: RhsPlacement,
-    factors: int,
 ) -> tuple[int, int]:
     """Return the rows and columns of a unit: enough work each, and enough units to share."""
-    m, n, k = extents
+    m, n, k = sizes.m, sizes.n, sizes.steps
     rows, columns = register_block
     batch = assumed(kernel.batch.extent)
     target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
@@ -447,9 +492,9 @@ def _blocks(
             n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
     else:
         packs_both = kernel.patches is None and not has_plain_lhs(kernel)
-        both = (MIN_BOTH_ROWS * factors, MIN_BOTH_COLUMNS * factors)
+        both = (MIN_BOTH_ROWS * sizes.factors, MIN_BOTH_COLUMNS * sizes.factors)
         least = both if packs_both else (m, columns)
-        m_block, n_block = _packed_blocks(extents, batch, columns, n_block, least)
+        m_block, n_block = _packed_blocks((m, n, k), batch, columns, n_block, least)
     return _even(m, m_block, rows), _even(n, n_block, columns)
 
 

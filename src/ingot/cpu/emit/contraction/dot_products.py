@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.contraction.lane_totals import store_totals
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, add_shifts, add_words
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.types import memory_type, widen
@@ -151,20 +152,24 @@ class DotProducts:
         sums = f.loop(0, whole, step_size, sums, step)
         if not self.is_even and step_size > 1:
             # Fewer are left than a byte counts.
-            count = lt.I64 if self.converts is None else lt.I8
-            numbers = f.const(vector(count, step_size), list(range(step_size)))
+            index = lt.I64 if self.converts is None else lt.I8
+            numbers = f.const(vector(index, step_size), list(range(step_size)))
             left = f.as_value(f.isub(depth, whole))
-            left = left if count is lt.I64 else f.trunc(left, count)
+            left = left if index is lt.I64 else f.trunc(left, index)
             mask = f.icmp("slt", numbers, f.splat(left, step_size))
             before = sums
             sums = f.if_(f.ilt(whole, depth), lambda: step(whole, before, mask), otherwise=before)
-        shifts = [f.reduce("add", value) for value in sums[self.rows * self.columns :]]
-        for number, value in enumerate(sums[: self.rows * self.columns]):
-            column, row = divmod(number, self.rows)
-            where = f.gep(c, f.imul(strides["c_row"], row), self.element)
-            total = f.reduce("add", value)
-            total = f.sub(total, shifts[column]) if self.is_shifted else total
-            f.store(total, f.gep(where, column, self.element))
+        count = self.rows * self.columns
+        if self.is_shifted:
+            shifts = sums[count:]
+            sums = [f.sub(value, shifts[at // self.rows]) for at, value in enumerate(sums[:count])]
+        rows = [sums[row :: self.rows] for row in range(self.rows)]
+
+        def place(row: int, column: int) -> Value:
+            start = f.gep(c, f.imul(strides["c_row"], row), self.element)
+            return f.gep(start, column, self.element)
+
+        store_totals(f, rows, place)
         f.ret()
 
     def _load(self, f: FunctionBuilder, pointer: Value, side: int, mask: Value | None) -> Value:
@@ -192,15 +197,8 @@ class DotProducts:
         return f.add(f.mul(a, b), total)
 
 
-def shared_dots(
-    element: Type,
-    lanes: int,
-    rows: int,
-    columns: int,
-    converts: tuple[DType, DType, DType] | None = None,
-    factors: int = 1,
-) -> DotProducts:
-    """Return dot products that fit every depth and all steps."""
+def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
+    """Return dot products that fit every depth and all steps; `replace` says what they convert."""
     return DotProducts(
         element=element,
         lanes=lanes,
@@ -212,6 +210,4 @@ def shared_dots(
         b_row=None,
         c_row=None,
         is_shared=True,
-        converts=converts,
-        factors=factors,
     )

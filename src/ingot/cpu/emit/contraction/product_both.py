@@ -64,9 +64,7 @@ class BothPacked(ProductDriver):
         form = self.form
         if form.factors == 1:
             return super().packer(k)
-        return WordPacker(
-            self.emitter, form.element, form.lanes, k, form.factors, is_shifted=is_shifted
-        )
+        return WordPacker(self.emitter, form, k, is_shifted=is_shifted)
 
     def room_for_panels(self) -> Value | None:
         """Emit the room of the panels, with what they begin with, if there are any."""
@@ -86,9 +84,7 @@ class BothPacked(ProductDriver):
 
         def panel(first: Value, _: list[Value]) -> None:
             start = self.at(panels, (first, self.given["panel_depth"]))
-            emit_corrections(
-                f, start, words, self.columns, form.lanes, b_signed=form.is_rhs_signed
-            )
+            emit_corrections(f, form, start, words)
 
         f.loop(0, columns, self.columns, [], panel)
 

@@ -26,8 +26,8 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
     """Return what runs the register blocks of so many rows and columns."""
     if form.rhs == "dots":
         types = None if form.operands is None else (*form.operands, form.element)
-        element = cell_type(form.element)
-        return shared_dots(element, form.lanes, rows, columns, types, form.factors)
+        found = shared_dots(cell_type(form.element), form.lanes, rows, columns)
+        return replace(found, converts=types, factors=form.factors)
     is_along = form.is_dense or form.is_complex
     parts = 2 if form.is_complex else 1
     cell, vectors = cell_type(form.factor), -(-columns // form.lanes)

@@ -15,7 +15,7 @@ from ingot.cpu.emit.contraction.packing import Packer, Span
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, WORD_BITS, add_shifts
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
-from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -27,21 +27,15 @@ class WordPacker(Packer):
     """Packs one operand; its spans along k begin at 0."""
 
     def __init__(
-        self,
-        emitter: ValueEmitter,
-        accumulate: DType,
-        lanes: int,
-        k: Span,
-        factors: int,
-        *,
-        is_shifted: bool = False,
+        self, emitter: ValueEmitter, form: ProductVariant, k: Span, *, is_shifted: bool = False
     ) -> None:
-        """Pack words along `k`; `is_shifted`: bytes are shifted by 128."""
-        super().__init__(emitter, accumulate if accumulate.is_float else INTEGERS[factors], lanes)
+        """Pack words along `k` for a form; `is_shifted`: bytes are shifted by 128."""
+        total = form.element
+        super().__init__(emitter, total if total.is_float else INTEGERS[form.factors], form.lanes)
         self.k = k
         self.cell = lt.I32
-        self.factors = factors
-        self.part_bits = WORD_BITS // factors
+        self.factors = form.factors
+        self.part_bits = WORD_BITS // form.factors
         self.is_shifted = is_shifted
         self.left: IndexValue | None = None
 
@@ -126,20 +120,20 @@ class WordPacker(Packer):
 
 
 def emit_corrections(
-    f: FunctionBuilder, panel: Value, words: IndexValue, columns: int, lanes: int, *, b_signed: bool
+    f: FunctionBuilder, form: ProductVariant, panel: Value, words: IndexValue
 ) -> None:
     """Emit the first row of a packed panel: what takes the shift of A back from each column's sum.
 
-    The words of B, bytes of four k each, lie behind it, `columns` for each.
+    Behind it lie `words` rows of words of B, bytes of four k each.
     """
-    wide = vector(lt.I32, lanes)
-    for first in range(0, columns, lanes):
+    wide, columns = vector(lt.I32, form.lanes), form.columns
+    for first in range(0, columns, form.lanes):
         start = f.gep(panel, first, lt.I32)
 
         def add(word: Value, sums: list[Value], start: Value = start) -> list[Value]:
             place = f.gep(start, f.imul(f.iadd(word, 1), columns), lt.I32)
-            words = f.load(wide, place, lt.I32.alignment)
-            return [add_shifts(f, words, sums[0], b_signed=b_signed)]
+            row = f.load(wide, place, lt.I32.alignment)
+            return [add_shifts(f, row, sums[0], b_signed=form.is_rhs_signed)]
 
         (total,) = f.loop(0, words, 1, [f.zero(wide)], add)
         f.store(f.sub(f.zero(wide), total), start, lt.I32.alignment)
