@@ -30,7 +30,7 @@ from ingot.hlo.dtype import (
     U64,
     DType,
 )
-from ingot.kernel.contraction.schedule import oriented, stride
+from ingot.kernel.contraction.schedule import MASKED_BITS, has_masks, oriented, stride
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.kernel.schedule.lane_counts import Vectors
@@ -41,15 +41,6 @@ CELLS: Mapping[DType, DType] = {
     S8: S8, S16: S16, S32: S32, S64: S64, U8: S8, U16: S16, U32: S32, U64: S64,
 }  # fmt: skip
 """Types of sums, and what drivers know them as: sums wrap around, so signs do not matter."""
-
-MASKED_BITS = 32
-"""Elements of fewer bits have masks in vectors of 512 bits only."""
-
-
-def has_masks(bits: int, vectors: Vectors) -> bool:
-    """Whether elements of so many bits have masks in a target's vectors."""
-    return bits >= MASKED_BITS or vectors.bits > MASKED_BITS * 8
-
 
 PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
 """Types of operands whose factors are multiplied in pairs, by the type of the sums."""
@@ -100,9 +91,15 @@ class PlainOperands:
         return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
 
     def converts_in_place(self, vectors: Vectors) -> bool:
-        """Whether dot products may convert operands as they read them, under masks at the end."""
+        """Whether dot products may convert operands as they read them.
+
+        Their rows end under masks, or hold a vector at least.
+        """
+        if self.cell.is_complex:
+            return False
         narrowest = min(self.lhs.dtype.bits, self.rhs.dtype.bits)
-        return not self.cell.is_complex and has_masks(narrowest, vectors)
+        whole = vectors.lanes(self.cell.bits, 1) * self.factors(vectors)
+        return has_masks(narrowest, vectors.bits) or self.sizes[2] >= whole
 
     def factors(self, vectors: Vectors) -> int:
         """Return how many factors a word of packed operands holds, 1 if they are not in words."""
@@ -122,7 +119,7 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
         return "it has symbolic sizes"
     if kernel.patches is not None:
         return "it is a convolution"
-    if cell is None or not has_masks(cell.bits, vectors):
+    if cell is None or (cell.bits < MASKED_BITS and not has_masks(cell.bits, vectors.bits)):
         return f"no driver sums in {kernel.accumulate} on this target"
     if kernel.n.extent == 1 and kernel.m.extent != 1:
         kernel = oriented(kernel)

@@ -25,6 +25,9 @@ from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 from ingot.support.records import record, replace
 
+MASKED_BITS = 32
+"""Elements of fewer bits have masks in vectors of 512 bits only."""
+
 PACK_BYTES = L2_BYTES // 4
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
 
@@ -269,6 +272,11 @@ class Sizes:
         return -(-self.k // self.factors)
 
 
+def has_masks(bits: int, vector_bits: int) -> bool:
+    """Whether elements of so many bits are loaded and stored under masks in vectors."""
+    return vector_bits >= 512 or (vector_bits >= 256 and bits >= MASKED_BITS)
+
+
 def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
     """Whether k may take several blocks, so that sums go on through memory."""
     extent = kernel.k.extent
@@ -356,7 +364,7 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
     extent = kernel.n.extent
     if isinstance(extent, int) and extent % lanes == 0:
         return True
-    return lanes > 1 and (vectors.bits >= 512 or (vectors.bits >= 256 and bits >= 32))
+    return lanes > 1 and has_masks(bits, vectors.bits)
 
 
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:

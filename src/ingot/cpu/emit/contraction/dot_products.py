@@ -19,6 +19,7 @@ from ingot.emit.values.conversions import convert
 from ingot.emit.values.types import memory_type, widen
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.product_form import BYTES_OF_WORD
+from ingot.kernel.contraction.schedule import has_masks
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index
@@ -73,6 +74,17 @@ class DotProducts:
         if self.converts is None or self.factors < BYTES_OF_WORD:
             return False
         return self.converts[0].is_signed == self.converts[1].is_signed
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether what is left of a row is loaded under masks.
+
+        Else the last vector of a row, which has one at least, begins in the one before.
+        """
+        if self.converts is None:
+            return True
+        narrowest = min(item.bits for item in self.memory_types)
+        return has_masks(narrowest, self.lanes * self.element.bits)
 
     @property
     def b_signed(self) -> bool:
@@ -156,9 +168,12 @@ class DotProducts:
             numbers = f.const(vector(index, step_size), list(range(step_size)))
             left = f.as_value(f.isub(depth, whole))
             left = left if index is lt.I64 else f.trunc(left, index)
-            mask = f.icmp("slt", numbers, f.splat(left, step_size))
-            before = sums
-            sums = f.if_(f.ilt(whole, depth), lambda: step(whole, before, mask), otherwise=before)
+            mask, start, before = f.icmp("slt", numbers, f.splat(left, step_size)), whole, sums
+            if not self.has_masks:
+                start = f.isub(depth, step_size)
+                again = f.sub(f.const(index, step_size), left)
+                mask = f.icmp("sge", numbers, f.splat(again, step_size))
+            sums = f.if_(f.ilt(whole, depth), lambda: step(start, before, mask), otherwise=before)
         count = self.rows * self.columns
         if self.is_shifted:
             shifts = sums[count:]
@@ -176,8 +191,9 @@ class DotProducts:
         """Return elements of A (side 0) or B (1) as they are multiplied."""
         element = self.memory_types[side]
         wide = vector(element, self.lanes * self.factors)
-        if mask is None:
+        if mask is None or not self.has_masks:
             value = f.load(wide, pointer, element.alignment)
+            value = value if mask is None else f.select(mask, value, f.zero(wide))
         else:
             value = f.masked_load(wide, pointer, mask)
         if self.converts is None:
