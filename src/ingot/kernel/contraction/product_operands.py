@@ -2,7 +2,8 @@
 """What a contraction reads and where: the first question of `kernel.contraction.product`.
 
 An operand of a plain product lies in memory with a constant step along each axis. It is of the type
-of the sums, or of another that packing converts: `convert` of what is loaded counts as that. Pairs
+of the sums, or of another that packing converts: `convert` of what is loaded counts as that, also
+by a type between that holds all of its values. Pairs
 of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and added by one instruction,
 which is exact for integers and for bf16 rounds each sum as a product at a time would.
 
@@ -18,6 +19,7 @@ from ingot.hlo.dtype import (
     BF16,
     C64,
     C128,
+    F16,
     F32,
     F64,
     S8,
@@ -136,7 +138,7 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
 
 
 def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:
-    if operand.op == "convert" and operand.dtype is kernel.accumulate:
+    while operand.op == "convert" and _is_exact(operand, kernel.accumulate):
         (operand,) = operand.args
     if operand.op != "load" or operand.args or not _is_converted(operand.dtype, kernel.accumulate):
         return None
@@ -149,6 +151,15 @@ def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | 
     # What a sum of another type makes of an operand depends on its sign.
     dtype = element if element is CELLS[kernel.accumulate] else operand.dtype
     return Operand(access.buffer, dtype, *steps)
+
+
+def _is_exact(operand: Expr, accumulate: DType) -> bool:
+    """Whether converting the sums' factors from what an operand is converted from is the same."""
+    if operand.dtype is accumulate:
+        return True
+    # Floats of 16 bits hold all bytes.
+    (source,) = operand.args
+    return accumulate.is_float and operand.dtype in (BF16, F16) and source.dtype in (S8, U8)
 
 
 def _is_converted(dtype: DType, accumulate: DType) -> bool:

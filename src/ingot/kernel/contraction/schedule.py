@@ -395,7 +395,9 @@ def _suits_dots(kernel: ContractionKernel, factors: Factors) -> bool:
 
 def _loaded(operand: Expr) -> Expr:
     """Return the load of an operand that is one, converted or not."""
-    return operand.args[0] if operand.op == "convert" else operand
+    while operand.op == "convert":
+        (operand,) = operand.args
+    return operand
 
 
 def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
