@@ -47,11 +47,15 @@ MAX_DEPTH = 1024
 MAX_PACKED_ROWS = 512
 """Rows that one packed block serves: enough to make packing cheap."""
 
-MIN_BOTH_ROWS = MIN_BOTH_COLUMNS = 64
+MIN_BOTH_ROWS, MIN_BOTH_COLUMNS = 128, 64
 """Rows that one packed block of columns serves at least where rows are packed too, and columns that
 one of rows does: as many times that as words hold factors, for packing takes as long and products
-do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326; 256 rows are as
-fast as 64 (AVX-512, one thread, 2026-11-27)."""
+do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326. Against 64
+rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512 and 100x600x900 as
+long (AVX-512, one thread, 2026-11-27)."""
+
+FEW_BOTH = 64
+"""Rows that are enough while there are fewer than `DEEP_UNITS` units."""
 
 MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
@@ -503,7 +507,7 @@ def _blocks(
     else:
         packs_both = kernel.patches is None and not has_plain_lhs(kernel)
         both = (MIN_BOTH_ROWS * sizes.factors, MIN_BOTH_COLUMNS * sizes.factors)
-        least = both if packs_both else (m, columns)
+        least = both if packs_both else None
         m_block, n_block = _packed_blocks((m, n, k), batch, columns, n_block, least)
     return _even(m, m_block, rows), _even(n, n_block, columns)
 
@@ -548,27 +552,32 @@ def _packed_blocks(
     batch: int,
     columns: int,
     n_block: int,
-    least: tuple[int, int],
+    least: tuple[int, int] | None,
 ) -> tuple[int, int]:
     """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
 
-    From `least` rows on it costs more to pack rows again for fewer columns: they are cut first.
-    No unit has fewer than `least` columns.
+    Where rows are packed too, they are cut first while there are many: it costs more to pack them
+    again for fewer columns. Once there are some units, none has fewer rows and columns than
+    `least`.
     """
-    least_rows, least_columns = least
     m, n, k = extents
     m_block = max(1, min(m, MAX_PACKED_ROWS))
-    while batch * -(-m // m_block) * -(-n // n_block) < FEW_UNITS:
+    while (units := batch * -(-m // m_block) * -(-n // n_block)) < FEW_UNITS:
         if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
             break
+        are_enough = least is not None and units >= DEEP_UNITS
+        few = (m, columns) if least is None else (FEW_BOTH, columns)
+        least_rows, least_columns = least if least is not None and are_enough else few
         if m_block >= max(2 * least_rows, 2 * n_block):
             m_block //= 2
         elif n_block > 2 * least_columns:
             n_block = _multiple(n_block // 2, columns)
+        elif are_enough:
+            break
         elif m_block > MAX_PACKED_ROWS // 4:
             m_block //= 2
-        elif n_block > least_columns:
-            n_block = least_columns
+        elif n_block > columns:
+            n_block = columns
         else:
             break
     return m_block, n_block
