@@ -18,6 +18,18 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.contraction.register_block import register_block
+from ingot.kernel.contraction.unit_blocks import (
+    CHUNK_PRODUCTS,
+    FEW_UNITS,
+    MIN_BOTH_COLUMNS,
+    MIN_BOTH_ROWS,
+    TILE_BYTES,
+    deep_blocks,
+    even,
+    multiple,
+    packed_blocks,
+    streamed_blocks,
+)
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
@@ -44,28 +56,10 @@ UNPACKED_EXTENT = 512
 few cache sets and the cache does not keep them."""
 
 MAX_DEPTH = 1024
-MAX_PACKED_ROWS = 512
-"""Rows that one packed block serves: enough to make packing cheap."""
-
-MIN_BOTH_ROWS, MIN_BOTH_COLUMNS = 128, 64
-"""Rows that one packed block of columns serves at least where rows are packed too, and columns that
-one of rows does: as many times that as words hold factors, for packing takes as long and products
-do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326. Against 64
-rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512 and 100x600x900 as
-long (AVX-512, one thread, 2026-11-27)."""
-
-FEW_BOTH = 64
-"""Rows that are enough while there are fewer than `DEEP_UNITS` units."""
-
 MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
 
-FEW_UNITS = 16
 MAX_COLUMNS = 1024
-TILE_BYTES = 96 * 1024
-CHUNK_PRODUCTS = 500_000
-"""Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
-
 MAX_CHUNK_PRODUCTS = 16_000_000
 ASSUMED_EXTENT = 256
 """What a symbolic extent is taken for when blocks are chosen."""
@@ -93,18 +87,6 @@ FEW_ROWS = 16
 
 DEEP = 1024
 """Depth from which on a product is deep."""
-
-MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
-"""Rows and columns of such a unit, at most and where more units are wanted; units wanted."""
-
-STREAM_BYTES, STREAM_UNITS = (8192, 16384), (4, 8)
-"""Bytes of a row that a unit of such a product reads, and units: memory gives long runs faster. The
-first four units share what makes each this long, up to eight what makes each that long. On one core
-a row times 4096x4096 took 4.2 ms with runs of 3 KB and 2.9 ms with 8 KB; 4096x32000 took 31 ms with
-8 KB and 24 ms with 16 KB."""
-
-MIN_STREAM_BYTES = 3072
-"""Bytes down to which short rows are cut in two, for another thread."""
 
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
 """Depths of products of few columns that are dot products too, as vectors along n would be half
@@ -230,16 +212,16 @@ def schedule_contraction(
     padded = -(-(depth or k) // (lanes * factors)) * lanes
     n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
     if (reading, rhs) == ("streamed", "direct"):
-        m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
+        m_block, n_block = streamed_blocks(m, n, (rows, columns), bits)
     elif (reading, rhs) == ("deep", "direct"):
-        m_block, n_block = _deep_blocks(m, n, (rows, columns))
+        m_block, n_block = deep_blocks(m, n, (rows, columns))
     else:
         sizes = Sizes(m, n, k, factors)
         m_block, n_block = _blocks(kernel, sizes, (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
-        n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
+        n_block = min(n_block, multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
-        m_block = min(m_block, _multiple(TILE_BYTES * 8 // bits // n_block, rows))
+        m_block = min(m_block, multiple(TILE_BYTES * 8 // bits // n_block, rows))
     row_blocks, column_blocks = _ceil(kernel.m.extent, m_block), _ceil(kernel.n.extent, n_block)
     units = kernel.batch.extent * column_blocks * row_blocks
     unit_products = min(m_block, m) * min(n_block, n) * -(-k // factors)
@@ -307,11 +289,6 @@ def assumed(extent: int | Dim) -> int:
 
 def _ceil(value: int | Dim, divisor: int) -> int | Dim:
     return dim.floordiv(value + (divisor - 1), divisor)
-
-
-def _multiple(value: int, unit: int) -> int:
-    """Return the largest multiple of `unit` up to `value`, at least one."""
-    return max(1, value // unit) * unit
 
 
 # ---- how operands are read
@@ -470,7 +447,7 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
     fitting = PACK_BYTES * 8 // bits
     if rhs in DOTS or (rhs == "direct" and is_low):
         fitting = MAX_COLUMNS
-    return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
+    return multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
 
 def _piece(reading: Reading, rhs: RhsPlacement, rhs_bytes: int, *, has_blocks: bool) -> int:
@@ -498,18 +475,18 @@ def _blocks(
     if rhs == "packed dots":
         m_block = max(MIN_COLUMN_DOT_ROWS, target // (n * k))
     elif rhs in ("direct", "dots"):
-        m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
+        m_block = max(rows, multiple(target // max(1, min(n_block, n) * k), rows))
         if kernel.patches is not None and k > MAX_DEPTH:
             # Each unit streams the whole rhs through the cache: few units, of many rows.
-            m_block = max(m_block, _multiple(m * batch // (FEW_UNITS // 2), rows))
+            m_block = max(m_block, multiple(m * batch // (FEW_UNITS // 2), rows))
         elif min(n_block, n) * k * rows > 2 * target:
-            n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
+            n_block = min(n_block, multiple(target // max(1, rows * k), columns))
     else:
         packs_both = kernel.patches is None and not has_plain_lhs(kernel)
         both = (MIN_BOTH_ROWS * sizes.factors, MIN_BOTH_COLUMNS * sizes.factors)
         least = both if packs_both else None
-        m_block, n_block = _packed_blocks((m, n, k), batch, columns, n_block, least)
-    return _even(m, m_block, rows), _even(n, n_block, columns)
+        m_block, n_block = packed_blocks((m, n, k), batch, columns, n_block, least)
+    return even(m, m_block, rows), even(n, n_block, columns)
 
 
 def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
@@ -520,70 +497,3 @@ def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
     if _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES:
         return "streamed"
     return "deep" if k >= DEEP else "whole"
-
-
-def _streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
-    """Return all rows, and as many columns as give long runs of memory."""
-    rows, columns = block
-    short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
-    few, many = (-(-n // units) for units in STREAM_UNITS)
-    run = max(many, min(long, max(few, short)))
-    fitting = _multiple(TILE_BYTES * 8 // bits // m, columns)
-    n_block = min(run, max(-(-n // 2), least), fitting)
-    return _even(m, m, rows), _even(n, n_block, columns)
-
-
-def _deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a unit of a deep product."""
-    rows, columns = block
-    m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
-    while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
-        if n_block >= 2 * MIN_DEEP_BLOCK:
-            n_block //= 2
-        elif m_block >= 2 * MIN_DEEP_BLOCK:
-            m_block //= 2
-        else:
-            break
-    return _even(m, m_block, rows), _even(n, n_block, columns)
-
-
-def _packed_blocks(
-    extents: tuple[int, int, int],
-    batch: int,
-    columns: int,
-    n_block: int,
-    least: tuple[int, int] | None,
-) -> tuple[int, int]:
-    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
-
-    Where rows are packed too, they are cut first while there are many: it costs more to pack them
-    again for fewer columns. Once there are some units, none has fewer rows and columns than
-    `least`.
-    """
-    m, n, k = extents
-    m_block = max(1, min(m, MAX_PACKED_ROWS))
-    while (units := batch * -(-m // m_block) * -(-n // n_block)) < FEW_UNITS:
-        if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
-            break
-        are_enough = least is not None and units >= DEEP_UNITS
-        few = (m, columns) if least is None else (FEW_BOTH, columns)
-        least_rows, least_columns = least if least is not None and are_enough else few
-        if m_block >= max(2 * least_rows, 2 * n_block):
-            m_block //= 2
-        elif n_block > 2 * least_columns:
-            n_block = _multiple(n_block // 2, columns)
-        elif are_enough:
-            break
-        elif m_block > MAX_PACKED_ROWS // 4:
-            m_block //= 2
-        elif n_block > columns:
-            n_block = columns
-        else:
-            break
-    return m_block, n_block
-
-
-def _even(extent: int, block: int, unit: int) -> int:
-    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
-    count = max(1, -(-extent // block))
-    return max(unit, -(-extent // (count * unit)) * unit)
