@@ -15,5 +15,6 @@ def vectors_of(target: TargetSpec) -> Vectors:
     return Vectors(
         target.vector_bits,
         target.num_vector_registers,
-        has_bf16_pairs=target.has_avx512 and "avx512bf16" in target.feature_set,
+        has_bf16_pairs=target.has_bf16_pairs,
+        has_byte_quads=target.has_byte_quads,
     )

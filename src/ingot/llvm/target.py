@@ -28,9 +28,14 @@ class CpuLevel:
 CPU_LEVELS: dict[str, CpuLevel] = {
     # v4 prefers 256-bit vectors by default, which would halve our explicit 512-bit ones.
     "avx512": CpuLevel("x86-64-v4", "-prefer-256-bit", ("avx512bf16", "avx512vnni")),
-    "avx2": CpuLevel("x86-64-v3", ""),
+    "avx2": CpuLevel("x86-64-v3", "", ("avxvnni",)),
     "plain": CpuLevel("x86-64", ""),
 }
+
+SLOW_BF16_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
+"""CPUs that multiply f32 faster than pairs of bf16, which they have AMX for: there `vdpbf16ps` of
+512 bits takes 0.59 ns and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids,
+one thread, 2026-11-27; the cores of the others are of the same kind)."""
 
 _IMPLIED = {
     "x86-64-v4": frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx2", "fma", "f16c"}),
@@ -158,6 +163,20 @@ class TargetSpec:
     def has_f16c(self) -> bool:
         """Whether f16 converts to and from f32 in one instruction."""
         return "f16c" in self.feature_set or self.architecture in _HAVE_FMA_AND_HALF
+
+    @property
+    def has_bf16_pairs(self) -> bool:
+        """Whether products of bf16 are faster in pairs than converted to f32."""
+        has = self.has_avx512 and "avx512bf16" in self.feature_set
+        return has and self.cpu not in SLOW_BF16_PAIRS
+
+    @property
+    def has_byte_quads(self) -> bool:
+        """Whether `vpdpbusd` adds four products of bytes in vectors of all lengths."""
+        has_avx512 = self.has_avx512 and "avx512vnni" in self.feature_set
+        return has_avx512 or (
+            self.has_avx2 and not self.has_avx512 and "avxvnni" in self.feature_set
+        )
 
     @property
     def vector_bits(self) -> int:

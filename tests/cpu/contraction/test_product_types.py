@@ -111,6 +111,36 @@ ENTRY main {
         for kernel in executable._compiled.kernels.compiled.values()
         for part in kernel.shared
     ]
-    assert any(name.endswith("_s8_u8_pairs") for name in names)
+    words = "quads" if TargetSpec.host(level).has_byte_quads else "pairs"
+    assert any(name.endswith(f"_s8_u8_{words}") for name in names)
     x, y = _values(generator, "s8", (20, 31)), _values(generator, "u8", (31, 50))
     np.testing.assert_array_equal(executable(x, y), x.astype(np.int32) @ y.astype(np.int32))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("between", ["bf16", "f16"])
+def test_weights_of_bytes_are_multiplied_as_they_lie(between, level, generator):
+    # What a front end writes for `mm(x, weights.to(x.dtype)) * scales`: all bytes are such floats.
+    for m in (3, 16, 40):
+        program = ingot.parse_hlo(f"""\
+HloModule weights
+
+ENTRY main {{
+  x = {between}[{m},600] parameter(0)
+  y = u8[37,600] parameter(1)
+  scales = {between}[37] parameter(2)
+  w = {between}[37,600] convert(y)
+  d = {between}[{m},37] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  scale = {between}[{m},37] broadcast(scales), dimensions={{1}}
+  ROOT z = {between}[{m},37] multiply(d, scale)
+}}
+""")
+        executable = compile(program, target=TargetSpec.host(level))
+        assert [kernel.strategy for kernel in executable.kernels] == ["product"]
+        x, y = _values(generator, between, (m, 600)), _values(generator, "u8", (37, 600))
+        y.flat[:3] = 255
+        scales = _values(generator, between, (37,))
+        found, expected = executable(x, y, scales), ingot.evaluate(program, x, y, scales)
+        np.testing.assert_allclose(
+            found.astype(np.float32), expected.astype(np.float32), rtol=2e-2, atol=1.0
+        )

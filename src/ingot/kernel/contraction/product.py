@@ -53,8 +53,8 @@ from ingot.support.records import replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
 
-MIN_PAIR_LANES = 4
-"""Lanes of the narrowest vectors of pairs."""
+MIN_WORD_LANES = 4
+"""Lanes of the narrowest vectors of words."""
 
 SMALL_PRODUCTS = 8192
 """Products of the largest matrices that are gone through one after the other."""
@@ -116,9 +116,9 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     if result is not None and _is_small(given, form, even):
         has_rest = n % form.columns > 0
         form = replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
-    words = -(-depth // 2) if form.pairs else depth
     # Each row of a complex rhs is packed twice.
-    panel_depth = round_up(words, even.lanes) * (1 + form.is_complex)
+    panel_depth = round_up(-(-depth // form.factors), even.lanes) * (1 + form.is_complex)
+    panel_depth += form.is_shifted
     values = {
         "lhs_batch": given.lhs.batch,
         "rhs_batch": given.rhs.batch,
@@ -187,16 +187,21 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     """Return the register blocks, and the schedule of a contraction kernel that has them."""
     m, n, _ = given.sizes
     lanes = column_lanes(given.kernel, vectors)
-    if not given.are_cells and given.are_pairs(vectors):
-        lanes = max(lanes, MIN_PAIR_LANES)
+    factors = given.factors(vectors)
+    if factors > 1:
+        lanes = max(lanes, MIN_WORD_LANES)
+    converts = given.converts_in_place(vectors)
     search = BlockSearch(lanes, vectors)
     even = search.even(m, n)
-    schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+    block = (even.rows, even.columns)
+    schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
         even = search.even(m, n, most=MAX_PACKED_VECTORS)
-        schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+        block = (even.rows, even.columns)
+        schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "dots":
-        even = EvenBlocks(1, schedule.columns, 1, m, 0)
+        row_blocks = -(-m // schedule.rows)
+        even = EvenBlocks(1, schedule.columns, row_blocks, *divmod(m, row_blocks))
     return even, schedule
 
 
@@ -214,8 +219,9 @@ def _form(
     if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
         rhs = "gathered"
     types = (given.lhs.dtype, given.rhs.dtype)
-    pairs = given.are_pairs(vectors)
-    return ProductVariant(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
+    factors = given.factors(vectors)
+    lanes = schedule.lanes if rhs == "dots" else even.lanes
+    return ProductVariant(given.cell, lanes, rhs, is_dense, even.vectors, False, types, factors)
 
 
 def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:

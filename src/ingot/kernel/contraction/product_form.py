@@ -18,6 +18,11 @@ from ingot.support.records import record
 PARTS = {C64: F32, C128: F64}
 """Types of the parts of complex numbers."""
 
+BYTES_OF_WORD = 4
+
+WORDS = {2: "pairs", BYTES_OF_WORD: "quads"}
+"""Names of words, by how many factors they hold."""
+
 PARAMETERS = (
     *("lhs_batch", "rhs_batch", "out_batch"),
     *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
@@ -51,7 +56,7 @@ class ProductVariant:
         vectors: vectors of a row of register blocks; columns of dot products.
         ahead: whether the rhs is packed by a phase of its own, and the lhs too.
         operands: types of lhs and rhs where each unit packs both.
-        pairs: whether what is packed is pairs of 16-bit factors.
+        factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         rows, depth: of matrices that one register block holds; 0 if they may be any.
         has_rest: whether the columns of those do not fill it.
     """
@@ -63,7 +68,7 @@ class ProductVariant:
     vectors: int = VECTORS
     ahead: bool = False
     operands: tuple[DType, DType] | None = None
-    pairs: bool = False
+    factors: int = 1
     rows: int = 0
     depth: int = 0
     has_rest: bool = False
@@ -75,10 +80,21 @@ class ProductVariant:
         words += ["dense" if self.is_dense else "across", self.rhs]
         words += ["ahead"] * self.ahead
         words += [] if self.operands is None else [item.name for item in self.operands]
-        words += ["pairs"] * self.pairs
+        words += [WORDS[self.factors]] if self.factors > 1 else []
         if self.rows:
             words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
         return "_".join(words)
+
+    @property
+    def is_rhs_signed(self) -> bool:
+        """Whether the factors of the rhs are signed."""
+        return self.operands is None or self.operands[1].is_signed
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether bytes of the lhs are shifted by 128: one side is unsigned, the other signed."""
+        lhs, rhs = self.operands or (self.element, self.element)
+        return self.factors == BYTES_OF_WORD and lhs.is_signed == rhs.is_signed
 
     @property
     def is_complex(self) -> bool:

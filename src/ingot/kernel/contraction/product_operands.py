@@ -2,9 +2,10 @@
 """What a contraction reads and where: the first question of `kernel.contraction.product`.
 
 An operand of a plain product lies in memory with a constant step along each axis. It is of the type
-of the sums, or of another that packing converts: `convert` of what is loaded counts as that. Pairs
-of 16-bit factors (`PAIRS`) are multiplied and added by one instruction, which is exact for integers
-and for bf16 rounds each sum as a product at a time would.
+of the sums, or of another that packing converts: `convert` of what is loaded counts as that, also
+by a type between that holds all of its values. Pairs
+of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and added by one instruction,
+which is exact for integers and for bf16 rounds each sum as a product at a time would.
 
 Invariant: a product of no rows, columns or depth is not plain.
 """
@@ -18,6 +19,7 @@ from ingot.hlo.dtype import (
     BF16,
     C64,
     C128,
+    F16,
     F32,
     F64,
     S8,
@@ -30,7 +32,7 @@ from ingot.hlo.dtype import (
     U64,
     DType,
 )
-from ingot.kernel.contraction.schedule import oriented, stride
+from ingot.kernel.contraction.schedule import MASKED_BITS, has_masks, oriented, stride
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.kernel.schedule.lane_counts import Vectors
@@ -42,11 +44,11 @@ CELLS: Mapping[DType, DType] = {
 }  # fmt: skip
 """Types of sums, and what drivers know them as: sums wrap around, so signs do not matter."""
 
-MASKED_BITS = 32
-"""Elements of fewer bits have masks in vectors of 512 bits only."""
-
 PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
 """Types of operands whose factors are multiplied in pairs, by the type of the sums."""
+
+QUADS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8)}
+"""Those whose factors are multiplied four at a time, where the target has an instruction for it."""
 
 
 @record
@@ -90,11 +92,26 @@ class PlainOperands:
         """Whether both operands are read as they lie in memory."""
         return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
 
-    def are_pairs(self, vectors: Vectors) -> bool:
-        """Whether packed operands are multiplied in pairs."""
-        wanted = PAIRS.get(self.cell, ())
-        has = vectors.has_bf16_pairs or self.cell is not F32
-        return has and self.lhs.dtype in wanted and self.rhs.dtype in wanted
+    def converts_in_place(self, vectors: Vectors) -> bool:
+        """Whether dot products may convert operands as they read them.
+
+        Their rows end under masks, or hold a vector at least.
+        """
+        if self.cell.is_complex:
+            return False
+        narrowest = min(self.lhs.dtype.bits, self.rhs.dtype.bits)
+        whole = vectors.lanes(self.cell.bits, 1) * self.factors(vectors)
+        return has_masks(narrowest, vectors.bits) or self.sizes[2] >= whole
+
+    def factors(self, vectors: Vectors) -> int:
+        """Return how many factors a word of packed operands holds, 1 if they are not in words."""
+        if self.are_cells:
+            return 1
+        types = (self.lhs.dtype, self.rhs.dtype)
+        if vectors.has_byte_quads and all(dtype in QUADS.get(self.cell, ()) for dtype in types):
+            return 4
+        has_pairs = vectors.has_bf16_pairs or self.cell is not F32
+        return 2 if has_pairs and all(d in PAIRS.get(self.cell, ()) for d in types) else 1
 
 
 def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | str:
@@ -104,7 +121,7 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
         return "it has symbolic sizes"
     if kernel.patches is not None:
         return "it is a convolution"
-    if cell is None or (cell.bits < MASKED_BITS and vectors.bits <= MASKED_BITS * 8):
+    if cell is None or (cell.bits < MASKED_BITS and not has_masks(cell.bits, vectors.bits)):
         return f"no driver sums in {kernel.accumulate} on this target"
     if kernel.n.extent == 1 and kernel.m.extent != 1:
         kernel = oriented(kernel)
@@ -121,7 +138,7 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
 
 
 def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:
-    if operand.op == "convert" and operand.dtype is kernel.accumulate:
+    while operand.op == "convert" and _is_exact(operand, kernel.accumulate):
         (operand,) = operand.args
     if operand.op != "load" or operand.args or not _is_converted(operand.dtype, kernel.accumulate):
         return None
@@ -134,6 +151,15 @@ def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | 
     # What a sum of another type makes of an operand depends on its sign.
     dtype = element if element is CELLS[kernel.accumulate] else operand.dtype
     return Operand(access.buffer, dtype, *steps)
+
+
+def _is_exact(operand: Expr, accumulate: DType) -> bool:
+    """Whether converting the sums' factors from what an operand is converted from is the same."""
+    if operand.dtype is accumulate:
+        return True
+    # Floats of 16 bits hold all bytes.
+    (source,) = operand.args
+    return accumulate.is_float and operand.dtype in (BF16, F16) and source.dtype in (S8, U8)
 
 
 def _is_converted(dtype: DType, accumulate: DType) -> bool:

@@ -18,12 +18,27 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.contraction.register_block import register_block
+from ingot.kernel.contraction.unit_blocks import (
+    CHUNK_PRODUCTS,
+    FEW_UNITS,
+    MIN_BOTH_COLUMNS,
+    MIN_BOTH_ROWS,
+    TILE_BYTES,
+    deep_blocks,
+    even,
+    multiple,
+    packed_blocks,
+    streamed_blocks,
+)
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 from ingot.support.records import record, replace
+
+MASKED_BITS = 32
+"""Elements of fewer bits have masks in vectors of 512 bits only."""
 
 PACK_BYTES = L2_BYTES // 4
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
@@ -41,29 +56,31 @@ UNPACKED_EXTENT = 512
 few cache sets and the cache does not keep them."""
 
 MAX_DEPTH = 1024
-MAX_PACKED_ROWS = 512
-"""Rows that one packed block serves: enough to make packing cheap."""
-
-MIN_BOTH_ROWS = 64
-"""Rows that one packed block serves at least where rows are packed too."""
-
 MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
 
-FEW_UNITS = 16
 MAX_COLUMNS = 1024
-TILE_BYTES = 96 * 1024
-CHUNK_PRODUCTS = 500_000
-"""Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
-
 MAX_CHUNK_PRODUCTS = 16_000_000
 ASSUMED_EXTENT = 256
 """What a symbolic extent is taken for when blocks are chosen."""
 
-MAX_DOT_ROWS, MAX_DEEP_DOT_ROWS, DEEP_DOT = 4, 8, 128
-"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k: any,
-and those of this depth. Eight rows of 512 to 4096 then take half the time that packing the rhs
-took; sums of 64 take longer (Xeon with AVX-512, one thread, 2026-11-27)."""
+DOT_ROWS, DOT_BLOCK_ROWS = (4, 8, 16), 8
+"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k, if
+they are as deep as `DOT_DEPTHS` says; rows of a block of them at most."""
+
+Factors = Literal["whole", "converted", "words"]
+"""How dot products read operands: as they are, or converted, or several factors in a word."""
+
+DOT_DEPTHS: Mapping[Factors, tuple[int, int, int]] = {
+    "whole": (0, 128, 128),
+    "converted": (0, 128, 512),
+    "words": (64, 256, 512),
+}
+"""From which depth on, for each of `DOT_ROWS`. Against packing the rhs, f32 took 0.62 of the time
+for 4x64x512, 0.55 to 0.78 for 8 rows of 128 to 512, 0.45 to 0.84 for 9 to 16 of 128 to 3072 (1.2
+for 16x2048x64); bf16 0.65 for 8x512x1000 and 1.14 for 16x256x1000; bytes 0.73 for 4x100x400, 1.25
+for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.36 for 16x256x1000
+(AVX-512, one thread, 2026-11-27)."""
 
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
@@ -71,24 +88,18 @@ FEW_ROWS = 16
 DEEP = 1024
 """Depth from which on a product is deep."""
 
-MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
-"""Rows and columns of such a unit, at most and where more units are wanted; units wanted."""
-
-STREAM_BYTES, STREAM_UNITS = (8192, 16384), (4, 8)
-"""Bytes of a row that a unit of such a product reads, and units: memory gives long runs faster. The
-first four units share what makes each this long, up to eight what makes each that long. On one core
-a row times 4096x4096 took 4.2 ms with runs of 3 KB and 2.9 ms with 8 KB; 4096x32000 took 31 ms with
-8 KB and 24 ms with 16 KB."""
-
-MIN_STREAM_BYTES = 3072
-"""Bytes down to which short rows are cut in two, for another thread."""
-
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
 """Depths of products of few columns that are dot products too, as vectors along n would be half
 empty: long enough to pay for adding lanes, short enough to pack whole rows."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of those, which pay for packing the columns."""
+
+CACHED_PIECE, CACHED_BYTES = 32, 2 * L2_BYTES
+"""Rows of the rhs that few rows meet at once where it has no more bytes than a cache near the core
+keeps: long runs of memory gain nothing there. Against pieces of 8 rows 5x153x1850 took 0.70 of the
+time, 7x45x1846 0.69, 8x224x380 0.82, 5x1126x281 0.88; 8x768x3072, which is larger, 1.13 (AVX-512,
+one thread, 2026-11-27)."""
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
@@ -156,9 +167,22 @@ def oriented(kernel: ContractionKernel) -> ContractionKernel:
 
 
 def schedule_contraction(
-    kernel: ContractionKernel, vectors: Vectors, block: tuple[int, int] | None = None
+    kernel: ContractionKernel,
+    vectors: Vectors,
+    block: tuple[int, int] | None = None,
+    factors: int = 1,
+    *,
+    converts: bool = False,
 ) -> ContractionSchedule:
-    """Return the schedule for a target's vectors; `block`: a register block to keep to."""
+    """Return the schedule for a target's vectors.
+
+    Args:
+        kernel: the contraction.
+        vectors: what schedules must know of the target.
+        block: a register block (rows, columns) to keep to.
+        factors: how many factors along k a packed element holds.
+        converts: whether dot products convert operands that are of another type than the sums.
+    """
     swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
@@ -168,36 +192,40 @@ def schedule_contraction(
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs: RhsPlacement = "packed dots"
     if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
-        rhs = _rhs_placement(kernel, bits, rows, masks)
-    depth: int | None = _depth(kernel, k, lanes)
+        kind: Factors = "words" if factors > 1 else "converted"
+        is_dots = converts and _suits_dots(kernel, kind)
+        rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
+    depth: int | None = _depth(kernel, k, lanes, factors)
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
-        rows, columns = m, _dot_columns(m, vectors)
+        rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
+        columns = _dot_columns(rows, vectors)
     elif rhs == "packed dots":
         lanes, depth = vectors.lanes(bits, 1), k
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
     reading = _reading(kernel, bits, rows)
-    depth = PIECES.get((reading, rhs), depth)
-    if (reading, rhs) == ("streamed", "direct") and m > rows:
-        depth = BLOCKS_PIECE
+    if (reading, rhs) in PIECES:
+        depth = _piece(reading, rhs, n * k * bits // 8, has_blocks=m > rows)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
-    padded = -(-(depth or k) // lanes) * lanes
+    padded = -(-(depth or k) // (lanes * factors)) * lanes
     n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
     if (reading, rhs) == ("streamed", "direct"):
-        m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
+        m_block, n_block = streamed_blocks(m, n, (rows, columns), bits)
     elif (reading, rhs) == ("deep", "direct"):
-        m_block, n_block = _deep_blocks(m, n, (rows, columns))
+        m_block, n_block = deep_blocks(m, n, (rows, columns))
     else:
-        m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
+        sizes = Sizes(m, n, k, factors)
+        m_block, n_block = _blocks(kernel, sizes, (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
-        n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
+        n_block = min(n_block, multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
-        m_block = min(m_block, _multiple(TILE_BYTES * 8 // bits // n_block, rows))
+        m_block = min(m_block, multiple(TILE_BYTES * 8 // bits // n_block, rows))
     row_blocks, column_blocks = _ceil(kernel.m.extent, m_block), _ceil(kernel.n.extent, n_block)
     units = kernel.batch.extent * column_blocks * row_blocks
-    grain = max(1, CHUNK_PRODUCTS // 2 // max(1, min(m_block, m) * min(n_block, n) * k))
+    unit_products = min(m_block, m) * min(n_block, n) * -(-k // factors)
+    grain = max(1, CHUNK_PRODUCTS // 2 // max(1, unit_products))
     return ContractionSchedule(
         swapped,
         lanes,
@@ -213,6 +241,26 @@ def schedule_contraction(
         grain,
         _ceil(units, grain),
     )
+
+
+@record
+class Sizes:
+    """Rows, columns and depth of a contraction, and how many factors a packed element holds."""
+
+    m: int
+    n: int
+    k: int
+    factors: int
+
+    @property
+    def steps(self) -> int:
+        """Steps along k of products of all factors."""
+        return -(-self.k // self.factors)
+
+
+def has_masks(bits: int, vector_bits: int) -> bool:
+    """Whether elements of so many bits are loaded and stored under masks in vectors."""
+    return vector_bits >= 512 or (vector_bits >= 256 and bits >= MASKED_BITS)
 
 
 def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
@@ -241,11 +289,6 @@ def assumed(extent: int | Dim) -> int:
 
 def _ceil(value: int | Dim, divisor: int) -> int | Dim:
     return dim.floordiv(value + (divisor - 1), divisor)
-
-
-def _multiple(value: int, unit: int) -> int:
-    """Return the largest multiple of `unit` up to `value`, at least one."""
-    return max(1, value // unit) * unit
 
 
 # ---- how operands are read
@@ -302,13 +345,13 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
     extent = kernel.n.extent
     if isinstance(extent, int) and extent % lanes == 0:
         return True
-    return lanes > 1 and (vectors.bits >= 512 or (vectors.bits >= 256 and bits >= 32))
+    return lanes > 1 and has_masks(bits, vectors.bits)
 
 
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
     if is_plain(kernel.rhs, names, kernel.accumulate):
-        if _suits_dots(kernel):
+        if has_plain_lhs(kernel) and _suits_dots(kernel, "whole"):
             return "dots"
         along = stride(kernel.rhs.payload.index, kernel.n.name)
         if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
@@ -317,19 +360,25 @@ def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool)
     return "transposed" if across and kernel.n.extent != 1 else "packed"
 
 
-def _suits_dots(kernel: ContractionKernel) -> bool:
-    """Whether there are few rows, and k has stride one in both operands (the rhs is plain)."""
+def _suits_dots(kernel: ContractionKernel, factors: Factors) -> bool:
+    """Whether there are few rows, and k has stride one in both operands (which are plain)."""
     m, n, k = kernel.m.extent, kernel.n.extent, kernel.k.extent
-    is_deep = isinstance(k, int) and k >= DEEP_DOT
-    most_rows = MAX_DEEP_DOT_ROWS if is_deep else MAX_DOT_ROWS
+    depth = k if isinstance(k, int) else 0
+    depths = zip(DOT_ROWS, DOT_DEPTHS[factors], strict=True)
+    most_rows = max((rows for rows, least in depths if depth >= least), default=0)
     if not isinstance(m, int) or m > most_rows or kernel.accumulate is PRED:
         return False
-    if not has_plain_lhs(kernel):
+    lhs, rhs = (_loaded(item).payload.index for item in (kernel.lhs, kernel.rhs))
+    if any(stride(index, kernel.k.name) != 1 for index in (lhs, rhs)):
         return False
-    both = (kernel.lhs.payload.index, kernel.rhs.payload.index)
-    if any(stride(index, kernel.k.name) != 1 for index in both):
-        return False
-    return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
+    return n == 1 or stride(rhs, kernel.n.name) != 1
+
+
+def _loaded(operand: Expr) -> Expr:
+    """Return the load of an operand that is one, converted or not."""
+    while operand.op == "convert":
+        (operand,) = operand.args
+    return operand
 
 
 def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
@@ -378,10 +427,11 @@ def _are_few(m: int | Dim, rows: int) -> bool:
 # ---- cache blocks and chunks
 
 
-def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
+def _depth(kernel: ContractionKernel, k: int, lanes: int, factors: int) -> int:
     """Return how many products are summed before sums go to memory."""
     if isinstance(kernel.k.extent, int):
-        parts = max(1, -(-k // MAX_DEPTH))
+        lanes *= factors
+        parts = max(1, -(-k // (MAX_DEPTH * factors)))
         if parts > 1 and kernel.patches is not None and kernel.patches.k:
             segment = kernel.patches.k[-1].extent
             if isinstance(segment, int) and segment <= MAX_DEPTH:
@@ -397,36 +447,46 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
     fitting = PACK_BYTES * 8 // bits
     if rhs in DOTS or (rhs == "direct" and is_low):
         fitting = MAX_COLUMNS
-    return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
+    return multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
+
+
+def _piece(reading: Reading, rhs: RhsPlacement, rhs_bytes: int, *, has_blocks: bool) -> int:
+    """Return the products that are summed before sums go to memory; `has_blocks`: of rows."""
+    if (reading, rhs) == ("streamed", "direct"):
+        if rhs_bytes <= CACHED_BYTES:
+            return CACHED_PIECE
+        if has_blocks:
+            return BLOCKS_PIECE
+    return PIECES[reading, rhs]
 
 
 def _blocks(
     kernel: ContractionKernel,
-    extents: tuple[int, int, int],
+    sizes: Sizes,
     register_block: tuple[int, int],
     n_block: int,
     rhs: RhsPlacement,
 ) -> tuple[int, int]:
     """Return the rows and columns of a unit: enough work each, and enough units to share."""
-    m, n, k = extents
+    m, n, k = sizes.m, sizes.n, sizes.steps
     rows, columns = register_block
     batch = assumed(kernel.batch.extent)
     target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
     if rhs == "packed dots":
         m_block = max(MIN_COLUMN_DOT_ROWS, target // (n * k))
     elif rhs in ("direct", "dots"):
-        m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
+        m_block = max(rows, multiple(target // max(1, min(n_block, n) * k), rows))
         if kernel.patches is not None and k > MAX_DEPTH:
             # Each unit streams the whole rhs through the cache: few units, of many rows.
-            m_block = max(m_block, _multiple(m * batch // (FEW_UNITS // 2), rows))
+            m_block = max(m_block, multiple(m * batch // (FEW_UNITS // 2), rows))
         elif min(n_block, n) * k * rows > 2 * target:
-            n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
+            n_block = min(n_block, multiple(target // max(1, rows * k), columns))
     else:
         packs_both = kernel.patches is None and not has_plain_lhs(kernel)
-        m_block, n_block = _packed_blocks(
-            extents, batch, columns, n_block, MIN_BOTH_ROWS if packs_both else m
-        )
-    return _even(m, m_block, rows), _even(n, n_block, columns)
+        both = (MIN_BOTH_ROWS * sizes.factors, MIN_BOTH_COLUMNS * sizes.factors)
+        least = both if packs_both else None
+        m_block, n_block = packed_blocks((m, n, k), batch, columns, n_block, least)
+    return even(m, m_block, rows), even(n, n_block, columns)
 
 
 def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
@@ -437,59 +497,3 @@ def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
     if _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES:
         return "streamed"
     return "deep" if k >= DEEP else "whole"
-
-
-def _streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
-    """Return all rows, and as many columns as give long runs of memory."""
-    rows, columns = block
-    short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
-    few, many = (-(-n // units) for units in STREAM_UNITS)
-    run = max(many, min(long, max(few, short)))
-    fitting = _multiple(TILE_BYTES * 8 // bits // m, columns)
-    n_block = min(run, max(-(-n // 2), least), fitting)
-    return _even(m, m, rows), _even(n, n_block, columns)
-
-
-def _deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a unit of a deep product."""
-    rows, columns = block
-    m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
-    while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
-        if n_block >= 2 * MIN_DEEP_BLOCK:
-            n_block //= 2
-        elif m_block >= 2 * MIN_DEEP_BLOCK:
-            m_block //= 2
-        else:
-            break
-    return _even(m, m_block, rows), _even(n, n_block, columns)
-
-
-def _packed_blocks(
-    extents: tuple[int, int, int], batch: int, columns: int, n_block: int, least_rows: int
-) -> tuple[int, int]:
-    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
-
-    From `least_rows` on it costs more to pack rows again for fewer columns: they are cut first.
-    """
-    m, n, k = extents
-    m_block = max(1, min(m, MAX_PACKED_ROWS))
-    while batch * -(-m // m_block) * -(-n // n_block) < FEW_UNITS:
-        if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
-            break
-        if m_block >= max(2 * least_rows, 2 * n_block):
-            m_block //= 2
-        elif n_block > 2 * columns:
-            n_block = _multiple(n_block // 2, columns)
-        elif m_block > MAX_PACKED_ROWS // 4:
-            m_block //= 2
-        elif n_block > columns:
-            n_block = columns
-        else:
-            break
-    return m_block, n_block
-
-
-def _even(extent: int, block: int, unit: int) -> int:
-    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
-    count = max(1, -(-extent // block))
-    return max(unit, -(-extent // (count * unit)) * unit)

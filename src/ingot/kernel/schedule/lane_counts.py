@@ -29,14 +29,15 @@ ROUNDING, CALLING = 5, 4
 class Vectors:
     """What a target's vectors hold: bits of a register, registers to work with.
 
-    `most` is how many registers a value may take; `has_bf16_pairs`: whether an instruction adds
-    two products of bf16 to an f32.
+    `most` is how many registers a value may take; `has_bf16_pairs`: whether products of bf16 are
+    added to f32 two at a time; `has_byte_quads`: whether those of bytes are to s32 four at a time.
     """
 
     bits: int
     registers: int
     most: int = 64
     has_bf16_pairs: bool = False
+    has_byte_quads: bool = False
 
     def lanes(self, element_bits: int, registers: int) -> int:
         """Return the lanes of `registers` vector registers (`most` at most) of an element type."""

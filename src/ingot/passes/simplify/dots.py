@@ -19,7 +19,7 @@ from typing import ClassVar
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, DType
+from ingot.hlo.dtype import F32, F64, S8, S32, U8, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
@@ -246,7 +246,10 @@ def _is_weak(dot: Instruction) -> bool:
     if lhs.batch:
         return False
     vectors = [all(size == 1 for size in side.sizes(side.free)) for side in (lhs, rhs)]
-    return any(vectors) and not _has_long_rows(rhs if vectors[0] else lhs)
+    if not any(vectors):
+        return False
+    vector, matrix = (lhs, rhs) if vectors[0] else (rhs, lhs)
+    return not _has_long_rows(matrix) and not _is_of_bytes(dot, vector, matrix)
 
 
 def _has_long_rows(matrix: Side) -> bool:
@@ -254,15 +257,38 @@ def _has_long_rows(matrix: Side) -> bool:
 
     A contraction kernel then reads longer pieces of a row than a loop kernel does.
     """
-    rows, columns = matrix.sizes(matrix.contracting), matrix.sizes(matrix.free)
     if not _is_depth_first(matrix) or matrix.value.opcode not in _IN_MEMORY:
         return False
     if matrix.value.shape.dtype not in (F32, F64):
         return False
-    depth, width = dim.product(rows), dim.product(columns)
-    if not isinstance(depth, int) or not isinstance(width, int):
+    depth, width = _large_extents(matrix)
+    return depth >= _MANY_ROWS and width >= _LONG_ROW
+
+
+def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
+    """Whether bytes of a large matrix, whose rows are as long as the vector, are summed as s32.
+
+    Instructions of dot products then multiply four of them at a time.
+    """
+    loaded = [_loaded(side.value) for side in (vector, matrix)]
+    if dot.shape.dtype is not S32 or any(item.shape.dtype not in (S8, U8) for item in loaded):
         return False
-    return depth >= _MANY_ROWS and width >= _LONG_ROW and depth * width >= _LARGE
+    if _is_depth_first(matrix) or any(item.opcode not in _IN_MEMORY for item in loaded):
+        return False
+    return _large_extents(matrix)[0] >= _LONG_ROW
+
+
+def _large_extents(matrix: Side) -> tuple[int, int]:
+    """Return the depth and width of a matrix; none where it is small, or they are not known."""
+    depth, width = (dim.product(matrix.sizes(d)) for d in (matrix.contracting, matrix.free))
+    if not isinstance(depth, int) or not isinstance(width, int) or depth * width < _LARGE:
+        return 0, 0
+    return depth, width
+
+
+def _loaded(value: Instruction) -> Instruction:
+    """Return what a conversion converts, or the value."""
+    return value.operands[0] if value.opcode == "convert" else value
 
 
 def _accumulator(element: DType) -> DType:

@@ -3,6 +3,8 @@
 
 Both operands are read in vectors along k, in place; each sum is one vector whose lanes are added
 at the end. The counterpart of `microkernel` where k is the axis of stride one in both operands.
+Operands of another type than the sums' are converted as they are read, or bytes multiplied four at
+a time (`words`).
 
 Invariant: the order of additions depends on the lanes and the depth alone.
 """
@@ -11,6 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.contraction.lane_totals import store_totals
+from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, add_shifts, add_words
+from ingot.emit.values.conversions import convert
+from ingot.emit.values.types import memory_type, widen
+from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.product_form import BYTES_OF_WORD
+from ingot.kernel.contraction.schedule import has_masks
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index
@@ -32,6 +41,8 @@ class DotProducts:
         is_even: whether the depth is known to be a multiple of the lanes.
         a_row, b_row, c_row: steps from row to row.
         is_shared: whether its code lies in the library, not in the module that calls it.
+        converts: types of A and B in memory and of the sums, where they are not the same.
+        factors: how many factors along k a lane takes at once.
     """
 
     element: Type
@@ -44,6 +55,8 @@ class DotProducts:
     b_row: int | None
     c_row: int | None
     is_shared: bool = False
+    converts: tuple[DType, DType, DType] | None = None
+    factors: int = 1
 
     @property
     def name(self) -> str:
@@ -51,7 +64,39 @@ class DotProducts:
         strides = "_".join("x" if s is None else str(s) for s in self._strides())
         kind = f"{self.element.suffix}{'f' * self.fma}{'e' * self.is_even}"
         place = "shared_dots" if self.is_shared else "dots"
-        return f"{place}_{kind}_{self.rows}x{self.columns}x{self.lanes}_{strides}"
+        types = "" if self.converts is None else "".join(f"_{item.name}" for item in self.converts)
+        words = f"_words{self.factors}" if self.factors > 1 else ""
+        return f"{place}_{kind}_{self.rows}x{self.columns}x{self.lanes}_{strides}{types}{words}"
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether bytes of A are shifted by 128, since they have the sign of those of B."""
+        if self.converts is None or self.factors < BYTES_OF_WORD:
+            return False
+        return self.converts[0].is_signed == self.converts[1].is_signed
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether what is left of a row is loaded under masks.
+
+        Else the last vector of a row, which has one at least, begins in the one before.
+        """
+        if self.converts is None:
+            return True
+        narrowest = min(item.bits for item in self.memory_types)
+        return has_masks(narrowest, self.lanes * self.element.bits)
+
+    @property
+    def b_signed(self) -> bool:
+        """Whether bytes of B are signed."""
+        return self.converts is None or self.converts[1].is_signed
+
+    @property
+    def memory_types(self) -> tuple[Type, Type]:
+        """Types of elements of A and B in memory."""
+        if self.converts is None:
+            return self.element, self.element
+        return memory_type(self.converts[0]), memory_type(self.converts[1])
 
     def _strides(self) -> tuple[int | None, ...]:
         return (self.a_row, self.b_row, self.c_row)
@@ -96,50 +141,80 @@ class DotProducts:
 
     def _emit(self, f: FunctionBuilder, strides: dict[str, Index]) -> None:
         a, b, c, depth = f.params[:4]
-        wide = vector(self.element, self.lanes)
-        a_rows = [f.gep(a, f.imul(strides["a_row"], i), self.element) for i in range(self.rows)]
-        b_rows = [f.gep(b, f.imul(strides["b_row"], i), self.element) for i in range(self.columns)]
-
-        def load(start: Value, k: Index, mask: Value | None) -> Value:
-            pointer = f.gep(start, k, self.element)
-            if mask is None:
-                return f.load(wide, pointer, self.element.alignment)
-            return f.masked_load(wide, pointer, mask)
+        wide, step_size = vector(self.element, self.lanes), self.lanes * self.factors
+        a_type, b_type = self.memory_types
+        a_rows = [f.gep(a, f.imul(strides["a_row"], i), a_type) for i in range(self.rows)]
+        b_rows = [f.gep(b, f.imul(strides["b_row"], i), b_type) for i in range(self.columns)]
 
         def step(k: Index, sums: list[Value], mask: Value | None = None) -> list[Value]:
-            left = [load(row, k, mask) for row in a_rows]
+            left = [self._load(f, f.gep(row, k, a_type), 0, mask) for row in a_rows]
             found: list[Value] = []
-            for start in b_rows:
-                right = load(start, k, mask)
+            shifts = sums[self.rows * self.columns :]
+            for number, start in enumerate(b_rows):
+                right = self._load(f, f.gep(start, k, b_type), 1, mask)
                 found += [
-                    self._product(f, x, right, sums[len(found) + number])
-                    for number, x in enumerate(left)
+                    self._product(f, x, right, sums[len(found) + row]) for row, x in enumerate(left)
                 ]
-            return found
+                if self.is_shifted:
+                    shifts[number] = add_shifts(f, right, shifts[number], b_signed=self.b_signed)
+            return [*found, *shifts]
 
-        sums = [f.zero(wide)] * (self.rows * self.columns)
-        whole = depth if self.is_even else f.imul(f.idiv(depth, self.lanes), self.lanes)
-        sums = f.loop(0, whole, self.lanes, sums, step)
-        if not self.is_even and self.lanes > 1:
-            numbers = f.const(vector(lt.I64, self.lanes), list(range(self.lanes)))
+        sums = [f.zero(wide)] * (self.columns * (self.rows + self.is_shifted))
+        whole = depth if self.is_even else f.imul(f.idiv(depth, step_size), step_size)
+        sums = f.loop(0, whole, step_size, sums, step)
+        if not self.is_even and step_size > 1:
+            # Fewer are left than a byte counts.
+            index = lt.I64 if self.converts is None else lt.I8
+            numbers = f.const(vector(index, step_size), list(range(step_size)))
             left = f.as_value(f.isub(depth, whole))
-            mask = f.icmp("slt", numbers, f.splat(left, self.lanes))
-            before = sums
-            sums = f.if_(f.ilt(whole, depth), lambda: step(whole, before, mask), otherwise=before)
-        for number, value in enumerate(sums):
-            column, row = divmod(number, self.rows)
-            where = f.gep(c, f.imul(strides["c_row"], row), self.element)
-            f.store(f.reduce("add", value), f.gep(where, column, self.element))
+            left = left if index is lt.I64 else f.trunc(left, index)
+            mask, start, before = f.icmp("slt", numbers, f.splat(left, step_size)), whole, sums
+            if not self.has_masks:
+                start = f.isub(depth, step_size)
+                again = f.sub(f.const(index, step_size), left)
+                mask = f.icmp("sge", numbers, f.splat(again, step_size))
+            sums = f.if_(f.ilt(whole, depth), lambda: step(start, before, mask), otherwise=before)
+        count = self.rows * self.columns
+        if self.is_shifted:
+            shifts = sums[count:]
+            sums = [f.sub(value, shifts[at // self.rows]) for at, value in enumerate(sums[:count])]
+        rows = [sums[row :: self.rows] for row in range(self.rows)]
+
+        def place(row: int, column: int) -> Value:
+            start = f.gep(c, f.imul(strides["c_row"], row), self.element)
+            return f.gep(start, column, self.element)
+
+        store_totals(f, rows, place)
         f.ret()
 
+    def _load(self, f: FunctionBuilder, pointer: Value, side: int, mask: Value | None) -> Value:
+        """Return elements of A (side 0) or B (1) as they are multiplied."""
+        element = self.memory_types[side]
+        wide = vector(element, self.lanes * self.factors)
+        if mask is None or not self.has_masks:
+            value = f.load(wide, pointer, element.alignment)
+            value = value if mask is None else f.select(mask, value, f.zero(wide))
+        else:
+            value = f.masked_load(wide, pointer, mask)
+        if self.converts is None:
+            return value
+        source, total = self.converts[side], self.converts[2]
+        if self.factors == 1:
+            return convert(f, widen(f, value, source, self.fma), source, total, self.fma)
+        if self.is_shifted and side == 0:
+            return f.xor(value, f.splat(f.const(lt.I8, SHIFT - 256), wide.lanes))
+        return value if total.is_float else convert(f, value, source, INTEGERS[self.factors], True)
+
     def _product(self, f: FunctionBuilder, a: Value, b: Value, total: Value) -> Value:
+        if self.factors > 1:
+            return add_words(f, (a, b), total, self.factors, b_signed=self.b_signed)
         if self.element.is_float and self.fma:
             return f.fma(a, b, total)
         return f.add(f.mul(a, b), total)
 
 
 def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
-    """Return dot products that fit every depth and all steps."""
+    """Return dot products that fit every depth and all steps; `replace` says what they convert."""
     return DotProducts(
         element=element,
         lanes=lanes,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ingot.cpu.emit.contraction.pairs import add_pairs
+from ingot.cpu.emit.contraction.words import add_words
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
@@ -89,7 +89,10 @@ class MicroKernel:
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
         is_elementwise: whether A is read in vectors as well: each column has products of its own.
-        is_of_pairs: whether a word of A and B is a pair of 16-bit factors, bf16 if sums are floats.
+        factors: how many factors a word of A and B holds: two of 16 bits, bf16 if sums are floats,
+            or four of 8.
+        b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
+        begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
     """
 
@@ -110,7 +113,9 @@ class MicroKernel:
     is_shared: bool = False
     is_segmented: bool = False
     is_elementwise: bool = False
-    is_of_pairs: bool = False
+    factors: int = 1
+    b_signed: bool = True
+    begins_with_sums: bool = False
     rows_ahead: int = 0
 
     @property
@@ -121,7 +126,8 @@ class MicroKernel:
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
         place += "_segments" * self.is_segmented + "_elementwise" * self.is_elementwise
-        place += "_pairs" * self.is_of_pairs
+        if self.factors > 1:
+            place += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         place += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
@@ -264,7 +270,7 @@ class Block:
         self.spec = spec
         self.f = f
         self.wide = vector(spec.element, spec.lanes)
-        self.factor = lt.I32 if spec.is_of_pairs else spec.element
+        self.factor = lt.I32 if spec.factors > 1 else spec.element
         self.factors = vector(self.factor, spec.lanes)
         self.a, self.b, self.c = operands
         self.depth, self.accumulate, self.columns = numbers
@@ -284,10 +290,15 @@ class Block:
         zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
         may_go_on = self.accumulate if spec.accumulates else False
         sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
+        b = self.b
+        if spec.begins_with_sums:
+            row = self._b_vectors(b)
+            sums = [f.add(item, row[at % spec.vectors]) for at, item in enumerate(sums)]
+            b = f.gep(b, self.strides["b_step"], spec.element)
         if spec.is_segmented:
-            found = f.loop(0, self.given["segments"], 1, [self.b, *sums], self._segment)
+            found = f.loop(0, self.given["segments"], 1, [b, *sums], self._segment)
         else:
-            found = self._products(self.a, [self.b, *sums])
+            found = self._products(self.a, [b, *sums])
         sums = found[1:]
         for number, value in enumerate(sums):
             row, column = divmod(number, spec.vectors)
@@ -313,7 +324,7 @@ class Block:
             found = self._steps(depth, found)
         else:
             whole: Index = 0
-            if self.spec.a_step is not None and not self.spec.is_of_pairs:
+            if self.spec.a_step is not None and self.spec.factors == 1:
                 whole = f.imul(f.idiv(depth, UNROLLED), UNROLLED)
                 found = f.loop(0, whole, UNROLLED, found, lambda _, at: self._steps(UNROLLED, at))
             found = f.loop(whole, depth, 1, found, lambda _, at: self._steps(1, at))
@@ -362,14 +373,7 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-spec.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
-        b = [
-            self._vector(
-                self.factors,
-                f.gep(b_row, number * spec.lanes, spec.element),
-                self.masks[number] if spec.mask_loads else None,
-            )
-            for number in range(spec.vectors)
-        ]
+        b = self._b_vectors(b_row)
         found: list[Value] = []
         for row in range(spec.rows):
             where = self._row(starts[row // self.group], row % self.group)
@@ -394,10 +398,15 @@ class Block:
         f, spec = self.f, self.spec
         if not spec.is_elementwise:
             return [f.splat(f.load(self.factor, where), spec.lanes)] * spec.vectors
+        return self._b_vectors(where)
+
+    def _b_vectors(self, row: Value) -> list[Value]:
+        """Return a row as vectors, masked as B is."""
+        f, spec = self.f, self.spec
         return [
             self._vector(
                 self.factors,
-                f.gep(where, number * spec.lanes, spec.element),
+                f.gep(row, number * spec.lanes, spec.element),
                 self.masks[number] if spec.mask_loads else None,
             )
             for number in range(spec.vectors)
@@ -405,8 +414,8 @@ class Block:
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:
         f, spec = self.f, self.spec
-        if spec.is_of_pairs:
-            return add_pairs(f, a, b, total)
+        if spec.factors > 1:
+            return add_words(f, (a, b), total, spec.factors, b_signed=spec.b_signed)
         if spec.logical:
             return f.or_(total, f.and_(a, b))
         if spec.element.is_float and spec.fma:

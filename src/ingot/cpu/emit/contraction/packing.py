@@ -99,11 +99,11 @@ class Packer:
 
             Packer.vectors(self, m.count, lanes, at)
 
-        f.loop(0, self.depth(k), 1, [], line)
+        self.steps(k, line)
 
-    def depth(self, k: Span) -> IndexValue:
-        """Return how many packed elements there are along k."""
-        return k.count
+    def steps(self, k: Span, body: Callable[[Value, list[Value]], None]) -> None:
+        """Run `body` for each packed element along k."""
+        self.f.loop(0, k.count, 1, [], body)
 
     def panels(
         self,
@@ -159,7 +159,7 @@ class Packer:
             if not is_even:
                 f.if_(f.igt(left, 0), lambda: part(start, whole, masks))
 
-        f.loop(0, self.depth(k), 1, [], line)
+        self.steps(k, line)
 
     def _transposed_panel(
         self, operand: Expr, start: Value, n: Span, k: Span, form: Panels

@@ -20,7 +20,8 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
-from ingot.kernel.contraction.schedule import PACK_BYTES, TILE_BYTES
+from ingot.kernel.contraction.schedule import PACK_BYTES
+from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -196,7 +197,7 @@ class ProductDriver:
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
         """Return the address of a row block's rows of the lhs."""
         del rows
-        return self.at(piece.lhs, (row, self.given["lhs_row"]))
+        return self.at(piece.lhs, (row, self.given["lhs_row"]), cell=self.lhs_cell)
 
     def finish(self, piece: Piece, sums: Value, first: Value, last: Value) -> None:
         """Emit the epilogue of some row blocks, if their sums are whole."""
@@ -239,7 +240,7 @@ class ProductDriver:
     def _panel(self, rhs: Value, first: Value) -> Value:
         """Return the address of the panel whose first column is `first`."""
         if self.panels is None:
-            return self.at(rhs, (first, self.rhs_column))
+            return self.at(rhs, (first, self.rhs_column), cell=self.rhs_cell)
         return self.at(rhs, (first, self.given["panel_depth"]))
 
     def pack(self, rhs: Value, panels: Value, columns: Value, depth: Value) -> None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers of plain products whose operands each unit packs: those not of the sums' type.
 
-Packing converts, and puts the factors of two k side by side where they are multiplied in pairs. A
-unit packs its columns of the rhs for each piece of k, and then the rows of one row block after the
+Packing converts, and puts the factors of several k side by side where they are multiplied in words.
+Of bytes one side is unsigned and the other signed: where both are one or the other, the lhs is
+shifted by 128, and each panel of the rhs begins with what takes that back from its columns. A unit
+packs its columns of the rhs for each piece of k, and then the rows of one row block after the
 other, which the micro-kernels read at once.
 
 Invariant: as in `product`.
@@ -11,12 +13,13 @@ Invariant: as in `product`.
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import Packer, Span
-from ingot.cpu.emit.contraction.pair_packing import PairPacker
 from ingot.cpu.emit.contraction.product import ProductDriver, emit_units
 from ingot.cpu.emit.contraction.product_parts import Piece
+from ingot.cpu.emit.contraction.word_packing import WordPacker, emit_corrections
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.schedule import MAX_COLUMNS
 from ingot.kernel.expr import Access
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
@@ -47,14 +50,43 @@ class BothPacked(ProductDriver):
 
     def depth(self, piece: Piece) -> Value:
         """Return the packed elements along k."""
-        f = self.f
-        return f.as_value(f.iceildiv(piece.depth, 2)) if self.form.pairs else piece.depth
+        return self._words(piece.depth)
+
+    def _words(self, depth: Value) -> Value:
+        factors = self.form.factors
+        return self.f.as_value(self.f.iceildiv(depth, factors)) if factors > 1 else depth
 
     def packer(self, k: Span) -> Packer:
-        """Return what packs operands: converted, or in pairs."""
-        if self.form.pairs:
-            return PairPacker(self.emitter, self.form.element, self.form.lanes, k)
-        return super().packer(k)
+        """Return what packs the rhs: converted, or in words."""
+        return self._packer(k, is_shifted=False)
+
+    def _packer(self, k: Span, *, is_shifted: bool) -> Packer:
+        form = self.form
+        if form.factors == 1:
+            return super().packer(k)
+        return WordPacker(self.emitter, form, k, is_shifted=is_shifted)
+
+    def room_for_panels(self) -> Value | None:
+        """Emit the room of the panels, with what they begin with, if there are any."""
+        if not self.form.has_panels:
+            return None
+        size = self.PACKED_BYTES // self.cell.bytes + MAX_COLUMNS * self.form.is_shifted
+        return self.f.alloca(self.cell, size, 64)
+
+    def pack(self, rhs: Value, panels: Value, columns: Value, depth: Value) -> None:
+        """Emit the packing of columns of the rhs, and what its panels begin with."""
+        f, form = self.f, self.form
+        if not form.is_shifted:
+            super().pack(rhs, panels, columns, depth)
+            return
+        super().pack(rhs, f.gep(panels, self.columns, self.cell), columns, depth)
+        words = self._words(depth)
+
+        def panel(first: Value, _: list[Value]) -> None:
+            start = self.at(panels, (first, self.given["panel_depth"]))
+            emit_corrections(f, form, start, words)
+
+        f.loop(0, columns, self.columns, [], panel)
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
         """Emit the packing of a row block's rows; return their address."""
@@ -71,6 +103,7 @@ class BothPacked(ProductDriver):
             index = step * Dim.symbol("lhs_step") + i
         operand = ex.make("load", self.types[0], (), Access(0, index))
         is_along = form.is_dense or form.is_complex
-        pack = self.packer(k).rows if is_along else self.packer(k).across
+        packer = self._packer(k, is_shifted=form.is_shifted)
+        pack = packer.rows if is_along else packer.across
         pack(operand, self.room, m, k, self.lhs_row)
         return self.room

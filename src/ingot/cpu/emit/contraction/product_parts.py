@@ -25,7 +25,9 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
     if form.rhs == "dots":
-        return shared_dots(cell_type(form.element), form.lanes, rows, columns)
+        types = None if form.operands is None else (*form.operands, form.element)
+        found = shared_dots(cell_type(form.element), form.lanes, rows, columns)
+        return replace(found, converts=types, factors=form.factors)
     is_along = form.is_dense or form.is_complex
     parts = 2 if form.is_complex else 1
     cell, vectors = cell_type(form.factor), -(-columns // form.lanes)
@@ -36,7 +38,9 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         common,
         a_row=1 if form.operands is not None and not is_along else None,
         a_step=1 if is_along else None,
-        is_of_pairs=form.pairs,
+        factors=form.factors,
+        b_signed=form.is_rhs_signed,
+        begins_with_sums=form.is_shifted,
     )
 
 

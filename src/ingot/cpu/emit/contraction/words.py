@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of words: what one instruction adds to each sum, of two or four factors side by side.
+
+Used by `microkernel` and `dot_products`; `word_packing` makes the words. Invariant: integers are
+exact, sums wrap around; of bf16 each product is added as by an fma, but what is denormal counts as
+zero.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dtype import S8, S16
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+WORD_BITS = 32
+
+ADD_PAIRS = {
+    128: "llvm.x86.sse2.pmadd.wd",
+    256: "llvm.x86.avx2.pmadd.wd",
+    512: "llvm.x86.avx512.pmaddw.d.512",
+}
+"""The sum of two products of 16-bit integers, by the bits of a vector."""
+
+INTEGERS = {2: S16, 4: S8}
+"""What integers are multiplied as, by the factors of a word; signs of bytes do not matter here."""
+
+SHIFT = 0x80
+"""What shifts a byte by 128 from one range to the other, by "exclusive or" of its sign."""
+
+
+def factor_type(total: Type, factors: int) -> Type:
+    """Return the type of one of `factors` factors of a word, by the type of the sums."""
+    return lt.BF16 if total.is_float else {2: lt.I16, 4: lt.I8}[factors]
+
+
+def add_words(
+    f: FunctionBuilder, words: tuple[Value, Value], total: Value, factors: int, *, b_signed: bool
+) -> Value:
+    """Return sums and the products of the factors of each word of A and B.
+
+    `b_signed`: of bytes, whether those of B are signed; those of A then are not, and else are.
+    """
+    wide = total.type
+    parts = vector(factor_type(wide.element, factors), factors * wide.lanes)
+    a, b = (f.bitcast(item, parts) for item in words)
+    if wide.element.is_float:
+        return f.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{wide.bits}", wide, [total, a, b])
+    if factors == len(("a", "b")):
+        return f.add(total, f.intrinsic(ADD_PAIRS[wide.bits], wide, [a, b]))
+    unsigned_first = [a, b] if b_signed else [b, a]
+    return f.intrinsic(f"llvm.x86.avx512.vpdpbusd.{wide.bits}", wide, [total, *unsigned_first])
+
+
+def add_shifts(f: FunctionBuilder, b: Value, total: Value, *, b_signed: bool) -> Value:
+    """Return sums and what the shift of A adds to them for words of B."""
+    wide = total.type
+    shifts = f.splat(f.const(lt.I8, SHIFT - 256), wide.lanes * 4)
+    return add_words(f, (shifts, b), total, 4, b_signed=b_signed)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of contractions: how many rows and columns each has, by how the operands are gone through.
+
+`schedule` asks for them. Invariant: all of it depends on extents and the register block alone, and
+blocks are cut evenly.
+"""
+
+from __future__ import annotations
+
+MAX_PACKED_ROWS = 512
+"""Rows that one packed block serves: enough to make packing cheap."""
+
+MIN_BOTH_ROWS, MIN_BOTH_COLUMNS = 128, 64
+"""Rows that one packed block of columns serves at least where rows are packed too, and columns that
+one of rows does: as many times that as words hold factors, for packing takes as long and products
+do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326. Against 64
+rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512 and 100x600x900 as
+long (AVX-512, one thread, 2026-11-27)."""
+
+FEW_BOTH = 64
+"""Rows that are enough while there are fewer than `DEEP_UNITS` units."""
+
+FEW_UNITS = 16
+TILE_BYTES = 96 * 1024
+CHUNK_PRODUCTS = 500_000
+"""Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
+
+MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
+"""Rows and columns of a unit of a deep product at most, and where more units are wanted; units
+wanted."""
+
+STREAM_BYTES, STREAM_UNITS = (8192, 16384), (4, 8)
+"""Bytes of a row of the rhs that a unit of few rows reads, and units: memory gives long runs faster.
+The first four units share what makes each this long, up to eight what makes each that long. On one
+core a row times 4096x4096 took 4.2 ms with runs of 3 KB and 2.9 ms with 8 KB; 4096x32000 took 31 ms
+with 8 KB and 24 ms with 16 KB."""
+
+MIN_STREAM_BYTES = 3072
+"""Bytes down to which short rows are cut in two, for another thread."""
+
+
+def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
+    """Return all rows, and as many columns as give long runs of memory."""
+    rows, columns = block
+    short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
+    few, many = (-(-n // units) for units in STREAM_UNITS)
+    run = max(many, min(long, max(few, short)))
+    fitting = multiple(TILE_BYTES * 8 // bits // m, columns)
+    n_block = min(run, max(-(-n // 2), least), fitting)
+    return even(m, m, rows), even(n, n_block, columns)
+
+
+def deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
+    """Return the rows and columns of a unit of a deep product."""
+    rows, columns = block
+    m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
+    while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
+        if n_block >= 2 * MIN_DEEP_BLOCK:
+            n_block //= 2
+        elif m_block >= 2 * MIN_DEEP_BLOCK:
+            m_block //= 2
+        else:
+            break
+    return even(m, m_block, rows), even(n, n_block, columns)
+
+
+def packed_blocks(
+    extents: tuple[int, int, int],
+    batch: int,
+    columns: int,
+    n_block: int,
+    least: tuple[int, int] | None,
+) -> tuple[int, int]:
+    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
+
+    Where rows are packed too, they are cut first while there are many: it costs more to pack them
+    again for fewer columns. Once there are some units, none has fewer rows and columns than
+    `least`.
+    """
+    m, n, k = extents
+    m_block = max(1, min(m, MAX_PACKED_ROWS))
+    while (units := batch * -(-m // m_block) * -(-n // n_block)) < FEW_UNITS:
+        if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
+            break
+        are_enough = least is not None and units >= DEEP_UNITS
+        few = (m, columns) if least is None else (FEW_BOTH, columns)
+        least_rows, least_columns = least if least is not None and are_enough else few
+        if m_block >= max(2 * least_rows, 2 * n_block):
+            m_block //= 2
+        elif n_block > 2 * least_columns:
+            n_block = multiple(n_block // 2, columns)
+        elif are_enough:
+            break
+        elif m_block > MAX_PACKED_ROWS // 4:
+            m_block //= 2
+        elif n_block > columns:
+            n_block = columns
+        else:
+            break
+    return m_block, n_block
+
+
+def even(extent: int, block: int, unit: int) -> int:
+    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
+    count = max(1, -(-extent // block))
+    return max(unit, -(-extent // (count * unit)) * unit)
+
+
+def multiple(value: int, unit: int) -> int:
+    """Return the largest multiple of `unit` up to `value`, at least one."""
+    return max(1, value // unit) * unit
