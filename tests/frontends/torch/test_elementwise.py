@@ -60,7 +60,8 @@ ACTIVATIONS: Table = {
     "elu": lambda x: functional.elu(x, 1.3),
     "selu": functional.selu,
     "celu": lambda x: functional.celu(x, 0.7),
-    "gelu": functional.gelu,
+    # Eager mode's vectors of 512 bits give NaN for infinity.
+    "gelu": lambda x: functional.gelu(torch.where(x == INF, 100.0, x)),
     "gelu of tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "leaky": lambda x: functional.leaky_relu(x, 0.1),
     "hardtanh": lambda x: functional.hardtanh(x, -0.5, 2.0),
@@ -121,6 +122,11 @@ EXACT_WITH_NUMBERS: Table = {
 def test_unary_ops_and_activations_at_special_values(element: torch.dtype) -> None:
     x = torch.tensor(FLOATS, dtype=element)
     _assert_table(REAL | ACTIVATIONS | BY_NUMBERS, x, **TOLERANCE[element])
+
+
+def test_gelu_of_infinity_is_infinity() -> None:
+    x = torch.tensor([INF] * 20)
+    assert torch.equal(torch.compile(functional.gelu, backend="ingot")(x), x)
 
 
 @pytest.mark.parametrize("element", [torch.float32, torch.float64, torch.bfloat16])
