@@ -30,10 +30,10 @@ MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
 wanted."""
 
 STREAM_BYTES, STREAM_UNITS = (8192, 16384), (4, 8)
-"""Bytes of a row of the rhs that a unit of few rows reads, and units: memory gives long runs faster.
-The first four units share what makes each this long, up to eight what makes each that long. On one
-core a row times 4096x4096 took 4.2 ms with runs of 3 KB and 2.9 ms with 8 KB; 4096x32000 took 31 ms
-with 8 KB and 24 ms with 16 KB."""
+"""Bytes of a row of the rhs that a unit of few rows reads, and units: long runs of memory are
+faster. The first four units share what makes each this long, up to eight what makes each that long.
+On one core a row times 4096x4096 took 4.2 ms with runs of 3 KB and 2.9 ms with 8 KB; 4096x32000
+took 31 ms with 8 KB and 24 ms with 16 KB."""
 
 MIN_STREAM_BYTES = 3072
 """Bytes down to which short rows are cut in two, for another thread."""
