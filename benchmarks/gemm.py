@@ -113,10 +113,10 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction.build import build_contraction_kernel
     from ingot.kernel.contraction.schedule import schedule_contraction
-    from ingot.kernel.schedule.decide import Vectors
     from ingot.llvm.builder import ModuleBuilder
     from ingot.llvm.jit import compile_object
     from ingot.llvm.linking import link_object
+    from ingot.llvm.machine_model import Vectors
     from ingot.llvm.target import TargetSpec
     from ingot.runtime.native import native_runtime
     from ingot.runtime.records import RUNTIME

@@ -19,7 +19,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.direct import Direct, direct_convolution
 from ingot.kernel.ir import ContractionKernel, ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 W = WindowDimension
 

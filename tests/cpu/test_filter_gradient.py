@@ -17,7 +17,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.filter_gradient import FilterGradient, filter_gradient
 from ingot.kernel.ir import ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 W = WindowDimension
 

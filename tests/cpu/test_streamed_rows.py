@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.vectors import vectors_of
 from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
 
@@ -69,7 +69,7 @@ def _streamed(rows, columns, kind="f32"):
       ROOT r = {kind}[{columns}] reduce(x, s), dimensions={{0}}, to_apply=fold
     }}""")
     kernel = collapse(build_loop_kernel(module.entry))
-    strategy = schedule_loops(kernel, vectors_of(TargetSpec.host())).strategy
+    strategy = schedule_loops(kernel, Vectors.of(TargetSpec.host())).strategy
     return strategy.rows if isinstance(strategy, SplitReduction) else 0
 
 

@@ -14,8 +14,8 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.schedule.loop_schedule import Pieces
+from ingot.llvm.machine_model import Vectors
 
 PROGRAMS = {
     "beside": """

@@ -16,7 +16,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.convolution.winograd import Winograd, winograd
 from ingot.kernel.ir import ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
 SAME: Padding = ((1, 1), (1, 1))

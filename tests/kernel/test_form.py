@@ -13,7 +13,7 @@ from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 VECTORS = Vectors(512, 32)
 

@@ -5,7 +5,7 @@ import pytest
 
 from ingot.analysis.library import VECTORS
 from ingot.kernel.contraction.register_block import FEW_ROWS, BlockSearch, most_rows
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
 

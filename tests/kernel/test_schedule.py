@@ -15,8 +15,8 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, Pieces, SplitReduction
+from ingot.llvm.machine_model import Vectors
 
 AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)
 

@@ -36,8 +36,8 @@ from ingot.kernel.lowering import kernel_history
 from ingot.kernel.parse import parse_kernel, parse_kernels
 from ingot.kernel.scalar_text import scalar_of, scalar_text
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.text import kernel_text
+from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import ParseError
 from ingot.support.records import replace
 

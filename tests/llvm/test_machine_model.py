@@ -3,12 +3,11 @@
 
 import pytest
 
-from ingot.llvm.machine_model import TRANSCENDENTAL_FLOPS, MachineModel
+from ingot.llvm.machine_model import TRANSCENDENTAL_FLOPS, MachineModel, Vectors
 from ingot.llvm.target import TargetSpec
 
 MODEL = MachineModel(
-    vector_bits=256,
-    vector_registers=16,
+    Vectors(bits=256, registers=16),
     cores=1,
     bytes_per_second=1e9,
     flops_per_second=1e10,
@@ -44,7 +43,8 @@ def test_wider_vectors_compute_more() -> None:
         MachineModel.of(TargetSpec.at_level(level)) for level in ("plain", "avx2", "avx512")
     )
     assert plain.flops_per_second < avx2.flops_per_second < avx512.flops_per_second
-    assert (plain.vector_bits, avx2.vector_registers, avx512.vector_registers) == (128, 16, 32)
+    assert (plain.vectors.bits, avx2.vectors.registers) == (128, 16)
+    assert avx512.vectors.registers == 32
     assert plain.bytes_per_second == avx512.bytes_per_second
 
 

@@ -7,7 +7,6 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.kernels import KernelSet
-from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexEmitter
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -15,6 +14,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.host.sizes import require_bound
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.values import Value
 
 
@@ -73,5 +73,5 @@ class KernelCalls:
         sizes = {name: self._emitter.names[name] for name in kernel.symbols}
         buffers = dict(enumerate(addresses))
         emitter = ValueEmitter(self._emitter.f, buffers, sizes, target.has_fma)
-        emit_in_place(emitter, kernel, schedule_loops(kernel, vectors_of(target)))
+        emit_in_place(emitter, kernel, schedule_loops(kernel, Vectors.of(target)))
         return True

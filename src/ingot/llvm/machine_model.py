@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine model: registers, and the rates of bytes and operations.
 
-Schedules use the sizes of lines and caches; reports use the limit of a kernel
+Schedules use the vectors and the sizes of lines and caches; reports use the limit of a kernel
 (`MachineModel.bound`) and how near it came to that limit (`MachineModel.share`). A model of a
 target has rates from a table, one row for each level of vectors; `ingot.client.roofline` replaces
 them by measured ones.
@@ -50,20 +50,46 @@ _CALL_SECONDS = 1e-6
 
 
 @record
+class Vectors:
+    """The vectors of a target, for which schedules are made.
+
+    Attributes:
+        bits: bits of a register.
+        registers: number of registers.
+        most: registers that one value may take.
+        has_bf16_pairs: whether products of bf16 are added to f32 two at a time.
+        has_byte_quads: whether products of bytes are added to s32 four at a time.
+    """
+
+    bits: int
+    registers: int
+    most: int = 64
+    has_bf16_pairs: bool = False
+    has_byte_quads: bool = False
+
+    @staticmethod
+    def of(target: TargetSpec) -> Vectors:
+        """Return the vectors of a target."""
+        return _vectors_of(target)
+
+    def lanes(self, element_bits: int, registers: int) -> int:
+        """Return the lanes of `registers` vector registers (`most` at most) of an element type."""
+        return max(1, self.bits * min(registers, self.most) // max(element_bits, 8))
+
+
+@record
 class MachineModel:
     """Resources and rates of a machine with all its cores.
 
     Attributes:
-        vector_bits: bits of a vector register.
-        vector_registers: number of vector registers.
+        vectors: the vectors of a core.
         cores: CPUs that the process may use.
         bytes_per_second: to and from memory.
         flops_per_second: f32 operations, a multiply-add being two.
         call_seconds: time of the shortest call of a kernel.
     """
 
-    vector_bits: int
-    vector_registers: int
+    vectors: Vectors
     cores: int
     bytes_per_second: float
     flops_per_second: float
@@ -109,13 +135,22 @@ def _operations(flops: int, transcendentals: int) -> int:
 
 
 @cache
+def _vectors_of(target: TargetSpec) -> Vectors:
+    return Vectors(
+        target.vector_bits,
+        target.num_vector_registers,
+        has_bf16_pairs=target.has_bf16_pairs,
+        has_byte_quads=target.has_byte_quads,
+    )
+
+
+@cache
 def _model_of(target: TargetSpec) -> MachineModel:
     cores = 1 if target.is_foreign else len(os.sched_getaffinity(0))
     lanes = target.vector_bits // 32
     per_cycle = lanes * 2 * (_FMA_UNITS if target.has_fma else 1)
     return MachineModel(
-        target.vector_bits,
-        target.num_vector_registers,
+        Vectors.of(target),
         cores,
         _CORE_BYTES_PER_SECOND * cores,
         _HERTZ * per_cycle * cores,

@@ -16,10 +16,10 @@ from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import NativeRuntime
 from ingot.runtime.records import RUNTIME

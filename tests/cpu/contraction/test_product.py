@@ -12,7 +12,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.product import plain_product
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)

@@ -8,7 +8,7 @@ from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.schedule import PACK_BYTES, schedule_contraction
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(128, 16)
 EXTENTS = [1, 10, 64, 129, 1000, 4096, 50257]

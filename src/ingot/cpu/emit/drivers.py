@@ -18,11 +18,11 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
-from ingot.cpu.vectors import vectors_of
 from ingot.kernel.contraction.schedule import oriented, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
@@ -161,7 +161,7 @@ class DriverCall:
         self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
     ) -> EmittedKernel:
         """Emit the epilogue that a kernel's sums go through; return how all of it is called."""
-        vectors = vectors_of(target)
+        vectors = Vectors.of(target)
         schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
         kernel = oriented(kernel) if schedule.swapped else kernel
         epilogue = f"{symbol}_epilogue"

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from ingot.cpu.emit.loop.box_copies import BOX_COPIES, call_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
-from ingot.cpu.vectors import vectors_of
 from ingot.kernel.forms.box_copies import MIN_BITS, box_copies
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
 
@@ -30,5 +30,5 @@ def match_box_copies(request: Request) -> LibraryKernel | str:
 
 def common_box_copies(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what copies of boxes need."""
-    if vectors_of(target).bits >= MIN_BITS:
+    if Vectors.of(target).bits >= MIN_BITS:
         yield library_part(target, BOX_COPIES)

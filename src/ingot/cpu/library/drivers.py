@@ -30,7 +30,6 @@ from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.plans import EpilogueCode
 from ingot.cpu.strategies.request import Request
-from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Placement, ProductVariant
@@ -45,7 +44,7 @@ from ingot.kernel.ir import (
     PlainConvolution,
     general_kernel,
 )
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
 _Plan = TypeVar("_Plan")
@@ -107,7 +106,7 @@ def _driven(request: Request, call: DriverCall) -> LibraryKernel | EpilogueCode:
 
 def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what f32 products need."""
-    vectors = vectors_of(target)
+    vectors = Vectors.of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     for is_dense, placement in product(DENSE, PLACEMENTS):
         yield library_part(
@@ -130,7 +129,7 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
 
 def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what f32 convolutions need."""
-    vectors = vectors_of(target)
+    vectors = Vectors.of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     yield library_part(target, winograd_template(F32, lanes))
     panel = (VECTORS, lanes)

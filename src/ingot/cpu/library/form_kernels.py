@@ -17,7 +17,6 @@ from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.loop.split import plain_fold
 from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, LibraryPart, library_part
-from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32
@@ -28,6 +27,7 @@ from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Optimization
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
 
@@ -62,7 +62,7 @@ def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKe
 
 def common_forms(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of a few f32 arrays need."""
-    vectors = vectors_of(target)
+    vectors = Vectors.of(target)
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), COMMON_FOLDS):
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
         fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)

@@ -7,9 +7,9 @@ the first strategy asks for it, and all strategies see the same schedule.
 
 from __future__ import annotations
 
-from ingot.cpu.vectors import vectors_of
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.decide import Decision, decide_loops
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
 
@@ -28,7 +28,7 @@ class Request:
         """Ask for a plan of `kernel` on `target`."""
         self.kernel = kernel
         self.target = target
-        self.vectors = vectors_of(target)
+        self.vectors = Vectors.of(target)
         self._loops: Decision | None = None
 
     @property

@@ -16,7 +16,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS, assumed, cell_bits
 from ingot.kernel.ir import AttentionKernel
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
 
 MAX_QUERIES = 64

@@ -47,8 +47,7 @@ from ingot.kernel.contraction.schedule import (
 )
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.lane_counts import Vectors
-from ingot.llvm.machine_model import L1_STRIDE
+from ingot.llvm.machine_model import L1_STRIDE, Vectors
 from ingot.support.records import replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"

@@ -35,7 +35,7 @@ from ingot.hlo.dtype import (
 from ingot.kernel.contraction.schedule import MASKED_BITS, has_masks, oriented, stride
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.ir import Axis, ContractionKernel
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
 
 CELLS: Mapping[DType, DType] = {

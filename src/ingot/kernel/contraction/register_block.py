@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.analysis.library import VECTORS
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)

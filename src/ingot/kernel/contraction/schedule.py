@@ -33,8 +33,7 @@ from ingot.kernel.contraction.unit_blocks import (
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule.lane_counts import Vectors
-from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
+from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, Vectors
 from ingot.support.records import record, replace
 
 MASKED_BITS = 32

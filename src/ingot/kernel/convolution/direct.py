@@ -46,7 +46,7 @@ from ingot.kernel.convolution.direct_parts import (
 from ingot.kernel.convolution.plain import result_of_sums
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.lane_counts import Vectors
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import replace
 
 __all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]

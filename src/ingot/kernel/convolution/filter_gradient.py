@@ -26,8 +26,7 @@ from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.lane_counts import Vectors
-from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES
+from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 
 DIMENSIONS = 3
 MIN_CHANNELS, MIN_TAPS = 8, 4

@@ -31,8 +31,7 @@ from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.lane_counts import Vectors
-from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES
+from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
 
 PLANES = 16
 MIN_FEATURES = 32

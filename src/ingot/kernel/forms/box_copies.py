@@ -23,11 +23,10 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.loop.collapse import CHOICES
 from ingot.kernel.numbers import Numbered
-from ingot.kernel.schedule.lane_counts import Vectors
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import narrowed
-from ingot.llvm.machine_model import L2_BYTES
+from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
 
 OUTER = 3

@@ -24,7 +24,7 @@ from ingot.kernel.schedule.gathers import (
     gathers,
     lanes_of_short_row,
 )
-from ingot.kernel.schedule.lane_counts import Vectors, is_chain, lanes_of_row, results_of_register
+from ingot.kernel.schedule.lane_counts import is_chain, lanes_of_row, results_of_register
 from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
@@ -48,6 +48,7 @@ from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
 from ingot.kernel.schedule.work import ceil_div, chunks_of, computes_little
+from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
 

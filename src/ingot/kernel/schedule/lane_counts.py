@@ -13,7 +13,7 @@ from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, 
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.schedule.tiles import LANE_BITS
-from ingot.support.records import record
+from ingot.llvm.machine_model import Vectors
 
 LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
@@ -23,25 +23,6 @@ CHAIN, MOST_MASKS = 32, 16
 
 ROUNDING, CALLING = 5, 4
 """Ops that round a result to bf16; that bring registers to a subroutine and back."""
-
-
-@record
-class Vectors:
-    """What a target's vectors hold: bits of a register, registers to work with.
-
-    `most` is how many registers a value may take; `has_bf16_pairs`: whether products of bf16 are
-    added to f32 two at a time; `has_byte_quads`: whether those of bytes are to s32 four at a time.
-    """
-
-    bits: int
-    registers: int
-    most: int = 64
-    has_bf16_pairs: bool = False
-    has_byte_quads: bool = False
-
-    def lanes(self, element_bits: int, registers: int) -> int:
-        """Return the lanes of `registers` vector registers (`most` at most) of an element type."""
-        return max(1, self.bits * min(registers, self.most) // max(element_bits, 8))
 
 
 def is_expensive(node: Expr) -> bool:

@@ -15,7 +15,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.short_rows import lanes_of_rows
 from ingot.kernel.schedule.gathers import bits_of_gather_indices, lanes_loaded
-from ingot.kernel.schedule.lane_counts import Vectors, most_lanes, pass_lanes, widest_in_memory
+from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort
 from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.schedule.shares import IN_ORDER, block_of
@@ -28,6 +28,7 @@ from ingot.kernel.schedule.work import (
     streams,
     unit_work,
 )
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record, replace
 
 Dealt = tuple[int | Dim, int | Dim, int | Dim, int | Dim]

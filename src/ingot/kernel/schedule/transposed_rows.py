@@ -14,10 +14,11 @@ from __future__ import annotations
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import Vectors, is_expensive
+from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.loop_schedule import TransposedRows
 from ingot.kernel.schedule.tiles import LANE_BITS
+from ingot.llvm.machine_model import Vectors
 
 WIDTHS = (8, 16)
 """Elements that are read of each row."""

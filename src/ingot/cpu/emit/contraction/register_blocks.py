@@ -20,12 +20,12 @@ from ingot.cpu.emit.contraction.microkernel import (
 )
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
-from ingot.cpu.vectors import vectors_of
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.contraction.product import heights_of
 from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
 
@@ -48,7 +48,7 @@ class RegisterBlocks:
         self.target = target
         self.cell = cell_type(kernel.accumulate)
         self.shared: dict[str, Template] = {}
-        vectors = vectors_of(target)
+        vectors = Vectors.of(target)
         whole = vectors.lanes(cell_bits(kernel.accumulate), 1)
         has_library = kernel.accumulate in ELEMENTS and target.has_fma
         is_wide = vectors.bits >= MIN_VECTOR_BITS and schedule.lanes == whole
@@ -160,7 +160,7 @@ def common_micro_kernel(
     Columns that fill no whole vectors are masked.
     """
     lhs = given.matrices[0]
-    vectors = vectors_of(target)
+    vectors = Vectors.of(target)
     has_library = given.accumulate in ELEMENTS and target.has_fma
     is_dense = 1 in (lhs.row_step, lhs.column_step)
     if not has_library or not is_dense or vectors.bits < MIN_VECTOR_BITS:
