@@ -52,6 +52,35 @@ def softmax(choose: random.Random) -> Part:
     return Part([values(element, dims, _draw(choose))], build, "close 0.00001")
 
 
+def attention(choose: random.Random) -> Part:
+    """Return two products with a softmax between, some with a mask of positions or a bias."""
+    m, n = choose.choice((31, 32, 65, 130)), choose.choice((95, 96, 141, 300))
+    k, e = choose.choice((2, 16, 17)), choose.choice((2, 31, 64))
+    kind, masked = choose.choice(("", "bias", "LE", "GT", "EQ")), choose.choice((-np.inf, -1e9))
+    draw = _draw(choose)
+    shapes = [(m, k), (n, k), (n, e), *[(m, n)] * (kind == "bias")]
+    lows, adds = scalar_computation("maximum", "f32"), scalar_computation("add", "f32")
+
+    def build(b: Builder, given: Sequence[Instruction]) -> Instruction:
+        dims = (m, n)
+        x = b.dot(*given[:2], lhs_contracting_dims=(1,), rhs_contracting_dims=(1,))
+        if kind == "bias":
+            x = b.add(x, given[3])
+        elif kind:
+            shape = Shape.array(dtype("s32"), dims)
+            rows, keys = (b.iota(shape=shape, iota_dimension=i) for i in (0, 1))
+            low = b.broadcast_to(b.constant(np.float32(masked)), dims, ())
+            x = b.select(b.compare(keys, rows, direction=kind), x, low)
+        most = b.reduce(x, b.constant(np.float32(-np.inf)), dimensions=(1,), to_apply=lows)
+        powers = b.exponential(b.subtract(x, b.broadcast_to(most, dims, (0,))))
+        total = b.reduce(powers, b.constant(np.float32(0)), dimensions=(1,), to_apply=adds)
+        weights = b.divide(powers, b.broadcast_to(total, dims, (0,)))
+        return b.dot(weights, given[2], lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
+
+    data = [draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes]
+    return Part(data, build, "close 0.0001")
+
+
 def short_rows(choose: random.Random) -> Part:
     """Return folds of many short rows, with one or two arrays and something after."""
     rows, length = choose.choice((70, 3000, 6001)), choose.choice((2, 3, 4, 5, 7, 8, 9, 12, 16))
@@ -297,6 +326,6 @@ def boxes(choose: random.Random) -> Part:
 
 
 STRATEGY_PARTS = (
-    softmax, short_rows, short_rows, whole_fold, places, far_table, small_products, depthwise,
-    image_gradient, long_transform, long_selection, chain, boxes, stream,
+    softmax, attention, short_rows, short_rows, whole_fold, places, far_table, small_products,
+    depthwise, image_gradient, long_transform, long_selection, chain, boxes, stream,
 )  # fmt: skip

@@ -122,7 +122,9 @@ BROKEN = {
     "fft_kind": replace(FFT, kind="DCT"),
     "fft_buffers": replace(FFT, element=F32),
     "top_k_buffers": replace(TOP_K, buffers=SUM.buffers),
-    "attention_types": replace(ATTENTION, power=ex.argument(0, BF16)),
+    "attention_types": replace(
+        ATTENTION, power=ex.make("convert", BF16, (ex.argument(0, F32),), NO_ATTRIBUTES)
+    ),
 }
 
 
