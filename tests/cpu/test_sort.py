@@ -126,7 +126,7 @@ def test_one_key_of_any_type_takes_everything_along(element: str, direction: str
     keys[:, 50:] = keys[:, 1:52]
     payloads = (rng.integers(0, 9, keys.shape).astype(np.uint8), rng.normal(size=keys.shape))
     executable = ingot.compile(module)
-    assert len(_library_parts(executable)) == 1
+    assert len(_library_parts(executable)) == 2
     found, wanted = executable(keys, *payloads), evaluate(module, [keys, *payloads])
     for got, expected in zip(found, wanted, strict=True):
         got, expected = np.ascontiguousarray(got), np.ascontiguousarray(expected)
@@ -140,7 +140,7 @@ def test_sizes_share_the_code() -> None:
         parts.update(_library_parts(executable))
         values = np.random.default_rng(size).integers(-9, 9, (2, size)).astype(np.int32)
         np.testing.assert_array_equal(executable(values), np.sort(values, axis=1))
-    assert len(parts) == 1
+    assert len(parts) == 2
 
 
 def test_orders_of_several_keys_have_code_of_their_own() -> None:

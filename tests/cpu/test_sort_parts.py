@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long rows are sorted in parts that are merged: the same bits for any number of threads."""
+"""Long rows are sorted in parts, by buckets or by merging: the same bits for any threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import ingot
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.dtype import PRED, S32, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
@@ -34,9 +34,9 @@ def _pairs(b: Builder, elements: tuple[str, ...]) -> list[list[Instruction]]:
     return [[b.parameter(2 * n + m, f"{e}[]") for m in (0, 1)] for n, e in enumerate(elements)]
 
 
-def _by_first(elements: tuple[str, ...]) -> Computation:
+def _by_first(elements: tuple[str, ...], direction: str = "LT") -> Computation:
     b = Builder("comes_first")
-    return b.build(b.compare(*_pairs(b, elements)[0], direction="LT"))
+    return b.build(b.compare(*_pairs(b, elements)[0], direction=direction))
 
 
 def _by_two(elements: tuple[str, ...]) -> Computation:
@@ -107,6 +107,39 @@ def test_runs_that_are_used_up_early(pattern: str) -> None:
     module = _module((f"s32[{length}]", f"s32[{length}]"), 0, _by_first(("s32", "s32")))
     found = _on_each(module, keys, places)
     np.testing.assert_array_equal(found[1], np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("element", ["s32", "u32", "s64", "u8"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_keys_alone(pattern: str, element: str) -> None:
+    """Buckets that are empty, hold everything, or one value, in both directions."""
+    length = 5 * PART + 77
+    keys = (PATTERNS[pattern](length) % 251).astype(dtype(element).numpy)
+    for direction in ("LT", "GT"):
+        order = _by_first((element,), direction)
+        (found,) = _on_each(_module((f"{element}[{length}]",), 0, order), keys)
+        expected = np.sort(keys)
+        np.testing.assert_array_equal(found, expected if direction == "LT" else expected[::-1])
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_floats_in_total_order(element: str, rows: int) -> None:
+    """NaNs of both signs, zeros, infinities and denormals, bit for bit, as bits compare."""
+    length, item = 3 * PART + 1, np.dtype(dtype(element).numpy)
+    bits = np.random.default_rng(rows).integers(0, 256, (rows, length, item.itemsize))
+    values = bits.astype(np.uint8).view(item)[..., 0]
+    for at, value in enumerate((0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan)):
+        values[:, at::23] = value
+    b = Builder("comes_first")
+    left, right = (b.parameter(n, f"{element}[]") for n in (0, 1))
+    order = b.build(b.compare(left, right, direction="LT", type="TOTALORDER"))
+    (found,) = _on_each(_module((f"{element}[{rows},{length}]",), 1, order), values)
+    whole = np.dtype(f"i{item.itemsize}")
+    keys = values.view(whole)
+    mirrored = keys ^ ((keys >> (8 * item.itemsize - 1)) & np.iinfo(whole).max)
+    expected = np.take_along_axis(keys, np.argsort(mirrored, axis=1, kind="stable"), 1)
+    np.testing.assert_array_equal(np.ascontiguousarray(found).view(whole), expected)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for guard pages: those that move, fold, multiply and sort, over element types and sizes.
 
-Three suites: `table` is written here, `cases` are those of the differential run in modules of
-twenty, `random` are random modules. Each program is known by suite and number.
+Four suites: `table` and `sorts` are written here, `cases` are those of the differential run in
+modules of twenty, `random` are random modules. Each program is known by suite and number.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tests.differential.table import all_cases
 from tests.support.random_modules import random_module
 
 import ingot
+from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import DType, dtype
 from ingot.hlo.module import Module
+from ingot.kernel.sort.sort import PART
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Made = tuple[Module, Sequence[Array]]
@@ -193,11 +195,46 @@ def _table() -> Iterator[Program]:
                     yield Program(f"{body} of {name}, {size} rows", make)
 
 
+SORTED = (1, 2, 7, 15, 16, 17, 63, 64, 65, 129, 193, 257, 1003, 5003, 2 * PART + 77)
+"""Elements of rows that are sorted: about those of registers and blocks, and rows that are cut."""
+
+
+def _sort(elements: tuple[str, ...], size: int) -> Made:
+    """Return a sort of two rows, of numbers in total order."""
+    order = Builder("before")
+    left, right, *_ = [
+        order.parameter(2 * n + side, f"{element}[]")
+        for n, element in enumerate(elements)
+        for side in (0, 1)
+    ]
+    kind = "TOTALORDER" if dtype(elements[0]).is_float else ""
+    before = order.build(order.compare(left, right, direction="LT", type=kind))
+    build = Builder("main")
+    operands = [build.parameter(n, f"{each}[2,{size}]") for n, each in enumerate(elements)]
+    root = build.sort(*operands, dimensions=(1,), is_stable=True, to_apply=before)
+    draw, inputs = np.random.default_rng(size), list[Array]()
+    for each in elements:
+        item = np.dtype(dtype(each).numpy)
+        bits = draw.integers(0, 256, (2, size, item.itemsize)).astype(np.uint8)
+        inputs.append(bits.view(item)[..., 0])
+    return Module.of("sorted", build.build(root)), inputs
+
+
+def _sorts() -> Iterator[Program]:
+    for size in SORTED:
+        for name in ("f32", "s32", "f64", "s64", "u8", "bf16"):
+            for elements in ((name,), (name, "s32")):
+                made = partial(_sort, elements, size)
+                yield Program(f"sort of {' and '.join(elements)}, 2 rows of {size}", made)
+
+
 @cache
 def suite(name: str) -> tuple[Program, ...]:
     """Return the programs of a suite."""
     if name == "table":
         return tuple(_table())
+    if name == "sorts":
+        return tuple(_sorts())
     if name == "cases":
         starts = range(0, len(_alone()), BATCH)
         return tuple(Program(f"cases from {n}", partial(_of_cases, n)) for n in starts)

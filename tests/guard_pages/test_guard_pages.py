@@ -14,6 +14,8 @@ import pytest
 from tests.guard_pages.__main__ import faulty
 from tests.guard_pages.programs import suite
 
+from ingot.llvm.target import host_levels
+
 LIMIT = 300.0
 
 _READS = """
@@ -38,9 +40,15 @@ def test_some_programs() -> None:
     assert not faulty("table", 0, len(suite("table")), 29, LIMIT)
 
 
+@pytest.mark.parametrize("level", host_levels())
+def test_sorts(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGOT_CPU_LEVEL", level)
+    assert not faulty("sorts", 0, len(suite("sorts")), 11, LIMIT)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "start", "step"), [("table", 1, 8), ("cases", 0, 6), ("random", 0, 2)]
+    ("name", "start", "step"), [("table", 1, 8), ("cases", 0, 6), ("random", 0, 2), ("sorts", 1, 1)]
 )
 def test_more_programs(name: str, start: int, step: int) -> None:
     assert not faulty(name, start, len(suite(name)), step, LIMIT)

@@ -106,6 +106,13 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
             (512, "avx512.pmaddw.d.512"),
         )
     },
+    "experimental.vector.compress": [(V, [V, B, V])],
+    **{
+        f"x86.avx512.pternlog.{name}.512": [(type, [type, type, type, (I32, 150)])]
+        for name, type in (("d", vector(I32, 16)), ("q", vector(I64, 8)))
+    },
+    "x86.avx2.permd": [(vector(I32, 8), [vector(I32, 8)] * 2)],
+    "x86.avx512.permvar.di.512": [(vector(I64, 8), [vector(I64, 8)] * 2)],
     **{
         f"x86.avx512.mask.range.{name}": [(type, [type, type, type, I8, (I32, 5), (I32, 4)])]
         for name, type in (("ss", vector(F32, 4)), ("sd", vector(F64, 2)))

@@ -117,6 +117,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.masked.gather": Intrinsic("V P B V", (RESULT, 0), CPUS),
     "llvm.masked.scatter": Intrinsic("void V P B", (0, 1), CPUS),
     "llvm.masked.compressstore": Intrinsic("void V p0 B", _BY_ARGUMENT, CPUS),
+    "llvm.experimental.vector.compress": Intrinsic("V V B V", _BY_RESULT, _X86),
     "llvm.masked.expandload": Intrinsic("V p0 B V", _BY_RESULT, CPUS),
     **{
         f"llvm.x86.{name}.{bits}": Intrinsic(types.format(bits // 32, bits // each), (), _X86)
@@ -126,6 +127,10 @@ INTRINSICS: dict[str, Intrinsic] = {
         )
         for bits in (128, 256, 512)
     },
+    "llvm.x86.avx2.permd": Intrinsic("v8i32 v8i32 v8i32", (), _X86),
+    "llvm.x86.avx512.permvar.di.512": Intrinsic("v8i64 v8i64 v8i64", (), _X86),
+    "llvm.x86.avx512.pternlog.d.512": Intrinsic("v16i32 v16i32 v16i32 v16i32 i32", (), _X86),
+    "llvm.x86.avx512.pternlog.q.512": Intrinsic("v8i64 v8i64 v8i64 v8i64 i32", (), _X86),
     "llvm.x86.sse2.pmadd.wd": Intrinsic(_PAIRS.format(4, 8), (), _X86),
     "llvm.x86.avx2.pmadd.wd": Intrinsic(_PAIRS.format(8, 16), (), _X86),
     "llvm.x86.avx512.pmaddw.d.512": Intrinsic(_PAIRS.format(16, 32), (), _X86),

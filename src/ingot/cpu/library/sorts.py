@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.emit.sort.keyed_sort import emit_keyed_sort
-from ingot.cpu.emit.sort.sort_phases import phases_of
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
+from ingot.cpu.emit.sort.keyed_records import sorts_in_result
+from ingot.cpu.emit.sort.keyed_rows import FLAG_BYTES, PART_BYTES, quicksort_of
+from ingot.cpu.emit.sort.keyed_sort import CALLED, emit_keyed_sort, keyed_phases
 from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
@@ -31,20 +32,24 @@ def match_sort(request: Request) -> LibraryKernel | str:
     form = keyed_form(kernel)
     if isinstance(form, str):
         return form
-    code = _code(request.target, form)
+    parts = tuple(_parts(request.target, form))
     schedule = schedule_sort(kernel)
-    # Sequences are padded to whole blocks; behind them is a block of room.
-    area = (dim.floordiv(kernel.length + (BLOCK - 1), BLOCK) + 1) * (BLOCK * form.record.bits // 8)
+    records = (dim.floordiv(kernel.length + (BLOCK - 1), BLOCK) + 1) * BLOCK
+    area = records * (form.record.bits // 8) + FLAG_BYTES
+    is_dense = isinstance(kernel.inner, int) and kernel.inner == 1
+    arrays = 1 if is_dense and sorts_in_result(form, request.target) else 2
+    scratch = schedule.areas * area * (arrays * form.record.num_words)
     first_result = len(kernel.buffers) - len(kernel.operands)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
+    called = (CodeSlot(quicksort_of(form).symbol(name)) for name in CALLED)
     emitted = EmittedKernel(
-        phases_of(code.name, schedule),
+        keyed_phases(parts[0].name, schedule),
         2 * len(kernel.operands),
-        (*numbers, schedule.part, schedule.parts, area),
-        schedule.areas * area * (2 * form.record.num_words),
+        (*numbers, schedule.part, schedule.parts, area, *called),
+        scratch + schedule.part_chunks * PART_BYTES,
         order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
     )
-    return LibraryKernel(emitted, (code,))
+    return LibraryKernel(emitted, parts)
 
 
 def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:
@@ -53,14 +58,16 @@ def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:
     keys = (ex.argument(0, S32), total_order(number), total_order(one_zero_one_nan(number)))
     for key in keys:
         element = S32 if key.op == "argument" else F32
-        yield _code(target, KeyedForm(key, False, (element,), RecordKind.KEY_32))
-        yield _code(target, KeyedForm(key, False, (element, S32), RecordKind.WORD))
+        yield from _parts(target, KeyedForm(key, False, (element,), RecordKind.KEY_32))
+        yield from _parts(target, KeyedForm(key, False, (element, S32), RecordKind.WORD))
 
 
-def _code(target: TargetSpec, form: KeyedForm) -> LibraryPart:
+def _parts(target: TargetSpec, form: KeyedForm) -> Iterator[LibraryPart]:
+    """Load the code of a form, then what it calls."""
     name = f"sort_{form.name}"
 
     def define(module: ModuleBuilder) -> None:
         emit_keyed_sort(module, name, form, target)
 
-    return library_part(target, Template(name, define, KEYED_PARAMETERS))
+    yield library_part(target, Template(name, define, (*KEYED_PARAMETERS, *CALLED)))
+    yield library_part(target, quicksort_of(form).template(target))

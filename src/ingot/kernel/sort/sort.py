@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
 
-Few long rows are cut into parts that are sorted apart and then merged pairwise, each merge in
-pieces as long as a part. The cut depends on sizes alone, and so does what comes out.
+Few long rows are cut into parts, whose records are brought into buckets that are sorted apart if
+there is one key; else parts are sorted and merged pairwise, each merge in pieces as long as a part.
+The cut depends on sizes alone, and so does what comes out.
 
 A comparator that puts key(left) before key(right) is an order of one key. Such sorts differ in
 their sizes alone once their key, direction and element types are the same, so they share code.
@@ -41,8 +42,8 @@ LEVELS = (MAX_PARTS - 1).bit_length()
 """How often parts are merged, at most."""
 
 BLOCK = 128
-"""A part is so many elements, or a multiple: no two parts share a line of the cache, and blocks
-that are sorted in the widest registers fill it."""
+"""A part is so many elements, or a multiple: no two parts share a line of the cache. Behind a row
+in scratch so many may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,9 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
 KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "part", "parts", "area")
 """Numbers of a sort by one key, in the order of its env; `area`: bytes of one word of its records.
 """
+
+BUCKET_SAMPLES = 16
+"""Records of a row that each bucket of it is chosen by."""
 
 MAX_KEY_NODES = 16
 """Longer keys are compiled with their program: they are nobody else's."""

@@ -1,38 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts by one key as LLVM functions of every size: records are sorted, elements follow from them.
 
-An element's key is an integer in the order of the result, so sorting compares integers whatever the
-element type and the comparator's way of reading it (NaN, signed zeros). What a record holds says
-the form (`RecordKind`). Records of one word are sorted in vector registers (`vector_sort`), keys
-and positions in two words by `merge_sort`.
+What records and elements have to do with each other is in `keyed_records`; `quicksort` sorts
+records.
 
-Invariant: records of one row are distinct, stand for equal elements, or keep their order, so the
-sort is stable. Keys that several elements share are the exception: their elements are read again,
-in their order, where a row has one that its key does not give back.
+A row that is cut into parts is sorted in buckets. A few records of the row, in order, say where
+buckets and their halves begin. The first phase brings the records of each part into the order of
+the buckets; the second brings the pieces of a bucket together, its lower half to the front; the
+last sorts halves and writes their elements. All of it depends on the elements alone, so results do
+not depend on threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-
-from ingot.cpu.emit.kernel_abi import bind_env
-from ingot.cpu.emit.sort.merge_sort import MergeSorter
-from ingot.cpu.emit.sort.selection_keys import in_signed_order
-from ingot.cpu.emit.sort.sort_phases import Numbers, RowSorter, emit_parts_of_rows, emit_whole_rows
-from ingot.cpu.emit.sort.vector_sort import ROWS, VectorSorter
+from ingot.cpu.emit.kernel_abi import Phase, bind_env, scratch_of
+from ingot.cpu.emit.sort.keyed_records import Keys, Pairs, Words, sorts_in_result
+from ingot.cpu.emit.sort.keyed_rows import FRONTS, KeyedRows
+from ingot.cpu.emit.sort.records import Record
+from ingot.cpu.emit.sort.sort_phases import Numbers, emit_phase
 from ingot.emit.values.indices import IndexValue
-from ingot.emit.values.types import memory_type, widen
-from ingot.emit.values.values import ValueEmitter, combine
-from ingot.hlo.dtype import BF16, PRED, DType
-from ingot.kernel.ir import Combiner
 from ingot.kernel.sort.keys import RecordKind
-from ingot.kernel.sort.sort import KEYED_PARAMETERS, KeyedForm
+from ingot.kernel.sort.sort import (
+    BLOCK,
+    BUCKET_SAMPLES,
+    KEYED_PARAMETERS,
+    MAX_PARTS,
+    KeyedForm,
+    SortSchedule,
+)
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+
+CALLED = ("sort", "split", "partition")
+"""Functions of `Quicksort` whose addresses are in env, behind the numbers."""
+
+MAX_SAMPLES = BUCKET_SAMPLES * MAX_PARTS
 
 
 def emit_keyed_sort(
@@ -41,316 +45,177 @@ def emit_keyed_sort(
     """Emit the functions of a form of sorts into `module`."""
     count = 2 * len(form.elements)
 
-    def start(f: FunctionBuilder) -> RowSorter:
-        emitter = bind_env(f, f.params[0], count, KEYED_PARAMETERS, target.has_fma)
+    def start(f: FunctionBuilder) -> KeyedRows:
+        emitter = bind_env(f, f.params[0], count, (*KEYED_PARAMETERS, *CALLED), target.has_fma)
         given = {name: emitter.names[name] for name in KEYED_PARAMETERS}
         area = given.pop("area")
         numbers = Numbers(**given, areas=[area] * form.record.num_words)
-        if form.record is RecordKind.PAIR:
-            return _Pairs(f, emitter, numbers, form)
-        rows = _Keys if form.record.is_key else _Words
-        return rows(f, emitter, numbers, form, target.vector_bits // form.record.bits)
-
-    emit_whole_rows(module, symbol, start, count)
-    emit_parts_of_rows(module, symbol, start, count)
-
-
-class _KeyedRows(RowSorter):
-    """Rows of records that have keys."""
-
-    is_order = True
-
-    def __init__(
-        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, form: KeyedForm
-    ) -> None:
-        word = lt.I32 if form.record.bits == 32 else lt.I64
-        super().__init__(f, emitter, numbers, [word] * form.record.num_words)
-        self.form = form
-
-    def comes_before(self, left: list[Value], right: list[Value]) -> Value:
-        """Compare keys, with the positions below them if they share a word."""
-        return self.f.icmp("slt", left[0], right[0])
-
-    # ---- elements and keys, of one lane or several
-
-    def element(self, where: IndexValue, lanes: int = 1) -> Value:
-        """Load elements of the first operand as register values."""
-        element = self.form.elements[0]
-        memory = memory_type(element)
-        address = self.f.gep(self.emitter.buffers[0], where, memory)
-        loaded = self.f.load(vector(memory, lanes), address, memory.alignment)
-        return widen(self.f, loaded, element, self.emitter.has_f16c)
-
-    def key(self, wide: Value) -> Value:
-        """Return the keys of elements, as integers of a word whose signed order is the result's."""
-        f, key = self.f, self.form.key
-        (value,) = combine(self.emitter, Combiner((key,)), (wide,))
-        bits = _ordered(f, value, key.dtype)
-        word = vector(self.types[0], bits.type.lanes)
-        return self.directed(bits if bits.type is word else f.sext(bits, word))
-
-    def directed(self, keys: Value) -> Value:
-        """Return keys in the direction of the sort, or the reverse: it is its own inverse."""
-        return self.f.not_(keys) if self.form.descending else keys
-
-    def copy(self, operand: int, source: IndexValue, where: IndexValue) -> None:
-        """Copy an element of an operand to `where` in its result."""
-        f, type_ = self.f, memory_type(self.form.elements[operand])
-        value = f.load(type_, f.gep(self.emitter.buffers[operand], source, type_))
-        self.store(operand, value, where)
-
-    def store(self, operand: int, value: Value, where: IndexValue) -> None:
-        """Write elements of an operand's result, as they lie in memory."""
-        f, memory = self.f, value.type.element
-        result = self.emitter.buffers[len(self.form.elements) + operand]
-        f.store(value, f.gep(result, where, memory), memory.alignment)
-
-
-def _ordered(f: FunctionBuilder, value: Value, element: DType) -> Value:
-    """Return register values as integers in their order."""
-    if element is PRED:
-        return f.zext(value, vector(lt.I8, value.type.lanes))
-    if element.is_float:
-        whole = lt.I64 if value.type.element is lt.F64 else lt.I32
-        value = f.bitcast(value, vector(whole, value.type.lanes))
-    return in_signed_order(f, value, element)
-
-
-class _Pairs(_KeyedRows):
-    """Records are a key and a position."""
-
-    def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write the records of a row's elements."""
-        f = self.f
-
-        def one(where: IndexValue, place: Value) -> None:
-            for record, area in zip((self.key(self.element(where)), place), areas, strict=True):
-                f.store(record, f.gep(area, place, lt.I64))
-
-        self.places(row, low, high, one)
-
-    def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write every operand's elements in the order of the positions."""
-        f, start = self.f, self.start_of(row)
-
-        def one(where: IndexValue, place: Value) -> None:
-            number = f.load(lt.I64, f.gep(areas[1], place, lt.I64))
-            source = f.iadd(start, f.imul(number, self.numbers.inner))
-            for operand in range(len(self.form.elements)):
-                self.copy(operand, source, where)
-
-        self.places(row, low, high, one)
-
-
-class _VectorRows(_KeyedRows):
-    """Rows of records of one word, which are sorted in vector registers of `lanes` words."""
-
-    def __init__(
-        self,
-        f: FunctionBuilder,
-        emitter: ValueEmitter,
-        numbers: Numbers,
-        form: KeyedForm,
-        lanes: int,
-    ) -> None:
-        super().__init__(f, emitter, numbers, form)
-        self.lanes = lanes
-        self.block = ROWS * lanes
-
-    def sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
-        """Return what sorts a padded sequence."""
-        order = self.comes_before
-        return VectorSorter(self.f, self.types, length, order, True, span, lanes=self.lanes)
-
-    def pad(self, first: IndexValue, last: IndexValue, areas: list[Value]) -> None:
-        """Fill places with the greatest word."""
-        f, word = self.f, self.types[0]
-        most = f.const(word, (1 << (word.bits - 1)) - 1)
-
-        def one(place: Value, _: list[Value]) -> None:
-            f.store(most, f.gep(areas[0], place, word))
-
-        f.loop(first, last, 1, [], one)
-
-    def memory_of(self, keys: Value) -> Value:
-        """Return the elements of keys as they lie in memory."""
-        f, element, lanes = self.f, self.form.elements[0], keys.type.lanes
-        keys, memory = self.directed(keys), vector(memory_type(element), lanes)
-        if element.is_float:
-            bits = in_signed_order(f, keys, element)
-            if element is not BF16:
-                return f.bitcast(bits, memory)
-            return f.trunc(f.lshr(bits, f.const(bits.type, 16)), memory)
-        bits = keys if keys.type is memory else f.trunc(keys, memory)
-        return bits if element is PRED else in_signed_order(f, bits, element)
-
-    def in_vectors(
-        self,
-        row: Value,
-        low: IndexValue,
-        high: IndexValue,
-        body: Callable[[IndexValue, Value, int], None],
-    ) -> None:
-        """Emit `body(where, place, lanes)` for places low..high of a row.
-
-        Lanes are several where elements lie side by side.
-        """
-        f, start = self.f, self.start_of(row)
-
-        def each(first: IndexValue) -> None:
-            self.places(row, first, high, lambda where, place: body(where, place, 1))
-
-        def dense() -> None:
-            step = 2 * self.lanes
-            count = f.imul(f.idiv(f.imax(f.isub(high, low), 0), step), step)
-            whole = f.iadd(low, count)
-
-            def some(place: Value, _: list[Value]) -> None:
-                body(f.iadd(start, place), place, step)
-
-            f.loop(low, whole, step, [], some)
-            each(whole)
-
-        is_dense = f.icmp("eq", f.as_value(self.numbers.inner), f.const(lt.I64, 1))
-        f.if_(is_dense, dense, lambda: each(low))
-
-
-class _Words(_VectorRows):
-    """Records are a key of 32 bits above a position."""
-
-    def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write the records of a row's elements."""
-        f = self.f
-
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
-            keys, places = self.key(self.element(where, lanes)), f.splat(place, lanes)
-            if lanes > 1:
-                places = f.add(places, f.const(places.type, list(range(lanes))))
-            record = f.or_(f.shl(keys, f.const(keys.type, 32)), places)
-            f.store(record, f.gep(areas[0], place, lt.I64), lt.I64.alignment)
-
-        self.in_vectors(row, low, high, some)
-
-    def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write every operand's elements in the order of the positions.
-
-        The first operand's follow from their keys, where these are not shared: reading them in this
-        order would wait for memory.
-        """
-        f, start = self.f, self.start_of(row)
-
-        def one(where: IndexValue, place: Value) -> None:
-            record = f.load(lt.I64, f.gep(areas[0], place, lt.I64))
-            number = f.and_(record, f.const(lt.I64, (1 << 32) - 1))
-            source = f.iadd(start, f.imul(number, self.numbers.inner))
-            self.write_key(f.trunc(f.ashr(record, f.const(lt.I64, 32)), lt.I32), source, where)
-            for operand in range(1, len(self.form.elements)):
-                self.copy(operand, source, where)
-
-        self.places(row, low, high, one)
-
-    def write_key(self, key: Value, source: IndexValue, where: IndexValue) -> None:
-        """Write the first operand's element of a key, which lies at `source`."""
-        f, form = self.f, self.form
-        if not form.gives_back:
-            self.copy(0, source, where)
-            return
-        self.store(0, self.memory_of(key), where)
-        shared = [f.icmp("eq", key, f.const(lt.I32, other)) for other in form.shared_keys]
-        if shared:
-            is_shared = reduce(f.or_, shared)
-            f.if_(is_shared, lambda: self.copy(0, source, where), likely=False)
-
-
-class _Keys(_VectorRows):
-    """Records are keys, of which elements are made again.
-
-    Behind the padded row there is a word for each part: whether it has an element that its key does
-    not give back.
-    """
-
-    def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write the keys of a row's elements."""
-        f, word = self.f, self.types[0]
-        part = 0 if low == 0 else f.idiv(low, self.numbers.part)
-        flag = f.gep(areas[0], f.iadd(self.padded(self.numbers.length), part), word)
-        is_shared = bool(self.form.shared_keys)
-        if is_shared:
-            f.store(f.const(word, 0), flag)
-
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
-            wide = self.element(where, lanes)
-            keys = self.key(wide)
-            f.store(keys, f.gep(areas[0], place, word), word.alignment)
-            if is_shared:
-                differs = f.icmp("ne", keys, self.own_key(wide))
-                is_lost = differs if lanes == 1 else f.reduce("or", differs)
-                f.if_(is_lost, lambda: f.store(f.const(word, 1), flag), likely=False)
-
-        self.in_vectors(row, low, high, some)
-
-    def own_key(self, wide: Value) -> Value:
-        """Return the keys that elements would have if no two of them shared one."""
-        return self.directed(_ordered(self.f, wide, self.form.elements[0]))
-
-    def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Write the elements of keys, then those that share a key, if one of these is lost."""
-        f, word = self.f, self.types[0]
-
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
-            keys = f.load(vector(word, lanes), f.gep(areas[0], place, word), word.alignment)
-            self.store(0, self.memory_of(keys), where)
-
-        self.in_vectors(row, low, high, some)
-        if not self.form.shared_keys:
-            return
-        flags = f.gep(self.first_areas[0], self.padded(self.numbers.length), word)
-
-        def gathered(part: Value, values: list[Value]) -> list[Value]:
-            return [f.or_(values[0], f.load(word, f.gep(flags, part, word)))]
-
-        zero = f.const(word, 0)
-        (lost,) = f.loop(0, self.numbers.parts, 1, [zero], gathered)
-        has_any = f.icmp("slt", f.as_value(low), f.as_value(high))
-        is_lost = f.and_(f.icmp("ne", lost, zero), has_any)
-
-        def all_keys() -> None:
-            for key in self.form.shared_keys:
-                self.rewrite(row, (low, high), areas[0], f.const(word, key))
-
-        f.if_(is_lost, all_keys, likely=False)
-
-    def rewrite(
-        self, row: Value, bounds: tuple[IndexValue, IndexValue], area: Value, key: Value
-    ) -> None:
-        """Write the elements of one key to those of its places that lie in `bounds`."""
-        f, word, length = self.f, self.types[0], self.numbers.length
-        low, high = map(f.as_value, bounds)
-        first = f.load(word, f.gep(area, low, word))
-        last = f.load(word, f.gep(area, f.sub(high, f.const(lt.I64, 1)), word))
-        is_here = f.and_(f.icmp("sle", first, key), f.icmp("sle", key, last))
-        start, zero = self.start_of(row), f.const(lt.I64, 0)
-
-        def key_at(number: Value) -> tuple[IndexValue, Value]:
-            where = f.iadd(start, f.imul(number, self.numbers.inner))
-            return where, self.key(self.element(where))
-
-        def below(number: Value, values: list[Value]) -> list[Value]:
-            _, other = key_at(number)
-            return [f.add(values[0], f.zext(f.icmp("slt", other, key), lt.I64))]
-
-        def again(number: Value, values: list[Value]) -> list[Value]:
-            (place,) = values
-            where, other = key_at(number)
-            has_key = f.icmp("eq", other, key)
-            is_inside = f.and_(f.icmp("sge", place, low), f.icmp("slt", place, high))
-
-            there = f.iadd(start, f.imul(place, self.numbers.inner))
-            f.if_(f.and_(has_key, is_inside), lambda: self.copy(0, where, there))
-            return [f.add(place, f.zext(has_key, lt.I64))]
-
-        def scan() -> None:
-            (before,) = f.loop(0, length, 1, [zero], below)
-            f.loop(0, length, 1, [before], again)
-
-        f.if_(is_here, scan)
+        kinds = {RecordKind.PAIR: Pairs, RecordKind.WORD: Words}
+        rows = kinds.get(form.record, Keys)(f, emitter, numbers, form)
+        if isinstance(rows, Keys):
+            rows.in_result = sorts_in_result(form, target)
+        rows.step = 2 * target.vector_bits // form.record.bits
+        return rows
+
+    for name, body in _PHASES.items():
+        f = emit_phase(module, symbol + name)
+        body(start(f), f.params[1], scratch_of(f, count))
+        f.ret()
+
+
+def keyed_phases(symbol: str, schedule: SortSchedule) -> tuple[Phase, ...]:
+    """Return the phases of a sort by one key, without those that are known to do nothing."""
+    chunks = (schedule.whole_chunks, *[schedule.part_chunks] * 2, 2 * schedule.part_chunks)
+    phases = [Phase(symbol + name, each) for name, each in zip(_PHASES, chunks, strict=True)]
+    return tuple(phase for phase in phases if phase.chunks != 0) or (phases[0],)
+
+
+def _whole_rows(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
+    """Sort the rows of a chunk."""
+    f, numbers = rows.f, rows.numbers
+    rows.use_areas(scratch, chunk)
+    first = f.imul(chunk, numbers.grain)
+    last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
+
+    def row(number: Value, _: list[Value]) -> None:
+        rows.use_row(number)
+        rows.read(number, 0, numbers.length)
+        rows.call("sort", [rows.here, rows.there, rows.target, numbers.length, rows.distance])
+        rows.write(number, 0, numbers.length)
+
+    f.loop(first, last, 1, [], row)
+
+
+def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
+    """Read a part, and bring its records into the order of the buckets."""
+    f, parts = rows.f, rows.numbers.parts
+    row, low, high = rows.piece(chunk)
+    rows.use_areas(scratch, row)
+    rows.use_row(row)
+    part = f.as_value(f.irem(chunk, parts))
+    samples = _samples(rows, row)
+    splitters = f.alloca(rows.word, len(rows.types) * MAX_PARTS, 64)
+
+    def choose(number: Value, _: list[Value], halves: int, to: Value) -> None:
+        place = f.imul(f.iadd(number, 1), BUCKET_SAMPLES // halves)
+        for word, source in enumerate(samples):
+            value = f.load(rows.word, f.gep(source, place, rows.word))
+            target = f.iadd(number, halves * word * MAX_PARTS)
+            f.store(value, f.gep(to, target, rows.word))
+
+    last = f.isub(parts, 1)
+    f.loop(0, last, 1, [], lambda number, _: choose(number, _, 1, splitters))
+
+    def keep() -> None:
+        doubled = f.isub(f.imul(parts, 2), 1)
+        to = rows.known
+        f.loop(0, doubled, 1, [], lambda number, _: choose(number, _, 2, to))
+
+    f.if_(f.icmp("eq", part, f.const(lt.I64, 0)), keep)
+    # The last part may be empty, and begin behind the end.
+    rows.read(row, low, high)
+    counts = rows.counts(part)
+    here, there = (f.gep(area, low, rows.word) for area in (rows.here, rows.there))
+    count = f.imax(f.isub(high, low), 0)
+    rows.call("split", [here, there, here, count, rows.distance, splitters, 0, last, counts])
+
+
+def _samples(rows: KeyedRows, row: Value) -> Record:
+    """Return where the words of some of a row's records lie, in order."""
+    f, length = rows.f, rows.numbers.length
+    count = f.as_value(f.imul(rows.numbers.parts, BUCKET_SAMPLES))
+    room = (MAX_SAMPLES + BLOCK) * rows.word.bytes
+    here, there = (f.alloca(lt.I8, room * len(rows.types), 64) for _ in range(2))
+    stretch = f.as_value(f.idiv(length, count))
+
+    def one(number: Value, _: list[Value]) -> None:
+        # Not at even distances: what repeats itself would look alike.
+        mixed = f.and_(f.mul(number, f.const(lt.I64, 0x9E3779B1)), f.const(lt.I64, 0xFFFFFFFF))
+        jitter = f.lshr(f.mul(mixed, stretch), f.const(lt.I64, 32))
+        place = f.add(f.mul(number, stretch), jitter)
+        where = f.iadd(rows.start_of(row), f.imul(place, rows.numbers.inner))
+        for word, value in enumerate(rows.record(where, place)):
+            f.store(value, f.gep(f.gep(here, word * room), number, rows.word))
+
+    f.loop(0, count, 1, [], one)
+    rows.call("sort", [here, there, here, count, room])
+    return [f.gep(here, word * room) for word in range(len(rows.types))]
+
+
+def _bucket_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
+    """Bring the records of a bucket together: the lower half to the front, the other behind."""
+    f, parts = rows.f, rows.numbers.parts
+    row, bucket = f.as_value(f.idiv(chunk, parts)), f.as_value(f.irem(chunk, parts))
+    rows.use_areas(scratch, row)
+    rows.use_row(row)
+    first, last = _bounds_of(rows, bucket)
+    middle = f.imul(bucket, 2)
+    to = rows.known
+    pivot = [
+        f.load(rows.word, f.gep(to, f.iadd(middle, 2 * word * MAX_PARTS), rows.word))
+        for word in range(len(rows.types))
+    ]
+
+    def piece(part: Value, state: list[Value]) -> list[Value]:
+        front, back = state
+        counts = rows.counts(part)
+        start = f.imul(part, rows.numbers.part)
+        place = f.iadd(start, _sum(rows, counts, 0, bucket))
+        count = f.load(lt.I64, f.gep(counts, bucket, lt.I64))
+        source = f.gep(rows.here, place, rows.word)
+        places = [f.gep(rows.there, each, rows.word) for each in (front, back)]
+        arguments = [source, *places, count, rows.distance, *pivot]
+        found = rows.call("partition", arguments, lt.I64)
+        return [f.add(front, found), f.sub(back, f.sub(count, found))]
+
+    middle, _ = f.loop(0, parts, 1, [first, last], piece)
+    f.store(middle, f.gep(rows.table(FRONTS), bucket, lt.I64))
+
+
+def _half_of_bucket(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
+    """Sort the half of a bucket, and write it."""
+    f, parts = rows.f, rows.numbers.parts
+    half, bucket = f.irem(chunk, 2), f.idiv(chunk, 2)
+    row, bucket = f.as_value(f.idiv(bucket, parts)), f.as_value(f.irem(bucket, parts))
+    rows.use_areas(scratch, row)
+    rows.use_row(row)
+    first, last = _bounds_of(rows, bucket)
+    middle = f.load(lt.I64, f.gep(rows.table(FRONTS), bucket, lt.I64))
+    is_front = f.icmp("eq", f.as_value(half), f.const(lt.I64, 0))
+    low, high = f.select(is_front, first, middle), f.select(is_front, middle, last)
+    here, there = (f.gep(area, low, rows.word) for area in (rows.here, rows.there))
+    target = f.gep(rows.target, low, rows.word)
+    rows.call("sort", [there, here, target, f.isub(high, low), rows.distance])
+    rows.write(row, low, high)
+
+
+def _bounds_of(rows: KeyedRows, bucket: Value) -> tuple[Value, Value]:
+    """Return where a bucket of a row begins and ends."""
+    f = rows.f
+
+    def add(part: Value, state: list[Value]) -> list[Value]:
+        counts = rows.counts(part)
+        count = f.load(lt.I64, f.gep(counts, bucket, lt.I64))
+        return [f.add(state[0], _sum(rows, counts, 0, bucket)), f.add(state[1], count)]
+
+    zero = f.const(lt.I64, 0)
+    first, count = f.loop(0, rows.numbers.parts, 1, [zero, zero], add)
+    return first, f.add(first, count)
+
+
+def _sum(rows: KeyedRows, numbers: Value, first: IndexValue, last: IndexValue) -> Value:
+    f = rows.f
+
+    def add(place: Value, state: list[Value]) -> list[Value]:
+        return [f.add(state[0], f.load(lt.I64, f.gep(numbers, place, lt.I64)))]
+
+    return f.loop(first, last, 1, [f.const(lt.I64, 0)], add)[0]
+
+
+_PHASES = {
+    "": _whole_rows,
+    "_part": _part_of_row,
+    "_bucket": _bucket_of_row,
+    "_half": _half_of_bucket,
+}
+"""The functions of a form, by what their names end with: rows sorted whole, or in three phases."""

@@ -4,13 +4,8 @@
 Runs of `RUN` elements are sorted by insertion and merged pairwise to and fro between two areas. The
 merge has no branch on the comparison, so its time does not depend on the data.
 
-Where the comparison is known to be an order, runs are sorted by counting what comes before each
-element, and two runs are merged from both ends at once, each end giving as many as the shorter run
-has: neither run can be used up, and the two chains of comparisons do not wait for one another.
-
 Invariant: an element moves before another only if the comparison says so, so equal ones keep
 their order. What is no order (a float comparison with NaN) still gives a permutation.
-Source: the merge from both ends is that of I. van den Hoven's quadsort ("parity merge").
 """
 
 from __future__ import annotations
@@ -39,7 +34,6 @@ class MergeSorter:
         types: memory types of an element's parts.
         length: elements of a sequence.
         comes_before: the comparison.
-        is_order: whether it is a strict weak order of all elements.
         span: a length, no less than this one's, that says how often runs are merged; sequences of
             one span end in the same areas.
     """
@@ -48,13 +42,7 @@ class MergeSorter:
     types: list[lt.Type]
     length: IndexValue
     comes_before: Comes
-    is_order: bool = False
     span: IndexValue | None = None
-
-    @property
-    def run(self) -> int:
-        """Elements of the runs that are merged."""
-        return RUN
 
     def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
         """Sort what lies in `here`; return the areas that it lies in then: these or `there`."""
@@ -75,27 +63,6 @@ class MergeSorter:
     # ---- short runs
 
     def _sort_runs(self, areas: list[Value]) -> None:
-        whole = 0
-        if self.is_order:
-            whole = self.f.imul(self.f.idiv(self.length, RUN), RUN)
-            self.f.loop(0, whole, RUN, [], lambda start, _: self._count_run(areas, start))
-        self._insert_runs(areas, whole)
-
-    def _count_run(self, areas: list[Value], start: Value) -> None:
-        """Sort a whole run: an element's place is the number of those that come before it."""
-        f = self.f
-        places = [f.iadd(start, number) for number in range(RUN)]
-        held = [self._load(areas, place) for place in places]
-        targets: list[IndexValue] = list(places)
-        for left in range(RUN):
-            for right in range(left + 1, RUN):
-                swaps = f.zext(self.comes_before(held[right], held[left]), lt.I64)
-                targets[left] = f.iadd(targets[left], swaps)
-                targets[right] = f.isub(targets[right], swaps)
-        for values, target in zip(held, targets, strict=True):
-            self._store(values, areas, target)
-
-    def _insert_runs(self, areas: list[Value], first: IndexValue) -> None:
         f = self.f
 
         def run(start: Value, _: list[Value]) -> None:
@@ -120,14 +87,14 @@ class MergeSorter:
 
             f.loop(f.iadd(start, 1), end, 1, [], insert)
 
-        f.loop(first, self.length, RUN, [], run)
+        f.loop(0, self.length, RUN, [], run)
 
     # ---- merging
 
     def _merge_runs(self, here: list[Value], there: list[Value]) -> list[Value]:
         """Merge runs until there is one; return the areas that it lies in."""
         f, count = self.f, len(here)
-        if isinstance(self.length, int) and self.length <= self.run:
+        if isinstance(self.length, int) and self.length <= RUN:
             return here
 
         def goes_on(values: list[Value]) -> Value:
@@ -139,13 +106,13 @@ class MergeSorter:
             self._merge_level(source, target, width)
             return [f.as_value(f.imul(width, 2)), *target, *source]
 
-        start = [f.const(lt.I64, self.run), *here, *there]
+        start = [f.const(lt.I64, RUN), *here, *there]
         return f.while_(start, goes_on, level)[1 : count + 1]
 
     def merged_times(self, span: IndexValue) -> Value:
         """Return how often the runs of sequences of a span, of more than one run, are merged."""
         f = self.f
-        runs = f.idiv(f.isub(span, 1), self.run)
+        runs = f.idiv(f.isub(span, 1), RUN)
         no_zero = f.const(lt.I1, True)
         zeros = f.intrinsic("llvm.ctlz", lt.I64, [f.as_value(runs), no_zero])
         return f.as_value(f.isub(64, zeros))
@@ -154,62 +121,15 @@ class MergeSorter:
         """Merge each pair of runs of `width` elements."""
         f = self.f
         double = f.as_value(f.imul(width, 2))
-        whole: IndexValue = 0
-        if self.is_order:
-            whole = f.imul(f.idiv(self.length, double), double)
-            both_ends = self._merge_whole
-            f.loop(0, whole, double, [], lambda low, _: both_ends(source, target, low, width))
-        rest = self._merge
-        f.loop(whole, self.length, double, [], lambda low, _: rest(source, target, low, width))
-
-    def _merge_whole(
-        self, source: list[Value], target: list[Value], low: Value, width: Value
-    ) -> None:
-        """Merge two runs of `width` elements, from both ends."""
-        f = self.f
-        middle = f.as_value(f.iadd(low, width))
-        last = f.as_value(f.isub(f.iadd(middle, width), 1))
-
-        def step(number: Value, places: list[Value]) -> list[Value]:
-            ends = f.iadd(low, number), f.isub(last, number)
-            return self._both_ends(source, target, places, ends)
-
-        begin = [low, middle, f.as_value(f.isub(middle, 1)), last]
-        f.loop(0, width, 1, begin, step, at_least_once=True)
-
-    def _both_ends(
-        self,
-        source: list[Value],
-        target: list[Value],
-        places: list[Value],
-        ends: tuple[IndexValue, IndexValue],
-    ) -> list[Value]:
-        """Store the first and the last element of two runs at `ends`; return where they go on.
-
-        `places`: the first element of both runs, then the last of both.
-        """
-        f = self.f
-        i, j, p, q = places
-        left, right = self._load(source, i), self._load(source, j)
-        takes_right = self.comes_before(right, left)
-        taken = [f.select(takes_right, b, a) for a, b in zip(left, right, strict=True)]
-        self._store(taken, target, ends[0])
-        moved = f.zext(takes_right, lt.I64)
-        left, right = self._load(source, p), self._load(source, q)
-        takes_left = self.comes_before(right, left)
-        taken = [f.select(takes_left, a, b) for a, b in zip(left, right, strict=True)]
-        self._store(taken, target, ends[1])
-        back = f.zext(takes_left, lt.I64)
-        first = (f.iadd(i, f.isub(1, moved)), f.iadd(j, moved))
-        last = (f.isub(p, back), f.isub(q, f.isub(1, back)))
-        return [f.as_value(place) for place in (*first, *last)]
+        merge = self._merge
+        f.loop(0, self.length, double, [], lambda low, _: merge(source, target, low, width))
 
     def _merge(self, source: list[Value], target: list[Value], low: Value, width: Value) -> None:
         """Merge the runs [low, middle) and [middle, high) of `source` into `target`."""
         f = self.f
         middle = f.as_value(f.imin(f.iadd(low, width), self.length))
         high = f.as_value(f.imin(f.iadd(middle, width), self.length))
-        self._merge_rest(source, target, [low, middle, middle, high], low)
+        self.merge(source, target, [low, middle, middle, high], low)
 
     def merge(
         self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
@@ -219,46 +139,6 @@ class MergeSorter:
         `bounds`: the first element of both runs, then what comes behind the last of both. Both
         runs are parts of one stretch of `source`, of whose elements there is at least one.
         """
-        if self.is_order:
-            *bounds, low = self._from_both_ends(source, target, bounds, low)
-        self._merge_rest(source, target, bounds, low)
-
-    def _from_both_ends(
-        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
-    ) -> list[Value]:
-        """Merge until one run is used up; return what is left: bounds and the next position."""
-        f = self.f
-
-        def least(values: list[Value]) -> Value:
-            i, j, p, q = values[:4]
-            return f.as_value(f.imin(f.isub(p, i), f.isub(q, j)))
-
-        def shorter_run(values: list[Value]) -> list[Value]:
-            *places, front, back = values
-            count = least(values)
-            for number in (2, 3):
-                places[number] = f.as_value(f.isub(places[number], 1))
-
-            def step(number: Value, places: list[Value]) -> list[Value]:
-                ends = f.iadd(front, number), f.isub(back, number)
-                return self._both_ends(source, target, places, ends)
-
-            i, j, p, q = f.loop(0, count, 1, places, step, at_least_once=True)
-            behind = [f.as_value(f.iadd(place, 1)) for place in (p, q)]
-            moved = [f.as_value(f.iadd(front, count)), f.as_value(f.isub(back, count))]
-            return [i, j, *behind, *moved]
-
-        i, j, p, q = bounds
-        total = f.iadd(f.isub(p, i), f.isub(q, j))
-        last = f.as_value(f.isub(f.iadd(low, total), 1))
-        start = [i, j, p, q, low, last]
-        none = f.const(lt.I64, 0)
-        return f.while_(start, lambda v: f.icmp("sgt", least(v), none), shorter_run)[:5]
-
-    def _merge_rest(
-        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
-    ) -> None:
-        """Merge two runs, either of which may be used up or empty."""
         f = self.f
         first_left, first_right, end_left, end_right = bounds
         # An empty run at the start of a stretch has no element before its end.

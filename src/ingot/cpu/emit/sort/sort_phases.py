@@ -6,8 +6,7 @@ sorts every part, and each of up to `LEVELS` phases merges pairs of runs. A merg
 as long as a part, each of which finds where it begins in both runs, so all threads have work to the
 end. The last merge writes the results.
 
-How elements come into scratch, how they are compared and how they leave it is a `RowSorter`'s:
-`sort` has those of any comparator, `keyed_sort` those of one key.
+How elements come into scratch, how they are compared and how they leave it is a `RowSorter`'s.
 
 Invariant: where a piece begins depends on the elements alone, so results do not depend on threads.
 Source: O. Green, R. McColl, D. Bader, GPU merge path (2012).
@@ -42,21 +41,14 @@ class Numbers:
     areas: Sequence[IndexValue]
 
 
-class RowSorter(ABC):
-    """Emits the sorting of rows into one function, by way of two areas of scratch for each word.
+class Rows:
+    """Emits what sorts of rows into one function share: where elements lie.
 
     Attributes:
         f, emitter: the function.
         numbers: its sizes.
         types: memory types of what an element is in scratch.
-        is_order: whether the comparison is a strict weak order of all elements.
-        block: sequences in scratch are padded to a multiple of so many elements.
-        first_areas: where elements are read to.
     """
-
-    is_order = False
-    block = 1
-    first_areas: list[Value]
 
     def __init__(
         self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, types: list[lt.Type]
@@ -65,6 +57,51 @@ class RowSorter(ABC):
         self.emitter = emitter
         self.numbers = numbers
         self.types = types
+
+    def areas_of(self, scratch: Value, number: IndexValue) -> tuple[list[Value], list[Value]]:
+        """Return the addresses of both areas of each word, of row number `number` in scratch."""
+        f, sizes = self.f, self.numbers.areas
+        offset: IndexValue = 0
+        offsets: list[IndexValue] = []
+        for size in (*sizes, *sizes):
+            offsets.append(offset)
+            offset = f.iadd(offset, size)
+        base = f.gep(scratch, f.imul(number, offset))
+        found = [f.gep(base, each) for each in offsets]
+        return found[: len(sizes)], found[len(sizes) :]
+
+    def piece(self, chunk: Value) -> tuple[Value, Value, Value]:
+        """Return the row of a chunk and the bounds of its part or piece."""
+        f, numbers = self.f, self.numbers
+        row, number = f.idiv(chunk, numbers.parts), f.irem(chunk, numbers.parts)
+        low = f.imul(number, numbers.part)
+        high = f.imin(f.iadd(low, numbers.part), numbers.length)
+        return f.as_value(row), f.as_value(low), f.as_value(high)
+
+    def start_of(self, row: Value) -> IndexValue:
+        """Return where a row begins in operands and results."""
+        f, inner = self.f, self.numbers.inner
+        outer = f.imul(f.idiv(row, inner), f.imul(self.numbers.length, inner))
+        return f.iadd(outer, f.irem(row, inner))
+
+    def places(
+        self,
+        row: Value,
+        low: IndexValue,
+        high: IndexValue,
+        body: Callable[[IndexValue, Value], None],
+    ) -> None:
+        """Emit `body(where, place)` for places low..high; they lie at `where` in the buffers."""
+        f, start = self.f, self.start_of(row)
+
+        def one(place: Value, _: list[Value]) -> None:
+            body(f.iadd(start, f.imul(place, self.numbers.inner)), place)
+
+        f.loop(low, high, 1, [], one)
+
+
+class RowSorter(Rows, ABC):
+    """Emits the sorting of rows into one function, by way of two areas of scratch for each word."""
 
     @abstractmethod
     def comes_before(self, left: list[Value], right: list[Value]) -> Value:
@@ -78,54 +115,46 @@ class RowSorter(ABC):
     def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
         """Bring what lies in the places low..high of scratch to these places of a row."""
 
-    def pad(self, first: IndexValue, last: IndexValue, areas: list[Value]) -> None:
-        """Fill these places with what comes last."""
-        assert self.block == 1, "blocks of several elements are filled by who has them"
-
     def sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
-        """Return what sorts a padded sequence."""
-        return MergeSorter(self.f, self.types, length, self.comes_before, self.is_order, span)
+        """Return what sorts a sequence."""
+        return MergeSorter(self.f, self.types, length, self.comes_before, span)
 
     # ---- rows
 
     def whole_rows(self, chunk: Value, scratch: Value) -> None:
         """Emit the sorting of the rows of a chunk."""
         f, numbers = self.f, self.numbers
-        here, there = self._areas(scratch, chunk)
-        self.first_areas = here
+        here, there = self.areas_of(scratch, chunk)
         first = f.imul(chunk, numbers.grain)
         last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
         def row(number: Value, _: list[Value]) -> None:
-            length = self.padded(numbers.length)
             self.read(number, 0, numbers.length, here)
-            self.pad(numbers.length, length, here)
-            self.write(number, 0, numbers.length, self.sorter(length).sort(here, there))
+            sorted_ = self.sorter(numbers.length).sort(here, there)
+            self.write(number, 0, numbers.length, sorted_)
 
         f.loop(first, last, 1, [], row)
 
     def part_of_row(self, chunk: Value, scratch: Value) -> None:
         """Emit the sorting of one part."""
         f, numbers = self.f, self.numbers
-        row, low, high = self._piece(chunk)
-        areas = self._areas(scratch, row)
+        row, low, high = self.piece(chunk)
+        areas = self.areas_of(scratch, row)
         self.read(row, low, high, areas[0])
-        # The last part may be empty, and begin behind the end.
-        last = f.imax(low, high)
-        self.pad(last, self.padded(last), areas[0])
         here, there = (self._from(area, low) for area in areas)
-        self.sorter(f.isub(self.padded(last), low), numbers.part).sort(here, there)
+        # The last part may be empty, and begin behind the end.
+        count = f.imax(f.isub(high, low), 0)
+        self.sorter(count, numbers.part).sort(here, there)
 
     def piece_of_merge(self, chunk: Value, scratch: Value, level: Value) -> None:
         """Emit one piece of the merging of runs of 2^level parts."""
         f, numbers = self.f, self.numbers
-        row, low, high = self._piece(chunk)
-        length = self.padded(numbers.length)
+        row, low, high = self.piece(chunk)
+        length = numbers.length
         sorter = self.sorter(length)
         turns = f.add(sorter.merged_times(numbers.part), level)
         is_odd = f.trunc(turns, lt.I1)
-        here, there = self._areas(scratch, row)
-        self.first_areas = here
+        here, there = self.areas_of(scratch, row)
         source = [f.select(is_odd, b, a) for a, b in zip(here, there, strict=True)]
         target = [f.select(is_odd, a, b) for a, b in zip(here, there, strict=True)]
         width = f.shl(f.as_value(numbers.part), level)
@@ -157,57 +186,9 @@ class RowSorter(ABC):
         is_last = f.icmp("sge", double, f.as_value(f.imul(numbers.part, numbers.parts)))
         f.if_(is_last, lambda: self.write(row, low, high, target))
 
-    # ---- where things lie
-
-    def padded(self, count: IndexValue) -> IndexValue:
-        """Return a number of elements rounded up to whole blocks."""
-        f, block = self.f, self.block
-        return count if block == 1 else f.imul(f.idiv(f.iadd(count, block - 1), block), block)
-
-    def _areas(self, scratch: Value, number: IndexValue) -> tuple[list[Value], list[Value]]:
-        """Return the addresses of both areas of each word, of row number `number` in scratch."""
-        f, sizes = self.f, self.numbers.areas
-        offset: IndexValue = 0
-        offsets: list[IndexValue] = []
-        for size in (*sizes, *sizes):
-            offsets.append(offset)
-            offset = f.iadd(offset, size)
-        base = f.gep(scratch, f.imul(number, offset))
-        found = [f.gep(base, each) for each in offsets]
-        return found[: len(sizes)], found[len(sizes) :]
-
     def _from(self, areas: list[Value], place: Value) -> list[Value]:
         pairs = zip(areas, self.types, strict=True)
         return [self.f.gep(area, place, type_) for area, type_ in pairs]
-
-    def _piece(self, chunk: Value) -> tuple[Value, Value, Value]:
-        """Return the row of a chunk and the bounds of its part or piece."""
-        f, numbers = self.f, self.numbers
-        row, number = f.idiv(chunk, numbers.parts), f.irem(chunk, numbers.parts)
-        low = f.imul(number, numbers.part)
-        high = f.imin(f.iadd(low, numbers.part), numbers.length)
-        return f.as_value(row), f.as_value(low), f.as_value(high)
-
-    def start_of(self, row: Value) -> IndexValue:
-        """Return where a row begins in operands and results."""
-        f, inner = self.f, self.numbers.inner
-        outer = f.imul(f.idiv(row, inner), f.imul(self.numbers.length, inner))
-        return f.iadd(outer, f.irem(row, inner))
-
-    def places(
-        self,
-        row: Value,
-        low: IndexValue,
-        high: IndexValue,
-        body: Callable[[IndexValue, Value], None],
-    ) -> None:
-        """Emit `body(where, place)` for places low..high; they lie at `where` in the buffers."""
-        f, start = self.f, self.start_of(row)
-
-        def one(place: Value, _: list[Value]) -> None:
-            body(f.iadd(start, f.imul(place, self.numbers.inner)), place)
-
-        f.loop(low, high, 1, [], one)
 
 
 Start = Callable[[FunctionBuilder], RowSorter]
@@ -223,25 +204,25 @@ def phases_of(symbol: str, schedule: SortSchedule) -> tuple[Phase, ...]:
 
 def emit_whole_rows(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> None:
     """Emit the function that sorts whole rows."""
-    f = _function(module, symbol)
+    f = emit_phase(module, symbol)
     start(f).whole_rows(f.params[1], scratch_of(f, buffers))
     f.ret()
 
 
 def emit_parts_of_rows(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> None:
     """Emit the functions that sort parts of rows and merge them."""
-    f = _function(module, f"{symbol}_part")
+    f = emit_phase(module, f"{symbol}_part")
     start(f).part_of_row(f.params[1], scratch_of(f, buffers))
     f.ret()
     merge = _emit_merge(module, f"{symbol}_merge", start, buffers)
     for level in range(LEVELS):
-        f = _function(module, _merge_name(symbol, level))
+        f = emit_phase(module, _merge_name(symbol, level))
         f.call(merge, [*f.params, f.const(lt.I64, level)])
         f.ret()
 
 
 def _emit_merge(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> FunctionRef:
-    f = _function(module, symbol, ("level",), "internal", "noinline ")
+    f = emit_phase(module, symbol, ("level",), "internal", "noinline ")
     _, chunk, level = f.params
     start(f).piece_of_merge(chunk, scratch_of(f, buffers), level)
     f.ret()
@@ -252,13 +233,14 @@ def _merge_name(symbol: str, level: int) -> str:
     return f"{symbol}_merge{level}"
 
 
-def _function(
+def emit_phase(
     module: ModuleBuilder,
     symbol: str,
     more: tuple[str, ...] = (),
     linkage: str = "",
     attributes: str = "",
 ) -> FunctionBuilder:
+    """Start a function that runs a chunk, with `more` numbers behind it."""
     params = [("env", lt.PTR), *((name, lt.I64) for name in ("chunk", *more))]
     attributes += f"nounwind {ALIGNED_STACK}"
     return module.function(symbol, lt.VOID, params, linkage=linkage, attrs=attributes)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions of records: those before a pivot go to one place, the others to another.
+
+Nothing branches on the records. The lanes of a register are permuted so that those with records
+before the pivot come first, and the whole register is stored to both sides; what is stored beside
+the records that belong there falls between both sides, where other records follow. 16 lanes are
+packed by an instruction of AVX-512; a table has the order of fewer lanes for each outcome of their
+comparisons.
+
+Source: M. Blacher, J. Giesen, L. Kühne, Fast and robust vectorized in-place sorting of primitive
+types (2021).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.cpu.emit.sort.records import Record, Records, RecordType, Registers
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
+from ingot.llvm.index import Index
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+UNROLLED = 4
+"""Registers that are read before they are stored."""
+
+LINE, AHEAD = 64, 768
+"""Bytes of a line of the cache, and how far ahead lines are fetched that are written downwards: no
+processor foresees that."""
+
+PARAMS = [("data", lt.PTR), ("front", lt.PTR), ("back", lt.PTR), ("count", lt.I64)]
+"""Parameters, before the distance of arrays and the words of the pivot: where the records lie,
+where those before the pivot begin and where the others end, and how many records there are."""
+
+
+def define_partition(
+    module: ModuleBuilder, symbol: str, type_: RecordType, registers: Registers
+) -> FunctionRef:
+    """Define the function that returns how many records come before a pivot.
+
+    Records before it are stored from `front` on, which may be where the data begin; the others
+    downwards from `back`. Where both sides meet there is room for all records, and no more.
+    """
+    params = [*PARAMS, ("distance", lt.I64), *type_.params("pivot")]
+    f = module.function(symbol, lt.I64, params, attrs="noinline nounwind")
+    _Partition(f, type_, registers).define()
+    return f.reference
+
+
+class _Partition:
+    """Emits the function."""
+
+    def __init__(self, f: FunctionBuilder, type_: RecordType, registers: Registers) -> None:
+        self.f = f
+        self.lanes = registers.moved
+        self.data, self.front, self.back, self.count, distance, *pivot = f.params
+        self.records = Records(f, type_, distance)
+        self.pivot = self.records.splat(pivot, self.lanes)
+        self.is_packed = self.lanes == 16
+        if 1 < self.lanes < 16:
+            self.orders = f.owner.global_bytes(f"{f.name}_orders", _orders(self.lanes))
+
+    def define(self) -> None:
+        """Emit whole registers while there is room for two between both sides, then the rest."""
+        f, lanes = self.f, self.lanes
+        free = self.count if lanes == 1 else f.imax(f.isub(self.count, lanes), 0)
+        place: Index = 0
+        state = [f.const(lt.I64, 0)]
+        for number in (UNROLLED, 1):
+            step = number * lanes
+            end = f.imul(f.idiv(free, step), step)
+
+            def move(at: Value, state: list[Value], number: int = number) -> list[Value]:
+                return [self._move(at, state[0], number)]
+
+            state = f.loop(place, end, step, state, move)
+            place = end
+        if lanes > 1:
+            rest = self._move_rest
+            state = f.loop(place, self.count, lanes, state, lambda at, state: [rest(at, state[0])])
+        f.ret(state[0])
+
+    def _move(self, place: Value, before: Value, number: int) -> Value:
+        """Move some registers; `before`: how many records came before the pivot so far."""
+        f, records, lanes = self.f, self.records, self.lanes
+        places = [f.iadd(place, n * lanes) for n in range(number)]
+        held = [records.load(records.at(self.data, each), lanes) for each in places]
+        back = records.at(self.back, f.isub(before, place))
+        for line in range(0, number * lanes * records.type.word.bytes, LINE):
+            ahead = f.gep(back, -AHEAD - line, inbounds=False)
+            hint = [f.const(lt.I32, each) for each in (1, 3, 1)]
+            f.intrinsic("llvm.prefetch", lt.VOID, [ahead, *hint])
+        behind = records.at(self.back, f.isub(-lanes, place))
+        for each, record in enumerate(held):
+            is_less = records.less(record, self.pivot)
+            first, last = self._parted(record, is_less)
+            records.store(first, records.at(self.front, before))
+            records.store(last, records.at(records.at(behind, -each * lanes), before))
+            before = f.add(before, _number(f, is_less))
+        return before
+
+    def _move_rest(self, place: Value, before: Value) -> Value:
+        """Move a register, or what is left of one, each record to its own side alone."""
+        f, records, lanes = self.f, self.records, self.lanes
+        is_own = records.first_lanes(f.isub(self.count, place), lanes)
+        record = records.load_some(records.at(self.data, place), is_own, self.pivot)
+        is_less = f.and_(records.less(record, self.pivot), is_own)
+        is_other = f.and_(is_own, f.not_(is_less))
+        found, others = _number(f, is_less), _number(f, is_other)
+        front = records.at(self.front, before)
+        records.store(self._packed(record, is_less), front, records.first_lanes(found, lanes))
+        back = records.at(self.back, f.isub(f.isub(before, place), others))
+        records.store(self._packed(record, is_other), back, records.first_lanes(others, lanes))
+        return f.add(before, found)
+
+    def _parted(self, record: Record, is_less: Value) -> tuple[Record, Record]:
+        """Return records with those first that are less, and with the others last."""
+        packed = self._packed(record, is_less)
+        if not self.is_packed:
+            return packed, packed
+        others = self._packed(record, self.f.not_(is_less))
+        return packed, self.records.shuffled(others, list(reversed(range(self.lanes))))
+
+    def _packed(self, record: Record, mask: Value) -> Record:
+        """Return records with those first where the mask holds; by the table, then the others."""
+        f, type_ = self.f, record[0].type
+        if self.lanes == 1:
+            return record
+        if self.is_packed:
+            name, rest = "llvm.experimental.vector.compress", f.undef(type_)
+            return [f.intrinsic(name, type_, [word, mask, rest]) for word in record]
+        taken = f.load(lt.I32, f.gep(self.orders, _bits(f, mask), lt.I32))
+        wide, name = vector(lt.I32, 8), "llvm.x86.avx2.permd"
+        if type_ is vector(lt.I64, 8):
+            wide, name = type_, "llvm.x86.avx512.permvar.di.512"
+            taken = f.zext(taken, lt.I64)
+        order = f.lshr(f.splat(taken, 8), f.const(wide, list(range(0, 32, 4))))
+        moved = [f.intrinsic(name, wide, [f.bitcast(word, wide), order]) for word in record]
+        return [f.bitcast(word, type_) for word in moved]
+
+
+def _orders(lanes: int) -> bytes:
+    """Return a table: for the bits of a mask, lanes whose bit is set, then the others.
+
+    Each has four bits of an entry. Lanes of 64 bits that are permuted as 32 are two each.
+    """
+    parts = 8 // lanes
+    entries: list[int] = []
+    for bits in range(1 << lanes):
+        order = sorted(range(lanes), key=lambda lane: not bits >> lane & 1)
+        taken = [lane * parts + part for lane in order for part in range(parts)]
+        entries.append(sum(lane << 4 * place for place, lane in enumerate(taken)))
+    return np.array(entries, np.uint32).tobytes()
+
+
+def _bits(f: FunctionBuilder, mask: Value) -> Value:
+    """Return a mask of at most 16 lanes as a number."""
+    lanes = mask.type.lanes
+    if 1 < lanes < 8:
+        off = f.const(mask.type, False)
+        mask = f.shuffle(mask, off, [min(lane, lanes) for lane in range(8)])
+    if lanes > 1:
+        mask = f.bitcast(mask, lt.I16 if lanes == 16 else lt.I8)
+    return f.zext(mask, lt.I64)
+
+
+def _number(f: FunctionBuilder, mask: Value) -> Value:
+    """Return in how many lanes a mask holds."""
+    return f.intrinsic("llvm.ctpop", lt.I64, [_bits(f, mask)])
