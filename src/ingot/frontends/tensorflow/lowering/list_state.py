@@ -24,8 +24,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 
-_ROOM_BYTES, _REPEATED_BYTES = 4 << 20, 64 << 10
-_LEAST_ROOM, _LEAST_REPEATED, _MOST_ROOM = 128, 16, 1 << 16
+_ROOM_BYTES, _REPEATED_BYTES = 256 << 10, 16 << 10
+_LEAST_ROOM, _LEAST_REPEATED, _MOST_ROOM = 128, 16, 1 << 14
 """Room for a list without a bound: bytes, and elements.
 
 A list that is made in a loop is filled with zeros in each iteration, and a list of such lists has
