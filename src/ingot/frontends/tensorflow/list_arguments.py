@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.capture import handle_type
+from ingot.frontends.tensorflow.capture import graph_of, handle_type
 from ingot.frontends.tensorflow.captured import CapturedFunction, TensorRef
 from ingot.frontends.tensorflow.errors import without_wrapper
 from ingot.frontends.tensorflow.launch_writer import LIST_NODE, Program
@@ -28,6 +28,7 @@ _IN_MESSAGE = re.compile(LIST_NODE.format(launch=r"(\d+)", parameter=r"(\d+)"))
 _NODE_IN_MESSAGE = re.compile(r"\s*\[\[\{*node [^\]]*\]\].*", re.DOTALL)
 _UNWRITTEN = frozenset({"EmptyTensorList", "TensorListReserve"})
 _SAME = frozenset({"Identity", "StopGradient", "ZerosLike"})
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _STACK = "TensorListStack"
 
 
@@ -98,18 +99,32 @@ def _reason(message: str) -> str:
 def _may_be_unwritten(tensor: Any) -> bool:
     """Whether a list that a graph hands over may be empty while its elements have no shape.
 
-    A loop's state may be what it was before the loop. What another call or a loop gives back, and
-    what an element was just written to, is taken for a list with elements.
+    A loop's state may be what it was before the loop. What a loop gives back, and what an element
+    was just written to, is taken for a list with elements.
     """
     kind = handle_type(tensor)
     if kind is not None and kind.shape is not None and None not in kind.shape:
         return False
-    while tensor.op.type in _SAME:
-        tensor = tensor.op.inputs[0]
+    tensor = _origin(tensor)
+    if tensor.op.type in _CALLS:
+        outputs = graph_of(tensor.graph, tensor.op.get_attr("f").name).outputs
+        # A forward function has more outputs than the graph once had.
+        return tensor.value_index < len(outputs) and _is_unwritten(outputs[tensor.value_index])
     if tensor.op.type != "Placeholder":
-        return tensor.op.type in _UNWRITTEN
+        return _is_unwritten(tensor)
     outside = _captured_from(tensor)
     return True if outside is None else hasattr(outside, "op") and _may_be_unwritten(outside)
+
+
+def _is_unwritten(tensor: Any) -> bool:
+    return _origin(tensor).op.type in _UNWRITTEN
+
+
+def _origin(tensor: Any) -> Any:
+    """Return the list that a tensor hands on."""
+    while tensor.op.type in _SAME:
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def _captured_from(tensor: Any) -> Any:

@@ -185,7 +185,25 @@ def array_of_a_graph_written_once(jit: Any) -> Any:
     return run(X)
 
 
+def made_and_taken_in_a_graph(jit: Any) -> Any:
+    @tf.function(jit_compile=jit)
+    def make(x: Any) -> Any:
+        return empty(), tf.sin(x)
+
+    @tf.function(jit_compile=jit)
+    def take(found: Any, x: Any) -> Any:
+        return list_ops.tensor_list_stack(pushed(found, tf.exp(x)), tf.float32)
+
+    @tf.function
+    def run(x: Any) -> Any:
+        found, y = make(x)
+        return take(found, y)
+
+    return run(X)
+
+
 PROGRAMS = [
+    made_and_taken_in_a_graph,
     returned, pushed_by_calls, written_by_a_call, of_partial_shape, captured, asked_for_its_length,
     in_a_branch, popped_in_a_loop, nested, differentiated, array_of_a_graph_written_once,
 ]  # fmt: skip
