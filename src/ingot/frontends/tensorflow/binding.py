@@ -14,7 +14,7 @@ What a parameter holds, by the type of `captured.inputs[parameter.input]`:
 * a number type: the argument itself;
 * `"resource"`: the value of the variable before the call (its type is `CapturedInput.handle`);
 * `"variant"`: the elements of a TensorList stacked into one array `[length, *element]`; of a list
-  of lists `[length, length of each, *element]`.
+  of lists the elements of all of them end to end; a second parameter has their lengths, `s64[n]`.
 
 A variable that is written and never read is a result without a parameter. A function output that
 is just one of the inputs (also through Identity) is not a result: the body hands the input on, so
@@ -27,15 +27,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ingot.frontends.tensorflow.captured import CapturedFunction
+    from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
     from ingot.hlo.module import Module
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An entry parameter: `captured.inputs[input]`, or the variable that it is a handle of."""
+    """An entry parameter: `captured.inputs[input]`, or the variable that it is a handle of.
+
+    `is_lengths`: it holds the lengths of the lists in that list.
+    """
 
     input: int
+    is_lengths: bool = False
+
+    def shape_of(self, item: CapturedInput) -> Shape:
+        """Return its static shape; `item` is the input."""
+        return (None,) if self.is_lengths else item.parameter_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Result:
     Exactly one is set: `output` is an index of `captured.outputs`, `variable` one of
     `captured.inputs` (a resource). An output of variant type is a TensorList: two results follow
     each other, its rows stacked, and (`is_length`) how many of them are elements, `s32[1]`; of a
-    list of lists (`of_lists`) also how long each of those is, `s32[2]`.
+    list of lists (`of_lists`) the elements of all of them end to end, and their lengths, `s64[n]`.
     """
 
     output: int | None = None

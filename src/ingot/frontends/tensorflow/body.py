@@ -71,7 +71,7 @@ def result_type(function: CapturedFunction, binding: Binding, index: int) -> Ten
         return handle
     assert result.output is not None
     if result.is_length:
-        return TensorType("int32", (2 if result.of_lists else 1,))
+        return TensorType("int64", (None,)) if result.of_lists else TensorType("int32", (1,))
     handle = function.output_handles[result.output]
     own = function.output_types[result.output]
     return handle if own.dtype == "variant" and handle is not None else own

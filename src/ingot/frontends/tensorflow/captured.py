@@ -154,7 +154,8 @@ class CapturedFunction:
 
     `output_handles` says what outputs that are resources or lists stand for; `control_outputs`
     names the nodes that must run although no output needs them; `lists_of_lists` says which outputs
-    are such.
+    are such; `shown` how many of the outputs, the first ones, are the user's: the others are what a
+    gradient takes.
     """
 
     name: str
@@ -166,6 +167,7 @@ class CapturedFunction:
     control_outputs: tuple[str, ...]
     library: Mapping[str, CapturedFunction]
     lists_of_lists: frozenset[int] = frozenset()
+    shown: int = 0
 
     def knows_rank(self, ref: TensorRef) -> bool:
         """Whether TensorFlow knew the rank of a tensor when it made the nodes that take it."""

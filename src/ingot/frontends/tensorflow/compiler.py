@@ -68,7 +68,7 @@ class FunctionCompiler:
         captured = self._captured
         if captured is None:
             return None
-        shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
+        shapes = [item.shape_of(self._inputs[item.input]) for item in self._binding.parameters]
         if None in shapes:
             return self._refusal_of_ranks(captured, shapes)
         try:
@@ -142,7 +142,7 @@ class FunctionCompiler:
 
     def _unlike(self, sizes: Sizes) -> list[int]:
         """Return the parameters that are of other sizes than the function was traced for."""
-        shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
+        shapes = [item.shape_of(self._inputs[item.input]) for item in self._binding.parameters]
         return [
             number
             for number, (given, wanted) in enumerate(zip(sizes, shapes, strict=True))
@@ -221,7 +221,7 @@ class FunctionCompiler:
                 return make(shaped, self._binding, name, arguments)
 
     def _has_open_sizes(self, captured: CapturedFunction) -> bool:
-        shapes = [captured.inputs[item.input].parameter_shape for item in self._binding.parameters]
+        shapes = [item.shape_of(captured.inputs[item.input]) for item in self._binding.parameters]
         return any(shape is None or None in shape for shape in shapes)
 
     def _unknown_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
@@ -229,10 +229,10 @@ class FunctionCompiler:
         known: dict[int, Shape] = {}
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
             item = self._inputs[parameter.input]
-            if item.parameter_shape is None:
+            if parameter.shape_of(item) is None:
                 in_front = 1 if item.type.dtype == "variant" else 0
                 open_sizes = (None,) * (len(given) - in_front)
-                # Lists of a list take part in loops, where their sizes must be numbers.
+                # The elements of lists in a list take part in loops: their sizes must be numbers.
                 known[parameter.input] = given[1:] if item.of_lists else open_sizes
         return known
 
@@ -265,14 +265,16 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
         if result.output is None:
             continue
         dtype = captured.output_types[result.output].dtype
-        if dtype not in NOT_NUMBERS or _is_list(captured.output_handles[result.output]):
+        is_list = _is_list(captured.output_handles[result.output])
+        is_seen = result.output in captured.lists_of_lists and result.output < captured.shown
+        if dtype not in NOT_NUMBERS or (is_list and not is_seen):
             continue
+        what = "list of lists" if is_list else f"{dtype} tensor"
         made = nodes.get(captured.outputs[result.output].node)
         while made is not None and made.op == "Identity":
             made = nodes.get(made.inputs[0].node)
         raise UnsupportedError(
-            f"output {result.output} of the function is a {dtype} tensor, which compiled code "
-            "cannot make",
+            f"output {result.output} of the function is a {what}, which compiled code cannot make",
             op_type="" if made is None else made.op,
             op_name=captured.outputs[result.output].node if made is None else made.name,
             location=None if made is None else made.location,

@@ -132,8 +132,8 @@ def _compiled(program: Program) -> Compiled:
 
 def _any_sizes(program: Program) -> Sizes:
     """Return sizes that the function takes; any number stands for a size that stays symbolic."""
-    inputs = [program.function.inputs[item.input] for item in program.binding.parameters]
-    shapes = [item.parameter_shape for item in inputs]
+    inputs = program.function.inputs
+    shapes = [item.shape_of(inputs[item.input]) for item in program.binding.parameters]
     known = [shape for shape in shapes if shape is not None]
     if len(known) != len(shapes):
         raise ExecutionError(

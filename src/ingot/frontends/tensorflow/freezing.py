@@ -119,7 +119,7 @@ class _Freezing:
         # Every output is a result, those too that TensorFlow's body would hand on.
         outputs = tuple(Result(output=at) for at in range(len(captured.outputs)))
         binding = Binding(self._binding.parameters, outputs)
-        shapes = [captured.inputs[item.input].parameter_shape for item in binding.parameters]
+        shapes = [item.shape_of(captured.inputs[item.input]) for item in binding.parameters]
         lowered = lower(captured, binding, self._name, _Frozen(shapes, values))
         return with_constants(lowered.module, values)
 

@@ -156,6 +156,8 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     forward_backward = "_DelayedRewriteGradientFunctions._construct_forward_backward"
     replace(concrete_function, forward_backward, in_context)
     replace(concrete_function, "_TapeGradientFunctions._build_functions_for_outputs", in_context)
+    rewriting = "_DelayedRewriteGradientFunctions._rewrite_forward_and_call_backward"
+    replace(concrete_function, rewriting, _settled_forward)
     replace(gradients_util, "_GradientsHelper", with_list_types)
     replace(ops, "RegisterGradient.__call__", kept_with_graph)
     replace(func_graph, "FuncGraph._capture_helper", with_known_values)
@@ -233,11 +235,24 @@ def _one_op_call(original: Any) -> Any:
         if replacement is None:
             return original(atomic, *args)
         if not context.executing_eagerly():
-            replacement.settle()
+            replacement.settle(args)
             return original(atomic, *args)
         return replacement.run(atomic, args, lambda: original(atomic, *args)) or None
 
     return call_flat
+
+
+def _settled_forward(original: Any) -> Any:
+    """Return what makes a call in a graph one of the forward function, after that is settled."""
+
+    def rewrite(functions: Any, operation: Any, *doutputs: Any) -> Any:
+        forward, _ = functions.forward_backward(len(doutputs))
+        replacement: Replacement | None = getattr(forward, "ingot_replacement", None)
+        if replacement is not None:
+            replacement.settle(operation.inputs)
+        return original(functions, operation, *doutputs)
+
+    return rewrite
 
 
 def _unmark_calls(graph: Any) -> None:
@@ -247,7 +262,7 @@ def _unmark_calls(graph: Any) -> None:
             continue
         replacement = find_replacement(operation.get_attr("f").name)
         if replacement is not None:
-            replacement.settle()
+            replacement.settle(operation.inputs)
             operation._clear_attr(attributes.XLA_COMPILE)
 
 

@@ -72,7 +72,7 @@ def write_hosted(
     function: CapturedFunction,
     graph: Any,
     hosted: Mapping[str, frozenset[str]],
-    make_program: Callable[[CapturedFunction], Program],
+    make_program: Callable[[CapturedFunction, str], Program],
     is_replaced: Callable[[str], bool],
 ) -> HostedBody:
     """Write the body of a function some of whose nodes stay with TensorFlow.
@@ -82,7 +82,7 @@ def write_hosted(
         function: the function, captured from `graph`.
         graph: its FuncGraph.
         hosted: the nodes that stay, by function (`placement.on_host`).
-        make_program: lets a part be compiled.
+        make_program: lets a part be compiled, given the name of the function that it is from.
         is_replaced: whether a function that is called has a body of its own, cut in the same way.
     """
     names: dict[str, str] = {}
@@ -112,7 +112,7 @@ class _Writer:
         function: CapturedFunction,
         graph: Any,
         hosted: frozenset[str],
-        make_program: Callable[[CapturedFunction], Program],
+        make_program: Callable[[CapturedFunction, str], Program],
     ) -> None:
         self.programs: list[Program] = []
         self._body = body
@@ -161,7 +161,7 @@ class _Writer:
         return self._body.definition
 
     def _write_part(self, level: int, part: Part) -> None:
-        program = self._make_program(part.function)
+        program = self._make_program(part.function, self._function.name)
         arguments = [self._tensors[ref] for ref in part.sources]
         waits_for = self._names_of(sorted(part.waits_for))
         writer = LaunchWriter(self._body, program, arguments, f"part{level}_", waits_for)

@@ -4,7 +4,8 @@
     ReadVariableOp ...  ->  IngotLaunch  ->  outputs, AssignVariableOp ...
 
 TensorLists cross as one stacked tensor (`TensorListStack` before, `TensorListFromTensor` after the
-launch).
+launch). A list of lists that only gradients see is for TensorFlow a list of tensors, the elements
+of a list each (`TensorListConcatV2`, `TensorListSplit`).
 
 Invariant: every read comes before the launch, which comes before every write.
 """
@@ -23,12 +24,16 @@ from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEF
 from ingot.frontends.tensorflow.modules import dtypes, tensor_util
 from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
 
+LIST_NODE = "ingot_list_{launch}_{parameter}"
+"""The name of the node that stacks the list that a parameter of a launch is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A function that is compiled, or a part of one, and how TensorFlow runs it.
 
     Attributes:
+        of: the name of the function that it is, or is a part of.
         function: what is compiled.
         binding: its parameters and results.
         direct: whether the launch takes the handles of variables, so that no reads and writes are
@@ -36,6 +41,7 @@ class Program:
         launch: the launch's record.
     """
 
+    of: str
     function: CapturedFunction
     binding: Binding
     direct: bool
@@ -170,23 +176,37 @@ class LaunchWriter:
                 node = self._node(f"read_{index}", "ReadVariableOp", [argument])
                 node.attr["dtype"].type = type_number(kind.dtype)
                 argument = f"{node.name}:value:0"
+            elif parameter.is_lengths:
+                argument = names[-1].replace(":tensor:", ":lengths:")
+                kind = TensorType("int64", (None,))
             elif item.type.dtype == "variant":
-                argument = self._untyped(index, argument) if item.of_lists else argument
-                shape = self._shape_constant(f"element_{index}", kind.shape)
-                node = self._node(f"stack_{index}", "TensorListStack", [argument, shape])
-                node.attr["element_dtype"].type = type_number(kind.dtype)
-                node.attr["num_elements"].i = -1
-                argument = f"{node.name}:tensor:0"
+                argument = self._write_array(index, argument, kind, of_lists=item.of_lists)
             else:
                 kind = item.type
             names.append(argument)
             types.append(type_number(kind.dtype))
         return names, types
 
+    def _write_array(self, index: int, argument: str, kind: TensorType, *, of_lists: bool) -> str:
+        """Return the elements of a list as one tensor; of a list of lists, end to end."""
+        name = LIST_NODE.format(launch=self._program.launch.identifier, parameter=index)
+        if of_lists:
+            shape = self._integers(f"element_{index}", -1)
+            none = self._integers(f"leading_{index}", [], "int64")
+            inputs = [self._untyped(index, argument), shape, none]
+            node = self._node(name, "TensorListConcatV2", inputs)
+            node.attr["shape_type"].type = type_number("int32")
+        else:
+            shape = self._shape_constant(f"element_{index}", kind.shape)
+            node = self._node(name, "TensorListStack", [argument, shape])
+            node.attr["num_elements"].i = -1
+        node.attr["element_dtype"].type = type_number(kind.dtype)
+        return f"{node.name}:tensor:0"
+
     def _untyped(self, index: int, argument: str) -> str:
         """Return a list of lists as one whose elements TensorFlow's shape inference knows not.
 
-        They are tensors, the rows of each list; TensorFlow, which traced it, takes them for lists.
+        They are tensors, each the rows of a list; TensorFlow, which traced it, expects lists.
         """
         node = self._node(f"untyped_{index}", "EnsureShape", [argument])
         node.attr["T"].type = type_number("variant")
@@ -207,18 +227,27 @@ class LaunchWriter:
         kind = result_type(self._function, self._binding, index)
         if self._function.output_types[output].dtype != "variant" or kind.dtype == "variant":
             return tensor
-        elements = self._write_elements(index, tensor, kind.dtype)
-        shape = self._element_shape(index, elements, kind)
-        node = self._node(f"list_{index}", "TensorListFromTensor", [elements, shape])
+        if self._binding.results[index + 1].of_lists:
+            open_size = self._integers(f"open_{index}", [-1])
+            rest = self._element_shape(index, tensor, kind)
+            zero = self._integers(f"zero_{index}", 0)
+            joined = self._node(f"piece_{index}", "ConcatV2", [open_size, rest, zero])
+            joined.attr["N"].i = 2
+            joined.attr["T"].type = joined.attr["Tidx"].type = type_number("int32")
+            lengths = f"{self._prefix}launch:outputs:{index + 1}"
+            inputs = [tensor, f"{joined.name}:output:0", lengths]
+            node = self._node(f"list_{index}", "TensorListSplit", inputs)
+        else:
+            elements = self._write_elements(index, tensor, kind.dtype)
+            shape = self._element_shape(index, elements, kind)
+            node = self._node(f"list_{index}", "TensorListFromTensor", [elements, shape])
         node.attr["element_dtype"].type = type_number(kind.dtype)
         node.attr["shape_type"].type = type_number("int32")
         return f"{node.name}:output_handle:0"
 
     def _write_elements(self, index: int, tensor: str, dtype: str) -> str:
         """Take the rows of a list's buffer that are elements: as many as the next result says."""
-        depth = 2 if self._binding.results[index + 1].of_lists else 1
-        first = self._integers(f"begin_{index}", [0] * depth)
-        step = self._integers(f"step_{index}", [1] * depth)
+        first, step = self._integers(f"begin_{index}", [0]), self._integers(f"step_{index}", [1])
         end = f"{self._prefix}launch:outputs:{index + 1}"
         node = self._slice(f"elements_{index}", dtype, [tensor, first, end, step])
         return f"{node.name}:output:0"

@@ -203,6 +203,7 @@ class _Cutter:
             output_types=tuple(kinds),
             output_handles=tuple(self._handle_of(ref) for ref in outputs),
             control_outputs=tuple(sorted(control)),
+            shown=0,
         )
         return Part(function, tuple(sources), outputs, frozenset(waits - set(body)))
 

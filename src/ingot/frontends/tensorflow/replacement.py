@@ -14,6 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
@@ -26,7 +27,19 @@ from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.hosting import write_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
-from ingot.frontends.tensorflow.modules import atomic_function, context, errors, pywrap_tf_session
+from ingot.frontends.tensorflow.list_arguments import (
+    is_about_list,
+    list_error_text,
+    open_lists,
+    refused_list,
+)
+from ingot.frontends.tensorflow.modules import (
+    atomic_function,
+    context,
+    errors,
+    nest,
+    pywrap_tf_session,
+)
 from ingot.frontends.tensorflow.one_op import OneOp
 from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
 from ingot.frontends.tensorflow.random_state import without_random_state
@@ -54,6 +67,9 @@ _STATE = (
 """Attributes of a replacement that follow from which nodes are refused."""
 
 _MOST_RETURNS = 16
+
+_FORWARD, _BACKWARD = "__forward_", "__backward_"
+"""How TensorFlow starts the names of the functions that it makes for a gradient."""
 
 
 def _count(refused: Refused) -> int:
@@ -125,12 +141,19 @@ class Replacement:
                 outputs = self._run_once(atomic, inputs, call)
             except errors.OpError as error:
                 # What was not compiled has done nothing, and what came before it has no effects.
-                is_repeatable = self._is_repeatable and CANNOT_COMPILE in error.message
+                is_of_list = is_about_list(error.message)
+                is_refusal = is_of_list or CANNOT_COMPILE in error.message
                 state = self._state()
-                if is_repeatable and self._keep_refused(programs):
+                if (
+                    self._is_repeatable
+                    and is_refusal
+                    and self._keep_refused(programs, error.message if is_of_list else "")
+                ):
                     first = state if first is None else first
                     refusals.append(error.message)
                     continue
+                if is_of_list:
+                    error._message = list_error_text(error.message)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
@@ -149,33 +172,50 @@ class Replacement:
         return call()
 
     @defers_fork
-    def settle(self) -> None:
+    def settle(self, tensors: Sequence[Any] = ()) -> None:
         """Let TensorFlow run the ops that the compiler refuses in every call.
 
         For what runs as a part of a graph, where nothing can be tried and then done otherwise.
+
+        Args:
+            tensors: what a graph calls the function with.
         """
         with _lock:
-            if self._is_settled:
-                return
-            self._is_settled = True
-            while self._keep([item.find_refusal() for item in self._compilers]):
-                pass
-            self._report()
+            is_new = not self._is_strict and self._keep([open_lists(self.function, tensors)])
+            if not self._is_settled:
+                self._is_settled = is_new = True
+                while self._keep(self._found([item.find_refusal() for item in self._compilers])):
+                    pass
+            if is_new:
+                self._report()
 
     @defers_fork
-    def _keep_refused(self, programs: Sequence[Program]) -> bool:
-        """Let TensorFlow run what a call of `programs` was refused for; whether that is new."""
+    def _keep_refused(self, programs: Sequence[Program], list_error: str) -> bool:
+        """Let TensorFlow run what a call of `programs` was refused for; whether that is new.
+
+        Args:
+            programs: what the body of that call ran.
+            list_error: what TensorFlow said of a list that it was called with, if it did.
+        """
         with _lock:
             if self.programs is not programs:
                 return True
-            return not self._is_strict and self._keep([item.launch.refusal for item in programs])
+            if self._is_strict:
+                return False
+            if list_error:
+                return self._keep([refused_list(list_error, programs)])
+            return self._keep(self._found([item.launch.refusal for item in programs]))
 
-    def _keep(self, refusals: Sequence[Diagnostic | None]) -> bool:
+    def _found(self, refusals: Sequence[Diagnostic | None]) -> list[Refused]:
+        """Return the nodes that the compiler's errors are about."""
+        return [find_refused(self.function, why) for why in refusals if why is not None]
+
+    def _keep(self, found: Sequence[Refused]) -> bool:
         """Let TensorFlow run the nodes that were refused; return whether there are new ones."""
         atomic = self._atomic()
         refused = {name: dict(nodes) for name, nodes in self._refused.items()}
-        for why in refusals:
-            for name, nodes in find_refused(self.function, why).items() if why else ():
+        for item in found:
+            for name, nodes in item.items():
                 refused.setdefault(name, {}).update(nodes)
         if atomic is None or _count(refused) == _count(self._refused):
             return False
@@ -209,7 +249,8 @@ class Replacement:
             programs, one_op = self._write_hosted(graph), None
         else:
             programs, one_op = self._write_whole()
-        self._is_repeatable = one_op is not None or not (
+        # One program that was not compiled, or did not get its lists, has done nothing.
+        self._is_repeatable = not self._hosted or not (
             any(item.binding.has_effects for item in programs)
             or any(map(is_stateful, hosted_ops(self.function, self._hosted)))
         )
@@ -218,7 +259,7 @@ class Replacement:
         self.one_op, self.programs = one_op, programs
 
     def _write_whole(self) -> tuple[tuple[Program, ...], OneOp | None]:
-        program = self._make_program(self.function)
+        program = self._make_program(self.function, self.function.name)
         self.function, self._inner = program.function, ()
         self._body = write_body(self._original, program)
         is_launch = [node.op for node in self._body.node_def] == [program.op]
@@ -250,8 +291,8 @@ class Replacement:
         """Names of the functions that only the body calls."""
         return [item.signature.name for item in self._inner]
 
-    def _make_program(self, function: CapturedFunction) -> Program:
-        """Return a function, or a part of one, as a launch."""
+    def _make_program(self, function: CapturedFunction, of: str) -> Program:
+        """Return a function, or a part of the function named `of`, as a launch."""
         function, binding = bind(function)
         direct = is_available() and fits(function.inputs, binding)
         compiles = FunctionCompiler(function, binding, self._compiler)
@@ -264,7 +305,7 @@ class Replacement:
             variable_inputs(function, binding) if direct else (),
         )
         weakref.finalize(self, _drop, compiles, launch).atexit = False
-        return Program(function, binding, direct, launch)
+        return Program(of, function, binding, direct, launch)
 
     def install(self) -> None:
         """Let TensorFlow's runtime run the launch."""
@@ -338,10 +379,20 @@ def replace_function(
     """Replace the just registered function `name`; the result must live as long as `atomic`."""
     with fork_deferred(), _lock:
         release_dropped()
-        captured = capture(name, graph, _Originals())
+        captured = replace(capture(name, graph, _Originals()), shown=_outputs_of_user(name, graph))
         replacement = Replacement(atomic, graph, captured, compiler, strict)
         _live[name] = replacement
         return replacement
+
+
+def _outputs_of_user(name: str, graph: Any) -> int:
+    """Return how many outputs of a function are the user's: TensorFlow adds some for gradients."""
+    if _BACKWARD in name:
+        return 0
+    if not name.startswith(_FORWARD):
+        return len(graph.outputs)
+    outputs = nest.flatten(graph.structured_outputs, expand_composites=True)
+    return sum(item is not None for item in outputs)
 
 
 def capture_now(name: str, graph: Any) -> CapturedFunction:

@@ -213,7 +213,10 @@ def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
         _with_handle(item, effects.types.get(index)) for index, item in enumerate(function.inputs)
     )
     parameters = tuple(
-        Parameter(index) for index, item in enumerate(inputs) if _is_parameter(index, item, effects)
+        Parameter(index, is_lengths)
+        for index, item in enumerate(inputs)
+        if _is_parameter(index, item, effects)
+        for is_lengths in ((False, True) if item.of_lists else (False,))
     )
     handed_on = tuple(
         (output, source)

@@ -215,9 +215,19 @@ def _trace(
     shape: Shape | None = None,
     counters: Mapping[int, LoopCounter] | None = None,
 ) -> _Branch:
-    """Lower a body of `operand`; `shape`: that of its parameter, whose sizes may be its own."""
+    """Lower a body of `operand`.
+
+    Args:
+        op: the node that calls it.
+        packing: how what it gets lies in the operand.
+        callee: the body.
+        operand: what it is called with.
+        shape: that of its parameter, whose sizes may be its own.
+        counters: of a loop's body, what counts the iterations.
+    """
     frame = Frame(callee.name, op.b.program)
     frame.builder.metadata = op.b.metadata
+    frame.builder.is_repeated = op.b.is_repeated or counters is not None
     packed = frame.builder.parameter(0, shape or operand.shape, "state")
     inputs = packing.enter(frame, packed, operand)
     if shape is not None:

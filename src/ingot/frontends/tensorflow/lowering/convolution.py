@@ -9,7 +9,7 @@ from __future__ import annotations
 from ingot.frontends.building.convolution import ConvolutionPlan, FixSize
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import Layout, paddings, unlike
+from ingot.frontends.tensorflow.lowering.windows import Layout, check_windows, paddings, unlike
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
@@ -50,6 +50,9 @@ def _check_gradient(op: Op, plan: ConvolutionPlan, image: Sizes, outputs: Size) 
 
 def _forward(op: Op, image: Instruction, kernel: Instruction, groups: int) -> Instruction:
     plan = _plan(op, image.shape.dims, kernel.shape.dims, groups)
+    sizes = Layout.of(op, image.shape.rank).sizes(image.shape.dims)
+    reach = [(n - 1) * gap + 1 for n, gap in zip(plan.kernel, plan.dilations, strict=True)]
+    check_windows(op, sizes, reach, plan.strides, plan.pads)
     return plan.forward(op.b, image, kernel)
 
 

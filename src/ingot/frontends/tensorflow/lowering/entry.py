@@ -8,14 +8,17 @@ parameter shapes and more constants, so it ends after at most one attempt per sy
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
+from collections.abc import Sequence
+
+from ingot.frontends.tensorflow.binding import Binding, LoweredFunction, Parameter
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, without_bound
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.frame import Frame
-from ingot.frontends.tensorflow.lowering.list_state import lengths_of, with_equal_lengths
-from ingot.frontends.tensorflow.lowering.program import Program
+from ingot.frontends.tensorflow.lowering.list_state import length_of
+from ingot.frontends.tensorflow.lowering.nested_lists import of_pieces, pieces_of
+from ingot.frontends.tensorflow.lowering.program import Program, symbol_of
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
 from ingot.frontends.tensorflow.lowering.specialiser import Specialiser
 from ingot.frontends.tensorflow.lowering.values import (
@@ -75,18 +78,10 @@ def lower(
 def _attempt(program: Program, name: str) -> Module:
     frame = Frame("main", program)
     captured, binding = program.captured, program.binding
-    parameters: dict[int, Instruction] = {}
-    for number, item in enumerate(binding.parameters):
-        shape = _parameter_shape(program, item.input)
-        parameters[item.input] = frame.builder.parameter(
-            number, shape, program.input_name(item.input)
-        )
-        parameters[item.input].metadata = program.input_metadata(item.input)
-        program.parameters[parameters[item.input]] = item.input
-    _bind_sizes(frame, parameters)
+    parameters, lengths = _entry_parameters(frame)
     inputs: list[Value] = []
     for index, item in enumerate(captured.inputs):
-        value = _input_value(frame, index, item, parameters.get(index))
+        value = _input_value(frame, index, item, parameters.get(index), lengths.get(index))
         inputs.append(value)
         if isinstance(value, Variable) and index in parameters:
             frame.state[value] = program.known.get(index, parameters[index])
@@ -96,7 +91,11 @@ def _attempt(program: Program, name: str) -> Module:
         if result.output is not None:
             value = outputs[result.output]
             if result.is_length and isinstance(value, TensorList):
-                results.append(lengths_of(frame.builder, value))
+                if not result.of_lists:
+                    results.append(frame.builder.reshape_to(length_of(frame.builder, value), (1,)))
+            elif result.output in captured.lists_of_lists and isinstance(value, TensorList):
+                _need_elements(captured, result.output, value)
+                results += pieces_of(frame, value)
             else:
                 results.append(_output(captured, frame, result.output, value))
         elif result.variable is not None:
@@ -106,6 +105,25 @@ def _attempt(program: Program, name: str) -> Module:
     # A program that may run again for more room must find its variables as they were.
     module.aliases = () if program.has_rooms else _aliases(module, binding)
     return module
+
+
+def _entry_parameters(frame: Frame) -> tuple[dict[int, Instruction], dict[int, Instruction]]:
+    """Make the parameters; return them by input, and those with the lengths of lists in a list."""
+    program = frame.program
+    parameters: dict[int, Instruction] = {}
+    lengths: dict[int, Instruction] = {}
+    for number, item in enumerate(program.binding.parameters):
+        name = program.input_name(item.input)
+        if item.is_lengths:
+            made = frame.builder.parameter(number, _lengths_shape(program, item), f"{name}_lengths")
+            lengths[item.input] = made
+        else:
+            shape = _parameter_shape(program, item.input)
+            made = parameters[item.input] = frame.builder.parameter(number, shape, name)
+        made.metadata = program.input_metadata(item.input)
+        program.parameters[made] = item.input
+    _bind_sizes(frame, [*parameters.values(), *lengths.values()])
+    return parameters, lengths
 
 
 def _of_exact_sizes(frame: Frame, value: Instruction) -> Instruction:
@@ -164,9 +182,14 @@ def _parameter_shape(program: Program, index: int) -> Shape:
     return Shape.array(element, _dims(program, index))
 
 
-def _bind_sizes(frame: Frame, parameters: dict[int, Instruction]) -> None:
+def _lengths_shape(program: Program, item: Parameter) -> Shape:
+    count = Dim.symbol(symbol_of(item.input, 0, is_lengths=True))
+    return Shape.array(S64, program.equalities.simplify((count,)))
+
+
+def _bind_sizes(frame: Frame, parameters: Sequence[Instruction]) -> None:
     """Make every symbol's run-time value available: the size of a parameter's dimension."""
-    for parameter in parameters.values():
+    for parameter in parameters:
         for axis, size in enumerate(parameter.shape.dims):
             if isinstance(size, Dim) and size.is_symbol and str(size) not in frame.sizes:
                 found = frame.builder.emit("get-dimension-size", parameter, dimensions=(axis,))
@@ -174,7 +197,11 @@ def _bind_sizes(frame: Frame, parameters: dict[int, Instruction]) -> None:
 
 
 def _input_value(
-    frame: Frame, index: int, item: CapturedInput, parameter: Instruction | None
+    frame: Frame,
+    index: int,
+    item: CapturedInput,
+    parameter: Instruction | None,
+    lengths: Instruction | None,
 ) -> Value:
     program = frame.program
     if item.type.dtype == "resource":
@@ -182,10 +209,11 @@ def _input_value(
             # Only an op that touches it is an error.
             return Variable(index, element_of("float32"), ())
         return Variable(index, element_of(item.handle.dtype), _dims(program, index))
-    if item.type.dtype == "variant":
+    if item.type.dtype == "variant" and parameter is not None:
+        if lengths is not None:
+            return of_pieces(frame.builder, parameter, lengths)
         shape = _parameter_shape(program, index)
-        made = TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
-        return with_equal_lengths(frame.builder, made) if item.of_lists else made
+        return TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
     if parameter is None:
         # The binding left it out: it is only handed on, or not used. A handle has no data either.
         return Variable(index, element_of("float32"), ())
@@ -194,18 +222,27 @@ def _input_value(
 
 def _output(captured: CapturedFunction, frame: Frame, index: int, value: Value) -> Instruction:
     if isinstance(value, TensorList):
-        if value.buffer is None:
-            raise UnsupportedError(
-                f"output {index} of '{captured.name}' is a TensorList of unknown elements",
-                code="INGOT0311",
-                hint="give the TensorArray a size and an element shape",
-            )
-        return value.buffer
+        return _need_elements(captured, index, value)
     if isinstance(value, Variable):
         raise UnsupportedError(
             f"output {index} of '{captured.name}' is a variable's handle", code="INGOT0311"
         )
     return frame.tensor(value)
+
+
+def _need_elements(captured: CapturedFunction, index: int, value: TensorList) -> Instruction:
+    """Return the buffer of a list that is output `index`; an error if it has none."""
+    if value.buffer is not None:
+        return value.buffer
+    made = next(node for node in captured.nodes if node.name == captured.outputs[index].node)
+    raise UnsupportedError(
+        f"output {index} of '{captured.name}' is a TensorList of unknown elements",
+        code="INGOT0311",
+        op_type=made.op,
+        op_name=made.name,
+        location=made.location,
+        hint="give the TensorArray a size and an element shape",
+    )
 
 
 def _variable_result(

@@ -24,22 +24,34 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 
-_ROOM_BYTES = 4 << 20
-_LEAST_ROOM, _MOST_ROOM = 128, 1 << 16
-"""Room for a list without a bound: bytes, and elements."""
+_ROOM_BYTES, _REPEATED_BYTES = 256 << 10, 16 << 10
+_LEAST_ROOM, _LEAST_REPEATED, _MOST_ROOM = 128, 16, 1 << 14
+"""Room for a list without a bound: bytes, and elements.
+
+A list that is made in a loop is filled with zeros in each iteration, and a list of such lists has
+room for each of them.
+"""
 
 
 def _room(builder: TensorBuilder, found: TensorList, dims: Sizes) -> int:
     """Return how many elements a list without a bound may get in a loop."""
     size = Shape.array(found.element, dims).bytes
-    times = builder.program.rooms.get(_kind(found, dims), 0)
+    times = builder.program.rooms.get(kind_of(found, dims), 0)
+    least = _LEAST_REPEATED if builder.is_repeated or found.of_lists else _LEAST_ROOM
     if not isinstance(size, int):
-        return grown(_LEAST_ROOM, 1, times)
-    room = min(max(_ROOM_BYTES // max(size, 1), _LEAST_ROOM), _MOST_ROOM)
-    return grown(room, size, times)
+        return grown(least, 1, times)
+    space = _REPEATED_BYTES if builder.is_repeated else _ROOM_BYTES
+    return grown(min(max(space // max(size, 1), least), _MOST_ROOM), size, times)
 
 
-def _kind(found: TensorList, dims: Sizes) -> str:
+def room_of_pieces(builder: TensorBuilder, element: DType, dims: Sizes) -> tuple[str, int]:
+    """Return the kind and the room of the lists in a list that the program is given."""
+    inner = TensorList(None, 0, element)
+    times = builder.program.rooms.get(kind_of(inner, dims), 0)
+    return kind_of(inner, dims), grown(_LEAST_REPEATED, 1, times)
+
+
+def kind_of(found: TensorList, dims: Sizes) -> str:
     """Return what lists are called that get more room together: by what their elements are."""
     if found.of_lists:
         return f"lists of {Shape.array(found.element, dims[1:])}"
@@ -49,7 +61,7 @@ def _kind(found: TensorList, dims: Sizes) -> str:
 def assert_room(builder: TensorBuilder, found: TensorList, fits: Instruction) -> None:
     """Assert that an element has its place in a list that grows."""
     assert found.buffer is not None
-    kind = _kind(found, found.buffer.shape.dims[1:])
+    kind = kind_of(found, found.buffer.shape.dims[1:])
     emit_assertion(builder, fits, room_text(kind, found.rows))
     builder.program.has_rooms = True
 
@@ -59,38 +71,6 @@ def length_of(builder: TensorBuilder, found: TensorList) -> Instruction:
     if isinstance(found.length, Instruction):
         return found.length
     return builder.scalar(found.length, S32)
-
-
-def lengths_of(builder: TensorBuilder, found: TensorList) -> Instruction:
-    """Return how many elements a list has, and of a list of lists, each of those: `s32[1 or 2]`.
-
-    Outside of a program the lists of a list are equally long; an assertion holds them to it.
-    """
-    count = builder.reshape_to(length_of(builder, found), (1,))
-    if not found.of_lists or found.lengths is None:
-        return count
-    lengths = found.lengths
-    index = builder.iota_of(S32, lengths.shape.dims, 0)
-    counts = builder.compared("LT", index, length_of(builder, found))
-    most = builder.reduced(
-        "maximum", builder.select(counts, lengths, builder.zeros(lengths.shape)), (0,)
-    )
-    equal = builder.or_(builder.not_(counts), builder.compared("EQ", lengths, most))
-    everywhere = builder.reduced("and", equal, (0,))
-    emit_assertion(builder, everywhere, "the lists of a list have different lengths")
-    return builder.concatenated([count, builder.reshape_to(most, (1,))], 0)
-
-
-def with_equal_lengths(builder: TensorBuilder, found: TensorList) -> TensorList:
-    """Return the list of lists whose elements are equally long; each has room to grow."""
-    assert found.buffer is not None
-    rows, length = found.buffer.shape.dims[:2]
-    lengths = builder.spread(builder.scalar(length, S32), (rows,))
-    kind = _kind(TensorList(None, 0, found.element), found.buffer.shape.dims[2:])
-    room = grown(_LEAST_ROOM, 1, builder.program.rooms.get(kind, 0))
-    buffer = with_rows(builder, found.buffer, length + room, 1)
-    dims = buffer.shape.dims[1:]
-    return replace(found, buffer=buffer, dims=dims, lengths=lengths, of_lists=True)
 
 
 def with_buffer(builder: TensorBuilder, found: TensorList, dims: Sizes) -> TensorList:

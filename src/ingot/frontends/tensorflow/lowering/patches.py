@@ -16,7 +16,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import Layout, paddings
+from ingot.frontends.tensorflow.lowering.windows import Layout, check_windows, paddings
 from ingot.hlo.dtype import PRED, S32, least_finite
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -43,14 +43,15 @@ class _Windows:
         strides, rates = (layout.pick(op, name) for name in ("strides", "rates"))
         sizes = layout.sizes(dims)
         pads = paddings(op, layout, sizes, kernel, strides, rates)
+        spans = [(taps - 1) * rate + 1 for taps, rate in zip(kernel, rates, strict=True)]
         known: list[int] = []
         counts: list[int] = []
         for axis, size in enumerate(sizes):
             if not isinstance(size, int):
                 raise op.error("patches need image sizes that are known at compile time")
-            reach = (kernel[axis] - 1) * rates[axis] + 1
             known.append(size)
-            counts.append(max((size + sum(pads[axis]) - reach) // strides[axis] + 1, 0))
+            counts.append(max((size + sum(pads[axis]) - spans[axis]) // strides[axis] + 1, 0))
+        check_windows(op, sizes, spans, strides, pads)
         before = tuple(pad[0] for pad in pads)
         return _Windows(kernel, tuple(known), strides, rates, before, tuple(counts))
 

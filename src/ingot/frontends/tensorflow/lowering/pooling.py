@@ -13,7 +13,12 @@ from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import positive, unlike, whole_paddings
+from ingot.frontends.tensorflow.lowering.windows import (
+    check_windows,
+    positive,
+    unlike,
+    whole_paddings,
+)
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -52,6 +57,14 @@ class _Pool:
         """The dimensions that are pooled."""
         return tuple(axis for axis, one in enumerate(self.window) if one != WindowDimension(1))
 
+    def checked(self, op: Op, image: Sizes) -> Window:
+        """Return the window, which must fit on an image of these sizes."""
+        sizes, strides = (
+            [getattr(one, name) for one in self.window] for name in ("size", "stride")
+        )
+        check_windows(op, image, sizes, strides, [(one.low, one.high) for one in self.window])
+        return self.window
+
     def counts(self, image: Sizes) -> Sizes:
         """Return how many windows lie on an image of these sizes, by dimension."""
         return tuple(one.count(size) for one, size in zip(self.window, image, strict=True))
@@ -73,13 +86,13 @@ def _counts(op: Op, pool: _Pool, image: Sizes, element: DType) -> Instruction:
 def _max_pool(op: Op) -> Value:
     x = op.tensor(0)
     pool = _Pool.of(op, x.shape.dims, 1 if len(op) > 1 else None)
-    return folded(op.b, "maximum", x, pool.window)
+    return folded(op.b, "maximum", x, pool.checked(op, x.shape.dims))
 
 
 def _average_pool(op: Op) -> Value:
     x = op.tensor(0)
     pool = _Pool.of(op, x.shape.dims)
-    total = folded(op.b, "add", x, pool.window)
+    total = folded(op.b, "add", x, pool.checked(op, x.shape.dims))
     counts = _counts(op, pool, x.shape.dims, x.shape.dtype)
     return op.b.divide(total, op.b.spread(counts, total.shape.dims))
 
@@ -150,7 +163,8 @@ def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:
     numbered = dims if op.attribute("include_batch_in_index", False) else (1, *dims[1:])
     count = dim_math.product(numbered)
     index = b.reshape_to(b.iota_of(S64, (count,), 0), numbered)
-    values, indices = at_greatest(op.b, x, b.spread(index, dims), -1, _Pool.of(op, dims).window)
+    window = _Pool.of(op, dims).checked(op, dims)
+    values, indices = at_greatest(op.b, x, b.spread(index, dims), -1, window)
     return values, b.convert_to(indices, op.result(1))
 
 

@@ -164,6 +164,8 @@ def metadata_of(node: CapturedNode) -> Metadata:
     return Metadata(node.op, node.name, place.file, place.line)
 
 
-def symbol_of(index: int, axis: int) -> str:
-    """Return what an unknown size of input `index` is called."""
+def symbol_of(index: int, axis: int, *, is_lengths: bool = False) -> str:
+    """Return the name of an unknown size of input `index`; `is_lengths`: how many lists it has."""
+    if is_lengths:
+        return f"n{index}_lists"
     return f"n{index}_{axis}" if axis else f"n{index}"

@@ -34,10 +34,10 @@ class Specialiser:
         self._fixed: dict[str, int] = {}
         self._places: dict[str, tuple[int, int, int]] = {}
         for number, parameter in enumerate(binding.parameters):
-            shape = captured.inputs[parameter.input].parameter_shape or ()
+            shape = parameter.shape_of(captured.inputs[parameter.input]) or ()
             for axis, size in enumerate(shape):
                 if size is None:
-                    symbol = symbol_of(parameter.input, axis)
+                    symbol = symbol_of(parameter.input, axis, is_lengths=parameter.is_lengths)
                     self._places[symbol] = (number, axis, parameter.input)
         self._equalities = Equalities()
         if arguments is not None and arguments.exact is not None:

@@ -21,12 +21,18 @@ _PRECISE = ("highest", "highest")
 
 
 class TensorBuilder(ArrayBuilder):
-    """Builds one computation of the program."""
+    """Builds one computation of the program.
+
+    Attributes:
+        program: what is lowered.
+        is_repeated: whether this is the body of a loop, or a computation in one.
+    """
 
     def __init__(self, name: str, program: Program, symbol: SizeSource) -> None:
         """Build `name`; `symbol` gives a symbol's run-time value as `s64[]`."""
         super().__init__(name, symbol, program.reducers)
         self.program = program
+        self.is_repeated = False
 
     def nested(self, name: str) -> TensorBuilder:
         """Return the builder of a computation in which no named size is known."""

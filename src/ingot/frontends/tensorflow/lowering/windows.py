@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
+from ingot.semantics.assertions import emit_assertion
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,40 @@ def paddings(
         total = _same_padding(op, size, reach, stride)
         found.append((total // 2, total - total // 2))
     return tuple(found)
+
+
+def check_windows(
+    op: Op,
+    sizes: Sizes,
+    reach: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+) -> None:
+    """Let the program fail where TensorFlow's kernels do: an image is much smaller than a window.
+
+    They take the rounded quotient `(size + pads - reach + stride) / stride` for the number of
+    windows, and refuse it where it is negative. So an image that is less than two strides too small
+    has no window and is no error.
+
+    Args:
+        op: the node.
+        sizes: of the image.
+        reach: of the window, with the gaps between its taps.
+        strides: between windows.
+        pads: before and after the image.
+    """
+    text = "Computed output size would be negative"
+    for size, span, stride, pad in zip(sizes, reach, strides, pads, strict=True):
+        least = span - sum(pad) - 2 * stride + 1
+        facts = f"[input_size: {size}, effective_filter_size: {span}, stride: {stride}]"
+        if least <= 0:
+            continue
+        if not isinstance(size, int) and op.b.program.is_computed((size,)):
+            enough = op.b.compared("GE", op.b.size(size), least)
+            emit_assertion(op.b, enough, f"{text} {facts}")
+        elif isinstance(size, int) and size < least:
+            count = -((span - sum(pad) - stride - size) // stride)
+            raise op.error(f"{text}: {count} {facts}", "give it larger images, or padding SAME")
 
 
 def _same_padding(op: Op, size: Size, reach: int, stride: int) -> int:

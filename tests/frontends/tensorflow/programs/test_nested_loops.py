@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of loops in loops with the tape outside.
+
+What the inner loop remembers is a list in a list, and each inner list has a length of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import check, compilations_of
+
+X = tf.constant([1.01, 0.99])
+
+
+def triangle(count: Any, x: Any) -> Any:
+    y = x
+    for i in tf.range(count):
+        for _ in tf.range(i):
+            y = tf.sin(y * x) + x
+    return y
+
+
+def pyramid(count: Any, x: Any) -> Any:
+    y = x
+    for i in tf.range(count):
+        for j in tf.range(i):
+            for _ in tf.range(j):
+                y = tf.sin(y * x) + x
+    return y
+
+
+def branch(count: Any, x: Any) -> Any:
+    y = x
+    for i in tf.range(count):
+        if i % 2 == 0:
+            for _ in tf.range(i):
+                y = tf.sin(y * x) + x
+        else:
+            y = y * x
+    return y
+
+
+def arrays(count: Any, x: Any) -> Any:
+    """The inner list is a TensorArray, read from its front."""
+    total = tf.zeros_like(x)
+    for i in tf.range(count):
+        array, y = tf.TensorArray(tf.float32, size=i + 1), x
+        for j in tf.range(i + 1):
+            y = tf.tanh(y * x)
+            array = array.write(j, y)
+        total += tf.reduce_sum(array.stack() ** 2, 0)
+    return total
+
+
+def gradient(function: Callable[..., Any], count: Any, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(tf.convert_to_tensor(count), x)
+    return y, tape.gradient(y, x)
+
+
+@pytest.mark.parametrize(
+    ("program", "counts"),
+    [(triangle, (4, 1, 0, 3)), (pyramid, (4, 1)), (branch, (4, 0)), (arrays, (3, 1))],
+    ids=lambda item: getattr(item, "__name__", None),
+)
+def test_gradients(program: Callable[..., Any], counts: tuple[int, ...]) -> None:
+    def run(jit: Any) -> Any:
+        function = tf.function(program, jit_compile=jit)
+        return [gradient(function, count, X) for count in counts]
+
+    check(run)
+
+
+def test_one_program_for_all_lengths() -> None:
+    """Forward, backward: neither depends on how long the inner lists are."""
+    function = tf.function(triangle, jit_compile=True)
+    for count in (2, 3, 5, 9):
+        gradient(function, count, X)
+    assert len(compilations_of("forward")) == 1
+    assert len(compilations_of("backward")) == 1
+
+
+def test_inner_lists_longer_than_the_room() -> None:
+    def program(count: Any, x: Any) -> Any:
+        y = x
+        for i in tf.range(3):
+            for _ in tf.range(count * i):
+                y = tf.sin(y * x) + x
+        return y
+
+    def run(jit: Any) -> Any:
+        function = tf.function(program, jit_compile=jit)
+        return [gradient(function, count, X) for count in (2, 40, 9000)]
+
+    check(run, rtol=1e-3)
+
+
+def test_open_sizes() -> None:
+    def run(jit: Any) -> Any:
+        signature = [tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32)]
+        function = tf.function(triangle, input_signature=signature, jit_compile=jit)
+        return [gradient(function, 4, tf.ones([size])) for size in (5, 3, 0)]
+
+    check(run)
+
+
+def test_in_an_uncompiled_graph() -> None:
+    def run(jit: Any) -> Any:
+        function = tf.function(triangle, jit_compile=jit)
+        outer = tf.function(lambda count, x: gradient(function, count, x))
+        return [outer(tf.constant(count), X) for count in (4, 0, 2)]
+
+    check(run)
+
+
+@pytest.mark.slow
+def test_second_derivative() -> None:
+    def run(jit: Any) -> Any:
+        function = tf.function(triangle, jit_compile=jit)
+        found: list[Any] = []
+        for count in (3, 0, 4):
+            with tf.GradientTape() as tape:
+                tape.watch(X)
+                _, slope = gradient(function, count, X)
+            found += [slope, tape.gradient(slope, X)]
+        return found
+
+    check(run, rtol=1e-3)
+
+
+def test_lists_made_in_a_loop_have_little_room() -> None:
+    """A list of lists of 64 numbers once had half a gigabyte."""
+    function = tf.function(triangle, jit_compile=True)
+    gradient(function, 3, tf.ones([64]))
+    (compiled,) = compilations_of("forward")
+    stages = compiled.executable.executables
+    assert sum(item.memory_analysis().temp_size_in_bytes for item in stages) < 32 << 20
