@@ -102,18 +102,21 @@ def _may_be_unwritten(tensor: Any) -> bool:
     A loop's state may be what it was before the loop. What a loop gives back, and what an element
     was just written to, is taken for a list with elements.
     """
-    kind = handle_type(tensor)
-    if kind is not None and kind.shape is not None and None not in kind.shape:
-        return False
-    tensor = _origin(tensor)
+    while True:
+        kind = handle_type(tensor)
+        if kind is not None and kind.shape is not None and None not in kind.shape:
+            return False
+        tensor = _origin(tensor)
+        if tensor.op.type != "Placeholder":
+            break
+        tensor = _captured_from(tensor)
+        if not hasattr(tensor, "op"):
+            return tensor is None
     if tensor.op.type in _CALLS:
         outputs = graph_of(tensor.graph, tensor.op.get_attr("f").name).outputs
         # A forward function has more outputs than the graph once had.
         return tensor.value_index < len(outputs) and _is_unwritten(outputs[tensor.value_index])
-    if tensor.op.type != "Placeholder":
-        return _is_unwritten(tensor)
-    outside = _captured_from(tensor)
-    return True if outside is None else hasattr(outside, "op") and _may_be_unwritten(outside)
+    return _is_unwritten(tensor)
 
 
 def _is_unwritten(tensor: Any) -> bool:
