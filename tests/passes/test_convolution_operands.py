@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of a convolution change places without a change of its meaning."""
+"""Operands of a convolution change places, and filters are sliced, without a change of meaning."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
 from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
@@ -23,10 +24,10 @@ def _module(random, labels):
         if (spread >= reach).all() and taps.prod() >= 2 * image.prod():
             break
     left, right, result = labels.replace("->", "_").split("_")
-    sizes = {"0": image[0], "1": image[1], "b": 2, "f": 3}
+    sizes = {"0": image[0], "1": image[1], "b": 16, "f": 3}
     of_taps = {"0": taps[0], "1": taps[1], "i": 3, "o": 4}
     count = (spread - reach) // stride + 1
-    of_result = {"0": count[0], "1": count[1], "b": 2, "f": 4}
+    of_result = {"0": count[0], "1": count[1], "b": 16, "f": 4}
 
     def shape(letters, known):
         return f"f32[{','.join(str(known[letter]) for letter in letters)}]"
@@ -61,3 +62,20 @@ def test_the_same_sums(labels, seed):
     assert not ConvOperandSwapper().run(swapped, PassContext())
     np.testing.assert_array_equal(evaluate(swapped, [x, k]), expected)
     np.testing.assert_array_equal(ingot.compile(module)(x, k), expected)
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_slices_of_filters_give_the_same_sums(labels):
+    random = np.random.default_rng(7)
+    sliced = 0
+    for _ in range(40):
+        module = _module(random, labels)
+        parameters = [item.shape.dims for item in module.entry.parameters]
+        x, k = (random.integers(-9, 9, dims).astype(np.float32) for dims in parameters)
+        expected = evaluate(module, [x, k])
+        made = module.clone()
+        if ConvolutionFilterSlicer().run(made, PassContext()):
+            sliced += 1
+            assert not ConvolutionFilterSlicer().run(made, PassContext())
+        np.testing.assert_array_equal(evaluate(made, [x, k]), expected)
+    assert sliced > 5

@@ -29,6 +29,7 @@ from ingot.passes.simplify.calls import (
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
+from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
 from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
@@ -89,6 +90,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         DotCanonicalizer(),
+        ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
         ConvolutionCanonicalizer(),
@@ -103,6 +105,11 @@ DOTS = FixedPoint(
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
+    Order(
+        "convolution-filter-slicer",
+        "conv-operand-swapper",
+        "a filter of which little is seen need not become the input",
+    ),
     Order("unfolding-limit", "defuser", "a computation of several fusions may stay called"),
     Order("unfolding-limit", "bitcast-decomposer", "no pass has to process the excess calls"),
     Order("defuser", "bitcast-decomposer", "bitcasts may be inside fusions"),
