@@ -162,13 +162,12 @@ def run(fault: Fault | None, count: int, wanted: str | None) -> str:
         if fault is not None:
             _happen(fault, processes, address, mark)
         until = time.monotonic() + 3 * LIMIT + SLACK
-        others = {index: one for index, one in processes.items() if index != victim}
+        is_gone = fault is not None and fault.kind != "late"
+        others = {n: one for n, one in processes.items() if not (is_gone and n == victim)}
         for index, one in others.items():
             assert one.ends(until), f"process {index} hangs\n{one.text}"
-        if fault is not None and fault.kind in ("late", "terminate"):
+        if fault is not None and fault.kind == "terminate":
             processes[victim].ends(until)
-        else:
-            others.pop(-1, None)
     finally:
         for one in processes.values():
             one.close()

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ingot.analysis.reducers import is_identity, reducer_opcode
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
@@ -64,6 +66,17 @@ class Attention:
     scaling: tuple[str, Instruction] | None
     second: Instruction
     side: int
+
+    @property
+    def depth(self) -> int | Dim:
+        """What the first product sums over, k."""
+        (summed,) = self.first.as_(DotAttributes).lhs_contracting_dims
+        return self.first.operands[0].shape.dims[summed]
+
+    @property
+    def width(self) -> int | Dim:
+        """Columns of the values, e: of the result's last two dimensions the one beside m."""
+        return self.second.shape.dims[-1 - self.side]
 
 
 def attention_of(second: Instruction) -> Attention | None:
@@ -162,12 +175,8 @@ def _is_fold(user: Instruction, item: Instruction, op: str) -> bool:
     if user.as_(ReduceAttributes).dimensions != (item.shape.rank - 1,):
         return False
     start = user.operands[1]
-    reducer = user.attributes.to_apply.root
-    is_plain = reducer.opcode == op and all(o.opcode == "parameter" for o in reducer.operands)
-    is_constant = start.opcode == "constant"
-    if not is_plain or not is_constant or reducer.operands[0] is reducer.operands[1]:
-        return False
-    return float(start.attributes.literal.scalar) == (0 if op == "add" else -float("inf"))
+    is_plain = reducer_opcode(user.attributes.to_apply) == op and start.opcode == "constant"
+    return is_plain and is_identity(start, op)
 
 
 def _product_under(scores: Instruction) -> Instruction | None:

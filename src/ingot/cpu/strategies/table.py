@@ -133,7 +133,8 @@ class Planned:
 def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
     """Return how a kernel runs on a target."""
     refused: list[Refusal] = []
-    for form in dict.fromkeys((kernel, general_kernel(kernel))):
+    general = general_kernel(kernel)
+    for form in (kernel,) if general is kernel else (kernel, general):
         request = Request(form, target)
         for strategy in _asked_about(type(form)):
             found = strategy.match(request)

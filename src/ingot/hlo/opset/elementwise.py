@@ -36,6 +36,13 @@ _REAL_OF = {C64: F32, C128: F64}
 _COMPLEX_OF = {F32: C64, F64: C128}
 
 
+SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+"""Direction of a comparison -> that of its operands exchanged."""
+
+INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
+"""Direction of a comparison -> that of its negation; of floats, if none is NaN."""
+
+
 @record
 class CompareAttributes:
     """Attributes of `compare`: EQ NE GE GT LE LT; type FLOAT TOTALORDER SIGNED UNSIGNED or none."""

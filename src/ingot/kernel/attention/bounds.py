@@ -16,21 +16,14 @@ from __future__ import annotations
 import math
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.hlo.opset.elementwise import INVERSE, SWAPPED, CompareAttributes
 from ingot.kernel.expr import Expr, axis_names
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import AttentionKernel
 from ingot.support.records import record
 
-MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ"}
-"""The comparison of exchanged sides."""
-
-OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "NE": "EQ"}
-"""The comparison that holds where another one of integers does not."""
-
 MIN_BITS = 32
 """Bits of positions that do not wrap around."""
-
 
 UNDERFLOW = {"f64": 800.0}
 OTHER_UNDERFLOW = 200.0
@@ -101,9 +94,9 @@ def _where(kernel: AttentionKernel, seen: Expr, *, holds: bool) -> Bounds:
 def _comparison(kernel: AttentionKernel, item: Expr, *, holds: bool) -> Bounds:
     """Return the bounds that follow from a comparison of positions, or from its opposite."""
     given: CompareAttributes = item.payload
-    direction = given.direction if holds else OPPOSITE.get(given.direction)
+    direction = given.direction if holds else INVERSE[given.direction]
     left, right = map(_position, item.args)
-    if left is None or right is None or direction not in MIRRORED:
+    if left is None or right is None:
         return Bounds()
     return _compared(kernel, left - right, direction)
 
@@ -124,7 +117,7 @@ def _compared(kernel: AttentionKernel, difference: int | Dim, direction: str) ->
     m, n = kernel.m.name, kernel.n.name
     along = (coefficient(difference, m), coefficient(difference, n))
     if along == (1, -1):
-        difference, direction = difference * -1, MIRRORED[direction]
+        difference, direction = difference * -1, SWAPPED[direction]
     elif along != (-1, 1):
         return Bounds()
     # n - m + rest, compared with 0.

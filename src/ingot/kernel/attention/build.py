@@ -49,17 +49,16 @@ class _Builder:
     def __init__(self, fused: Computation, found: Attention) -> None:
         self.fused = fused
         self.found = found
-        first, second = found.first, found.second
+        first = found.first
         *batch, m, n = first.shape.dims
-        summed = first.as_(DotAttributes).lhs_contracting_dims[0]
         self.values_side = 1 - found.side
         self.batch_dims, self.row_dims = tuple(batch), (*batch, m)
         self.axes = (
             Axis(BATCH, batch[0] if batch else 1),
             Axis(M, m),
             Axis(N, n),
-            Axis(K, first.operands[0].shape.dims[summed]),
-            Axis(E, second.shape.dims[len(batch) + self.values_side]),
+            Axis(K, found.depth),
+            Axis(E, found.width),
         )
         extents = {axis.name: axis.extent for axis in self.axes}
         self.lowering: ElementalLowering = elemental_lowering(fused, extents)

@@ -15,6 +15,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS, assumed, cell_bits
+from ingot.kernel.contraction.unit_blocks import even
 from ingot.kernel.ir import AttentionKernel
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
@@ -58,9 +59,9 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
     columns = lanes * VECTORS
     m, n = assumed(kernel.m.extent), assumed(kernel.n.extent)
-    rows = _evenly(m, MAX_QUERIES, columns)
+    rows = even(m, MAX_QUERIES, columns)
     most = max(1, most_rows(VECTORS, vectors))
-    keys = _evenly(n, MAX_KEYS, most)
+    keys = even(n, MAX_KEYS, most)
     row_blocks = -(-rows // most)
     low, tall = divmod(rows, row_blocks)
     units = kernel.batch.extent * dim.floordiv(kernel.m.extent + (rows - 1), rows)
@@ -68,9 +69,3 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     grain = max(1, CHUNK_PRODUCTS // max(1, products))
     chunks = dim.floordiv(units + (grain - 1), grain)
     return AttentionSchedule(lanes, columns, rows, most, keys, low, tall, units, grain, chunks)
-
-
-def _evenly(extent: int, most: int, unit: int) -> int:
-    """Return the size of blocks, whole units, that cut an extent into nearly equal parts."""
-    count = max(1, -(-extent // most))
-    return max(1, -(-extent // (count * unit))) * unit

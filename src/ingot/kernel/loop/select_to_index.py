@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import INVERSE
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.pieces import Range, RangeSimplifier
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
-
-OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
 
 def select_to_index(kernel: LoopKernel) -> LoopKernel:
@@ -73,4 +72,4 @@ def _are_opposite(one: Expr, other: Expr) -> bool:
         return False
     if any(arg.op != "index" for arg in one.args):
         return False
-    return OPPOSITE[one.payload.direction] == other.payload.direction
+    return INVERSE[one.payload.direction] == other.payload.direction

@@ -21,7 +21,7 @@ import numpy as np
 
 from ingot.hlo.dim import Dim, exact_quotient, never_negative, symbols_of
 from ingot.hlo.dtype import DType
-from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.hlo.opset.elementwise import INVERSE, CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
@@ -304,7 +304,7 @@ def _sign(direction: str, low: int | Dim, high: int | Dim) -> bool | None:
     None, too, where sizes decide it.
     """
     if direction in ("NE", "GT", "GE"):
-        opposite = _sign({"NE": "EQ", "GT": "LE", "GE": "LT"}[direction], low, high)
+        opposite = _sign(INVERSE[direction], low, high)
         return None if opposite is None else not opposite
     if direction == "EQ":
         apart = never_negative(low - 1) or never_negative(-high - 1)

@@ -24,7 +24,6 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.fusion import controlled_computations
@@ -105,13 +104,9 @@ def _pays(found: Attention) -> bool:
     *_, queries, keys = found.first.shape.dims
     if not isinstance(queries, int) or not isinstance(keys, int):
         return False
-    given = found.first.as_(DotAttributes)
-    depth = found.first.operands[0].shape.dims[given.lhs_contracting_dims[0]]
-    width = found.second.shape.size
-    rows = found.first.shape.size
-    if not isinstance(width, int) or not isinstance(rows, int) or not isinstance(depth, int):
+    depth, width = found.depth, found.width
+    if not isinstance(depth, int) or not isinstance(width, int):
         return False
-    width = width * keys // max(rows, 1)
     is_large = queries >= MIN_QUERIES and keys >= MIN_KEYS
     return is_large and 1 <= depth <= MAX_DEPTH and 1 <= width <= MAX_DEPTH
 

@@ -34,18 +34,21 @@ class ConvolutionFilterSlicer(Expander):
         given = op.as_(ConvolutionAttributes)
         labels, filter = given.labels, op.operands[1]
         window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]
+        _, *inputs, _ = labels.dimensions(labels.lhs, "bf")
+        _, *filters, _ = labels.dimensions(labels.rhs, "io")
+        _, *outputs, _ = labels.dimensions(labels.output, "bf")
         for number, one in enumerate(given.window):
-            extent = op.operands[0].shape.dims[labels.lhs.index(str(number))]
-            count = op.shape.dims[labels.output.index(str(number))]
+            extent = op.operands[0].shape.dims[inputs[number]]
+            count = op.shape.dims[outputs[number]]
             if not isinstance(extent, int) or not isinstance(count, int):
                 continue
             seen = [k for k in range(one.size) if _meets_input(one, k, extent, count)]
             if seen:
-                window[number] = _part(one, seen[0], seen[-1] + 1)
                 start, limit = seen[0], seen[-1] + 1
+                window[number] = _part(one, start, limit)
                 if one.reversal:
                     start, limit = one.size - limit, one.size - start
-                box[labels.rhs.index(str(number))] = (start, limit, 1)
+                box[filters[number]] = (start, limit, 1)
         if tuple(window) == given.window:
             return op
         return op.computation.add(

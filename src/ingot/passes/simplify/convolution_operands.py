@@ -72,11 +72,10 @@ def _pays(convolution: Instruction) -> bool:
 
 def _extents(convolution: Instruction) -> list[int]:
     """Return the sizes of the input's spatial dimensions."""
-    labels = convolution.attributes.labels.lhs
+    labels = convolution.as_(ConvolutionAttributes).labels
+    _, *spatial, _ = labels.dimensions(labels.lhs, "bf")
     dims = convolution.operands[0].shape.static_dims
-    return [
-        dims[labels.index(str(number))] for number, _ in enumerate(convolution.attributes.window)
-    ]
+    return [dims[dimension] for dimension in spatial]
 
 
 def _swapped(convolution: Instruction, build: Builder) -> Instruction:

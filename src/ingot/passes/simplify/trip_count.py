@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.hlo.rewrite.pattern import splat_of
-from ingot.passes.simplify.algsimp.comparisons import SWAPPED
 
 
 @dataclass(frozen=True, slots=True)

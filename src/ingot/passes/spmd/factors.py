@@ -25,11 +25,11 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.simplify.reducers import is_identity, reducer_opcode
 from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
 
 

@@ -136,9 +136,10 @@ class UnitEmitter:
         f, kernel, names = self.f, self.kernel, self.emitter.names
         m_extent = self.emitter.index(kernel.m.extent)
         n_extent = self.emitter.index(kernel.n.extent)
-        blocks = f.iceildiv(m_extent, self.schedule.rows)
+        rows = self.schedule.rows
+        blocks = f.iceildiv(m_extent, rows)
         names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else f.idiv(unit, blocks)
-        m = self._span(kernel.m.name, f.irem(unit, blocks), m_extent)
+        m = Span.of_block(f, kernel.m.name, f.irem(unit, blocks), rows, m_extent)
         columns = self.schedule.columns
         form = Panels(columns, self.padded_depth, self._walks(kernel.lhs))
         self.packer.panels(kernel.lhs, self.queries, m, Span(kernel.k.name, 0, self.depth), form)
@@ -149,15 +150,6 @@ class UnitEmitter:
             first, last = self._seen(m, n_extent)
             f.loop(0, 3, 1, [], lambda part, _: self._part(m, part, (first, last, n_extent)))
         self.rows.close(m)
-
-    def _span(self, axis: str, number: IndexValue, extent: IndexValue) -> Span:
-        f, size = self.f, self.schedule.rows
-        if isinstance(extent, int) and extent <= size:
-            return Span(axis, 0, extent)
-        start = f.imul(number, size)
-        if isinstance(extent, int) and extent % size == 0:
-            return Span(axis, start, size, size)
-        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start), size)
 
     def _walks(self, operand: Expr) -> bool:
         """Whether the loads of the queries walk along k."""

@@ -165,8 +165,8 @@ class UnitEmitter:
         batch, column_block = self._divide(number, column_blocks)
         self.emitter.names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else batch
         block = Block(
-            self._span(kernel.m.name, row_block, schedule.m_block, m_extent),
-            self._span(kernel.n.name, column_block, schedule.n_block, n_extent),
+            Span.of_block(f, kernel.m.name, row_block, schedule.m_block, m_extent),
+            Span.of_block(f, kernel.n.name, column_block, schedule.n_block, n_extent),
         )
         k_extent = self.emitter.index(kernel.k.extent)
         depth = schedule.k_block
@@ -186,15 +186,6 @@ class UnitEmitter:
 
     def _divide(self, number: IndexValue, divisor: IndexValue) -> tuple[IndexValue, IndexValue]:
         return self.f.idiv(number, divisor), self.f.irem(number, divisor)
-
-    def _span(self, axis: str, number: IndexValue, size: int, extent: IndexValue) -> Span:
-        f = self.f
-        if isinstance(extent, int) and extent <= size:
-            return Span(axis, 0, extent)
-        start = f.imul(number, size)
-        if isinstance(extent, int) and extent % size == 0:
-            return Span(axis, start, size, size)
-        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start), size)
 
     def _piece(self, block: Block, k: Span, accumulate: Condition, last: Condition) -> None:
         """Emit the products of one piece of k over a unit."""

@@ -45,6 +45,18 @@ class Span:
     count: IndexValue
     aligned: int = 1
 
+    @staticmethod
+    def of_block(
+        f: FunctionBuilder, axis: str, number: IndexValue, size: int, extent: IndexValue
+    ) -> Span:
+        """Emit block `number` of an axis that is cut into blocks of `size`; the last is shorter."""
+        if isinstance(extent, int) and extent <= size:
+            return Span(axis, 0, extent)
+        start = f.imul(number, size)
+        if isinstance(extent, int) and extent % size == 0:
+            return Span(axis, start, size, size)
+        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start), size)
+
 
 @dataclass(frozen=True, slots=True)
 class Panels:

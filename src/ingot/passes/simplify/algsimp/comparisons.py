@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.elementwise import INVERSE, SWAPPED
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.conversions import is_lossless
@@ -18,8 +19,6 @@ from ingot.passes.simplify.algsimp.helpers import (
 )
 
 p = capture("p")
-SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
-INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
 
 def _ieee(instruction: Instruction) -> bool:
