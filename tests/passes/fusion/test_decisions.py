@@ -181,6 +181,27 @@ def test_cheap_values_are_recomputed_and_dear_ones_are_not() -> None:
     assert computed.count("tanh") == 1
 
 
+@pytest.mark.parametrize(("ops", "kernels"), [(4, 1), (13, 2)])
+def test_long_work_is_not_done_at_two_indices_for_each_point(ops: int, kernels: int) -> None:
+    chain = "".join(f"v{n + 1} = f32[64,64] divide(x, v{n})\n" for n in range(ops))
+    text = f"""x = f32[64,64] parameter(0)
+      y = f32[64,2] parameter(1)
+      v0 = f32[64,64] negate(x)
+      {chain}
+      wide = f32[64,64,2] broadcast(v{ops}), dimensions={{0,1}}
+      more = f32[64,64,2] broadcast(y), dimensions={{0,2}}
+      m = f32[64,64,2] multiply(wide, more)
+      zero = f32[] constant(0)
+      r = f32[64,2] reduce(m, zero), dimensions={{1}}, to_apply=add
+      s = f32[64,2] reduce(m, zero), dimensions={{0}}, to_apply=add
+      ROOT t = f32[64,2] subtract(r, s)"""
+    made = fuse(text)
+    assert len(made.kernels) == kernels
+    # What goes through memory is the smaller array, without the broadcast.
+    first = made.kernels[0].shape.dims
+    assert first == ((64, 2) if kernels == 1 else (64, 64))
+
+
 def test_several_results_of_one_kernel() -> None:
     text = """x = f32[100] parameter(0)
       e = f32[100] exponential(x)

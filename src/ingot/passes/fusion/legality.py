@@ -24,6 +24,7 @@ from ingot.passes.fusion.recompute import (
     RESHAPE_MOVES,
     STEPS,
     indices_in,
+    is_costly_at,
     is_repeated,
     moves_to,
     read_of,
@@ -221,7 +222,9 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
     if max(map(_spreads, indices), default=0) > MAX_SPREADS:
         return "spread out twice, most of what is computed would be thrown away"
     count = len(indices)
-    return f"it would be computed at {count} indices for each point" if count > MAX_INDICES else ""
+    if count > MAX_INDICES or is_costly_at(count, producer):
+        return f"it would be computed at {count} indices for each point"
+    return ""
 
 
 def _spreads(index: object) -> int:

@@ -8,6 +8,7 @@ element and one byte as a mask. The count follows the operands that would be fus
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import cast
 
@@ -45,6 +46,24 @@ _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
     """Whether computing `producer` takes at most `most` operations per element."""
+    return not _takes_more(producer, most, _is_computed)
+
+
+def is_costly_at(indices: int, producer: Instruction) -> bool:
+    """Whether computing `producer` at several indices for each point is dearer than a read of it.
+
+    Operands with fewer elements are not counted: each is asked about itself, so that the value
+    that goes through memory is the smallest one that saves the work.
+    """
+    if indices <= 1 or not producer.has(Trait.ELEMENTWISE):
+        return False
+    return _takes_more(producer, MAX_RECOMPUTED // (indices - 1), _is_computed_as_often)
+
+
+def _takes_more(
+    producer: Instruction, most: int, follows: Callable[[Instruction, Instruction], bool]
+) -> bool:
+    """Whether `producer`, with the operands that are followed, takes more than `most` operations."""
     total = 0
     seen: set[Instruction] = {producer}
     stack = [producer]
@@ -52,12 +71,12 @@ def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> 
         item = stack.pop()
         total += _operations(item)
         if total > most:
-            return False
+            return True
         for operand in item.operands:
-            if operand not in seen and _is_computed(operand, producer):
+            if operand not in seen and follows(operand, producer):
                 seen.add(operand)
                 stack.append(operand)
-    return True
+    return False
 
 
 def _operations(item: Instruction) -> int:
@@ -76,6 +95,12 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
     if not operand.shape.dims and producer.shape.dims:
         return False
     return not any(user.opcode in _FROM_MEMORY for user in operand.users)
+
+
+def _is_computed_as_often(operand: Instruction, producer: Instruction) -> bool:
+    size, whole = operand.shape.size, producer.shape.size
+    smaller = isinstance(size, int) and isinstance(whole, int) and size < whole
+    return not smaller and _is_computed(operand, producer)
 
 
 def is_repeated(group: Group, producer: Instruction) -> bool:
