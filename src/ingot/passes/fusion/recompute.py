@@ -63,7 +63,7 @@ def is_costly_at(indices: int, producer: Instruction) -> bool:
 def _takes_more(
     producer: Instruction, most: int, follows: Callable[[Instruction, Instruction], bool]
 ) -> bool:
-    """Whether `producer`, with the operands that are followed, takes more than `most` operations."""
+    """Whether `producer` takes more than `most` operations, with the operands that are followed."""
     total = 0
     seen: set[Instruction] = {producer}
     stack = [producer]
