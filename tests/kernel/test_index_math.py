@@ -70,6 +70,13 @@ def test_linearize_and_back(dims):
         assert found == axis
 
 
+@given(st.lists(st.integers(2, 6), min_size=1, max_size=4))
+def test_the_indices_of_one_axis_are_put_together(dims):
+    axis = Dim.symbol("@k")
+    indices = delinearize(axis, dims, {"@k": math.prod(dims)})
+    assert linearize(indices, dims) == axis
+
+
 @given(
     st.integers(1, 9), st.integers(1, 9), st.integers(0, 5), st.integers(0, 5), st.integers(0, 20)
 )

@@ -111,6 +111,15 @@ PROGRAMS = {
   zero = f32[] constant(0)
   ROOT r = f32[3,5,4] reduce-window(x, zero), window={size=1x5x1 pad=0_0x4_0x0_0},
     to_apply=add""",
+    "sums of two coordinates": """x = f32[30,100] parameter(0)
+  y = f32[100,2] parameter(1)
+  s = f32[30,100] multiply(x, x)
+  w = f32[30,100] subtract(s, x)
+  wb = f32[30,100,2] broadcast(w), dimensions={0,1}
+  yb = f32[30,100,2] broadcast(y), dimensions={1,2}
+  m = f32[30,100,2] multiply(wb, yb)
+  zero = f32[] constant(0)
+  ROOT r = f32[30,2] reduce(m, zero), dimensions={1}, to_apply=add""",
     "sum of nothing": """x = f32[4,0] parameter(0)
   zero = f32[] constant(3)
   ROOT r = f32[4] reduce(x, zero), dimensions={1}, to_apply=add""",

@@ -96,6 +96,25 @@ def test_rows_are_reduced_across_lanes_and_columns_along_the_grid() -> None:
     assert schedule.vector_axis in kernel.grid
 
 
+COLUMNS = """x = f32[ROWS,COLUMNS] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[COLUMNS] reduce(x, zero), dimensions={0}, to_apply=add"""
+
+
+@pytest.mark.parametrize(("columns", "along_grid"), [(2, False), (4, False), (5, True), (64, True)])
+def test_a_few_columns_are_gathered_by_lanes_along_the_rows(columns: int, along_grid: bool):
+    text = COLUMNS.replace("ROWS", "3000").replace("COLUMNS", str(columns))
+    _, schedule = _scheduled(fused(text))
+    assert (schedule.vector_axis is not None) == along_grid
+
+
+@pytest.mark.parametrize(("columns", "lanes"), [(128, 128), (160, 64), (192, 64), (320, 128)])
+def test_lanes_of_columns_leave_little_to_masks(columns: int, lanes: int) -> None:
+    text = COLUMNS.replace("ROWS", "64").replace("COLUMNS", str(columns))
+    _, schedule = _scheduled(fused(text))
+    assert schedule.lanes[0] == lanes
+
+
 def test_sizes_are_symbols_to_the_end() -> None:
     _, schedule = _scheduled(flat("?n"))
     assert isinstance(schedule.units, Dim)

@@ -31,11 +31,17 @@ def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | 
 
 
 def _put_together(quotient: int | Dim, rest: int | Dim, divisor: int | Dim) -> Dim | None:
-    """Return x for `floordiv(x, divisor)` and `mod(x, divisor)`, else None."""
-    one = _division(quotient, "floordiv")
-    if one is None or one[1] != divisor or one != _division(rest, "mod"):
+    """Return x for `floordiv(x, divisor)` and `mod(x, divisor)`, else None.
+
+    Where x is `floordiv(y, step)`, the quotient is `floordiv(y, step * divisor)`.
+    """
+    above, below = _division(quotient, "floordiv"), _division(rest, "mod")
+    if above is None or below is None or below[1] != divisor:
         return None
-    return one[0] if isinstance(one[0], Dim) else None
+    step = dim.exact_quotient(above[1], divisor)
+    if step is None or dim.floordiv(above[0], step) != below[0]:
+        return None
+    return below[0] if isinstance(below[0], Dim) else None
 
 
 def _division(value: int | Dim, function: str) -> tuple[int | Dim, int | Dim] | None:

@@ -27,6 +27,7 @@ from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
+from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
 from ingot.support.records import record, replace
@@ -58,6 +59,7 @@ KERNEL_PASSES = (
     KernelPass("join-short-rows", join_short_rows),
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),
     KernelPass("unroll-short-rows", unroll_short_rows),
+    KernelPass("unroll-and-jam", unroll_and_jam),
     KernelPass("select-to-index", select_to_index),
     KernelPass("unmask-loads", unmask_loads),
     KernelPass("narrow-indices", narrow_indices),
@@ -68,6 +70,8 @@ ORDER = (
     Order("collapse-axes", "join-short-rows", "only rows that are apart in memory are short"),
     Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
     Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
+    Order("unroll-short-rows", "unroll-and-jam", "what has no loops left has no folds to join"),
+    Order("unroll-and-jam", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),
     Order("select-to-index", "unmask-loads", "fewer masks remain to be proven needless"),

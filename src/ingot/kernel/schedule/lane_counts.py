@@ -72,11 +72,20 @@ def most_lanes(
             registers = 16 if live <= 4 else 8
         elif live <= 6 and vectors.registers >= 16:
             registers = 8
+    held = sum(len(fold.inputs) for each in kernel.passes for fold in each.reductions)
+    while registers > 1 and registers * held > vectors.registers:
+        registers //= 2
     lanes = vectors.lanes(max(widest, 32), registers)
     if isinstance(extent, int):
-        while lanes > 1 and lanes // 2 >= extent:
+        while lanes > 1 and (lanes // 2 >= extent or (wide and _masks_much(extent, lanes))):
             lanes //= 2
     return lanes
+
+
+def _masks_much(extent: int, lanes: int) -> bool:
+    """Whether half of the lanes fold columns in four fifths of the time: masks cover fewer."""
+    taken, in_halves = (-(-extent // each) * each for each in (lanes, lanes // 2))
+    return taken * 4 >= in_halves * 5
 
 
 def _width(element: DType, of_parts: bool) -> int:

@@ -43,7 +43,7 @@ def streamed_rows(kernel: LoopKernel, axis: Axis | None, lanes: int) -> int:
         return 0
     if axis.extent <= lanes:  # rows are read from end to end as they are
         return 0
-    nodes = walk(kernel.exprs)
+    nodes = walk(first.exprs)
     if any(is_expensive_op(node.op) for node in nodes):
         return 0
     rows = first.axes[0]

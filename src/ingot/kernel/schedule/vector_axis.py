@@ -19,6 +19,10 @@ from ingot.kernel.schedule.lane_folds import folds_lanes
 SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, where there are so many."""
 
+NARROW = 4
+"""Columns that lie side by side, up to so many, are each gathered by all lanes: sums of three take
+a third of the time that a lane for each takes."""
+
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
@@ -45,11 +49,29 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
     needs_order = any(not folds_lanes(item) for item in inner)
     axis, count = along_grid.most_common(1)[0]
     small = isinstance(axis.extent, int) and axis.extent < 8
+    if _is_narrow(axis, inner) and not needs_order:
+        return None
     if count > along_pass or (needs_order and not small and count == along_pass):
         return axis
     is_running = any(item.is_running for item in inner)
     # Steps that wait for one another: rows side by side wait together, though their loads gather.
     return kernel.grid[-1] if needs_order and not is_running and _has_many_rows(kernel) else None
+
+
+def _is_narrow(axis: Axis, inner: list[Pass]) -> bool:
+    """Whether lanes along an axis would be few, and passes read its positions close together.
+
+    Lanes along the passes then gather each position from a few cache lines.
+    """
+    if not isinstance(axis.extent, int) or axis.extent > NARROW:
+        return False
+    loads = [
+        (load.payload.index, item.axes[-1].name)
+        for item in inner
+        for load in walk(item.exprs)
+        if load.op == "load" and _step(load, axis.name) != 0
+    ]
+    return all(coefficient(index, along) in (0, axis.extent) for index, along in loads)
 
 
 def _has_many_rows(kernel: LoopKernel) -> bool:
