@@ -77,15 +77,24 @@ def most_lanes(
         registers //= 2
     lanes = vectors.lanes(max(widest, 32), registers)
     if isinstance(extent, int):
-        while lanes > 1 and (lanes // 2 >= extent or (wide and _masks_much(extent, lanes))):
+        while lanes > 1 and lanes // 2 >= extent:
             lanes //= 2
+        if wide:
+            lanes = _least_masked(extent, lanes, vectors.lanes(max(widest, 32), 4))
     return lanes
 
 
-def _masks_much(extent: int, lanes: int) -> bool:
-    """Whether half of the lanes fold columns in four fifths of the time: masks cover fewer."""
-    taken, in_halves = (-(-extent // each) * each for each in (lanes, lanes // 2))
-    return taken * 4 >= in_halves * 5
+def _least_masked(extent: int, lanes: int, least: int) -> int:
+    """Return so many lanes, or fewer that fold columns in four fifths of the time.
+
+    Blocks that fit the extent better have less of them under masks. `least` lanes keep enough sums
+    going that none waits for the one before.
+    """
+    taken, each = -(-extent // lanes) * lanes, lanes
+    while (each := each // 2) >= least:
+        if taken * 4 >= -(-extent // each) * each * 5:
+            return each
+    return lanes
 
 
 def _width(element: DType, of_parts: bool) -> int:
