@@ -174,7 +174,10 @@ class DriverCall:
         blocks = (
             slot
             for part in self.parts
-            for slot in (*part.parameters, *(CodeSlot(item.name) for item in part.micro_kernels))
+            for slot in (
+                *self.code.given(*part.parameters),
+                *(CodeSlot(item.name) for item in part.micro_kernels),
+            )
         )
         return EmittedKernel(
             self.phases,

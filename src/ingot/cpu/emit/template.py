@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT, Optimization
+
+Number = TypeVar("Number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Template:
     define: Callable[[ModuleBuilder], object] = field(compare=False, repr=False)
     parameters: tuple[str, ...] = field(default=(), compare=False)
     how: Optimization = field(default=SHORT, compare=False)
+
+    def given(self, *numbers: Number) -> tuple[Number, ...]:
+        """Return what a call passes in env: one number for each parameter, in their order."""
+        assert len(numbers) == len(self.parameters), f"{self.name} takes {self.parameters}"
+        return numbers
 
 
 class Function(Protocol):

@@ -34,7 +34,7 @@ def match_selection(request: Request) -> LibraryKernel:
     emitted = EmittedKernel(
         phases,
         len(kernel.buffers),
-        schedule.parameters(kernel),
+        code.template.given(*schedule.parameters(kernel)),
         areas * schedule.area * BYTES,
     )
     return LibraryKernel(emitted, (code,))

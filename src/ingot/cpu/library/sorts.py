@@ -45,7 +45,7 @@ def match_sort(request: Request) -> LibraryKernel | str:
     emitted = EmittedKernel(
         keyed_phases(parts[0].name, schedule),
         2 * len(kernel.operands),
-        (*numbers, schedule.part, schedule.parts, area, *called),
+        parts[0].template.given(*numbers, schedule.part, schedule.parts, area, *called),
         scratch + schedule.part_chunks * PART_BYTES,
         order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
     )

@@ -53,7 +53,7 @@ def call_of(copies: BoxCopies, buffers: int) -> EmittedKernel:
     return EmittedKernel(
         (Phase(SYMBOL, copies.chunks),),
         1,
-        (CodeSlot(name), len(copies.boxes), copies.rounds, copies.grain),
+        BOX_COPIES.given(CodeSlot(name), len(copies.boxes), copies.rounds, copies.grain),
         order=(0,),
         behind=tuple(range(buffers)),
         tables={name: table},
