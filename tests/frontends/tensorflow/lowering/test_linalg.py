@@ -212,12 +212,26 @@ def test_open_sizes():
     ("function", "message"),
     [
         (tf.linalg.inv, "Input is not invertible"),
+        (tf.linalg.lu, "Input is not invertible"),
         (lambda a: tf.linalg.solve(a, a), "Input matrix is not invertible"),
     ],
 )
-def test_what_tensorflow_refuses(function, message):
+@pytest.mark.parametrize("first", [0.0, np.nan])
+def test_what_tensorflow_refuses(function, message, first):
     a = np.zeros((3, 3), np.float32)
+    a[0, 0] = first
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         function(tf.constant(a))
     with pytest.raises(ExecutionError, match=message):
         trace(function, [tf.TensorSpec([3, 3])]).evaluate([a])
+
+
+@each_type
+@pytest.mark.parametrize("function", [tf.linalg.inv, lambda a: tf.linalg.solve(a, a)])
+def test_not_a_number_behind_the_first_element(function, dtype):
+    a = positive(dtype)
+    a[0, 3, 3] = np.nan
+    assert_same(function, dtype, a)
+    open_sizes = [tf.TensorSpec([None, None, None], dtype)]
+    assert_same(function, dtype, a, specs=open_sizes)
+    assert_same(function, dtype, a[:, :0, :0], specs=open_sizes)

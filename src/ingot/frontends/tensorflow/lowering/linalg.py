@@ -31,7 +31,7 @@ from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_element
@@ -102,9 +102,23 @@ def _triangular_solve(op: Op) -> Value:
 # ---- LU
 
 
-def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: str) -> Instruction:
-    lu, pivots, info = lu_factored(op.b, a)
+def _factored(op: Op, a: Instruction, message: str) -> tuple[Instruction, Instruction]:
+    """Return L and U in one matrix, and the rows exchanged; what TensorFlow refuses is an error.
+
+    It refuses a pivot of 0, and NaN as the first element, with which its search for the least pivot
+    begins. NaN elsewhere gives NaN.
+    """
+    b = op.b
+    lu, pivots, info = lu_factored(b, a)
     _succeeded(op, info, message)
+    rows, columns = (b.iota_of(S32, a.shape.dims, a.shape.rank - axis) for axis in (2, 1))
+    is_later = b.compared("GT", b.add(rows, columns), 0)
+    _demand(op, b.or_(is_later, b.compared("EQ", a, a)), message)
+    return lu, pivots
+
+
+def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: str) -> Instruction:
+    lu, pivots = _factored(op, a, message)
     x = lu_solved(op.b, lu, pivots, right, "C" if adjoint else "N")
     return op.b.convert_to(x, op.result())
 
@@ -122,8 +136,7 @@ def _inverse(op: Op) -> Value:
 
 def _lu(op: Op) -> tuple[Value, ...]:
     a, b = _square(op), op.b
-    lu, pivots, info = lu_factored(b, a)
-    _succeeded(op, info, "Input is not invertible.")
+    lu, pivots = _factored(op, a, "Input is not invertible.")
     permutation = lu_permutation(b, pivots, a.shape.dims[-1])
     return b.convert_to(lu, op.result()), b.convert_to(permutation, op.result(1))
 
