@@ -192,13 +192,42 @@ def _empty(b: TensorBuilder, element: DType) -> Instruction:
     return b.zeros(Shape.array(element, (0,)))
 
 
+def _hermitian_factors(op: Op) -> tuple[Instruction, Instruction, Instruction]:
+    """Return eigenvalues, eigenvectors, and which matrices have them.
+
+    LAPACK finds some of a matrix with NaN too, as if NaN were 0.
+    """
+    b, a = op.b, _square(op)
+    lower, wanted = bool(op.attribute("lower", True)), bool(op.attribute("compute_v", True))
+    w, v, info = eigh(b, a, lower=lower, vectors=wanted)
+    used = one_triangle(b, a, lower=lower)
+    parts = (b.real(used), b.imag(used)) if used.shape.dtype.is_complex else (used,)
+    found = b.compared("EQ", info, 0)
+    for part in parts:
+        finite = b.reduced("and", b.is_finite(part), (part.shape.rank - 2, part.shape.rank - 1))
+        found = b.and_(found, finite)
+    return w, v if wanted else _empty(b, op.result(1)), found
+
+
 def _hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
-    b, wanted = op.b, bool(op.attribute("compute_v", True))
-    lower = bool(op.attribute("lower", True))
-    w, v, info = eigh(b, _square(op), lower=lower, vectors=wanted)
-    _succeeded(op, info, "Self-adjoint eigen decomposition was not successful.")
-    vectors = b.convert_to(v, op.result(1)) if wanted else _empty(b, op.result(1))
-    return b.convert_to(w, op.result()), vectors
+    b = op.b
+    w, v, found = _hermitian_factors(op)
+    # TensorFlow hands on a matrix of one element, whatever it is.
+    is_number = b.compared("LE", b.scalar(w.shape.dims[-1], S32), 1)
+    found = b.or_(found, b.spread(is_number, found.shape.dims, ()))
+    _demand(
+        op,
+        found,
+        "Self-adjoint eigen decomposition was not successful. The input might not be valid.",
+    )
+    return b.convert_to(w, op.result()), b.convert_to(v, op.result(1))
+
+
+def _xla_hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
+    b = op.b
+    w, v, found = _hermitian_factors(op)
+    values, vectors = _or_nan(b, found, w), _or_nan(b, found, v)
+    return b.convert_to(values, op.result()), b.convert_to(vectors, op.result(1))
 
 
 def _eigenvalues(op: Op) -> tuple[Value, ...]:
@@ -222,5 +251,5 @@ RULES: dict[str, Rule] = {
     "Qr": _qr,
     "SelfAdjointEigV2": _hermitian_eigenvalues,
     "Svd": _svd,
-    "XlaSelfAdjointEig": _hermitian_eigenvalues,
+    "XlaSelfAdjointEig": _xla_hermitian_eigenvalues,
 }
