@@ -53,7 +53,7 @@ def test_there_is_a_target_for_each_of_jaxlibs() -> None:
     known = set(custom_calls.names())
     missing = [name for name in lapack.registrations() if name not in known]
     assert missing == []
-    ours = {"getrs", "laswp"}
+    ours = {"laswp"}
     assert len([row for row in ROUTINES if row.name not in ours]) * len(ELEMENTS) == 60
 
 
@@ -98,6 +98,25 @@ def test_getrf(element: str, batch: tuple[int, ...], m: int, n: int) -> None:
             rows[[place, other - 1]] = rows[[other - 1, place]]
         assert_close(element, product[index], a[index][rows])
     assert not info.any()
+
+
+@each_element
+@each_batch
+@pytest.mark.parametrize(("m", "n", "k"), [(5, 3, 5), (4, 1, 2), (1, 4, 1), (3, 0, 3), (0, 2, 0)])
+def test_laswp(element: str, batch: tuple[int, ...], m: int, n: int, k: int) -> None:
+    """Exchanges in order, and the same backward, which gives the matrix back."""
+    x = matrices(element, (*batch, m, n))
+    pivots = np.random.default_rng(1).integers(1, max(m, 1) + 1, (*batch, k)).astype(np.int32)
+    wanted = x.copy()
+    for index in np.ndindex(*batch):
+        for place, other in enumerate(pivots[index]):
+            wanted[index][[place, other - 1]] = wanted[index][[other - 1, place]]
+    config = f"{{order = {code('F')}}}"
+    (made,) = call("laswp", element, config, x, pivots, None, (element, x.shape))
+    np.testing.assert_array_equal(made, wanted)
+    config = f"{{order = {code('B')}}}"
+    (back,) = call("laswp", element, config, made, pivots, None, (element, x.shape))
+    np.testing.assert_array_equal(back, x)
 
 
 def test_getrf_of_a_singular_matrix() -> None:
@@ -316,6 +335,22 @@ def test_trsm(element: str, batch: tuple[int, ...], side: str, uplo: str, trans:
             matrix = matrix - matrix * np.eye(n) + np.eye(n)
         matrix = {"N": matrix, "T": np.swapaxes(matrix, -1, -2), "C": adjoint(matrix)}[trans]
         assert_close(element, matrix @ x if side == "L" else x @ matrix, b)
+
+
+@each_element
+@pytest.mark.parametrize("side", "LR")
+@pytest.mark.parametrize(
+    ("n", "other"), [(40, 31), (64, 64), (32, 33), (1, 2000), (65, 64), (4, 0)]
+)
+def test_trsm_in_parts(element: str, side: str, n: int, other: int) -> None:
+    """Sizes around those that are solved in parts, a thread each."""
+    a = matrices(element, (n, n)) / n + 4 * np.eye(n, dtype=dtype(element).numpy)
+    b = matrices(element, (n, other) if side == "L" else (other, n), 1)
+    attributes = {"side": side, "uplo": "L", "trans_x": "N", "diag": "N"}
+    config = ", ".join(f"{name} = {code(value)}" for name, value in attributes.items())
+    (x,) = call("trsm", element, f"{{{config}}}", a.astype(b.dtype), b, None, (element, b.shape))
+    matrix = np.tril(a).astype(b.dtype)
+    assert_close(element, matrix @ x if side == "L" else x @ matrix, b)
 
 
 def test_what_does_not_fit_is_refused_when_it_runs() -> None:

@@ -66,6 +66,24 @@ def mlir() -> Mlir:
         ) from error
 
 
+def bytecode_of_hlo(proto: bytes) -> bytes:
+    """Return a serialized HloModuleProto as StableHLO in MLIR's bytecode, as XLA converts it.
+
+    Raises:
+        UnsupportedError: jaxlib is not installed (INGOT0350), or XLA cannot convert the module.
+    """
+    mlir()
+    library = importlib.import_module("jaxlib._jax")
+    try:
+        return library.mlir.hlo_to_stablehlo(proto)
+    except Exception as error:  # The bindings raise several classes.
+        raise UnsupportedError(
+            f"XLA cannot convert the program to StableHLO: {error}",
+            code="INGOT0350",
+            hint="symbolic and computed sizes, and calls of Ingot's own, have no StableHLO",
+        ) from error
+
+
 def newest_version() -> tuple[int, ...]:
     """Return the newest StableHLO whose portable artifacts this jaxlib reads.
 

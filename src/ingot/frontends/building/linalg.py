@@ -72,18 +72,44 @@ def lu_solved(
     b: ArrayBuilder, lu: Instruction, pivots: Instruction, right: Instruction, trans: str = "N"
 ) -> Instruction:
     """Return the solutions of A x = right; `trans` T or C: with A transposed or its adjoint."""
-    shapes, characters = [right.shape], {"trans": trans}
-    operands = [lu, pivots, right]
-    (x,) = lapack_call(b, "getrs", operands, shapes, characters, aliases="{{}: (2, {})}")
-    return x
+    if trans == "N":
+        return _divided(
+            b, lu, _divided(b, lu, _exchanged(b, right, pivots), lower=True), lower=False
+        )
+    kind = "ADJOINT" if trans == "C" else "TRANSPOSE"
+    x = _divided(b, lu, right, lower=False, transpose_a=kind)
+    x = _divided(b, lu, x, lower=True, transpose_a=kind)
+    return _exchanged(b, x, pivots, backward=True)
+
+
+def _divided(
+    b: ArrayBuilder,
+    lu: Instruction,
+    right: Instruction,
+    *,
+    lower: bool,
+    transpose_a: str = "NO_TRANSPOSE",
+) -> Instruction:
+    """Return the solutions with L, which has ones on its diagonal, or U."""
+    return b.triangular_solve(
+        lu, right, left_side=True, lower=lower, unit_diagonal=lower, transpose_a=transpose_a
+    )
+
+
+def _exchanged(
+    b: ArrayBuilder, x: Instruction, pivots: Instruction, *, backward: bool = False
+) -> Instruction:
+    """Return matrices with rows exchanged as a factorization did, or taken back."""
+    order = {"order": "B" if backward else "F"}
+    (made,) = lapack_call(b, "laswp", [x, pivots], [x.shape], order, aliases="{{}: (0, {})}")
+    return made
 
 
 def lu_permutation(b: ArrayBuilder, pivots: Instruction, rows: Size) -> Instruction:
     """Return f64 row numbers, exchanged as LAPACK exchanged the rows of the matrix."""
     numbers = Shape.array(F64, (*pivots.shape.dims[:-1], rows, 1))
     start = b.iota_of(F64, numbers.dims, numbers.rank - 2)
-    (made,) = lapack_call(b, "laswp", [start, pivots], [numbers], aliases="{{}: (0, {})}")
-    return b.reshape_to(made, numbers.dims[:-1])
+    return b.reshape_to(_exchanged(b, start, pivots), numbers.dims[:-1])
 
 
 def lu_sign(b: ArrayBuilder, lu: Instruction, pivots: Instruction) -> Instruction:

@@ -18,9 +18,10 @@ from typing import Any
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.body import Body, launch_output_types, result_type, type_number
-from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorRef, TensorType
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
+from ingot.frontends.tensorflow.list_shapes import element_shape_of
 from ingot.frontends.tensorflow.modules import dtypes, tensor_util
 from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
 
@@ -239,11 +240,32 @@ class LaunchWriter:
             node = self._node(f"list_{index}", "TensorListSplit", inputs)
         else:
             elements = self._write_elements(index, tensor, kind.dtype)
-            shape = self._element_shape(index, elements, kind)
+            shape = self._shape_in_list(index, output)
+            if shape is None:
+                shape = self._element_shape(index, elements, kind)
             node = self._node(f"list_{index}", "TensorListFromTensor", [elements, shape])
         node.attr["element_dtype"].type = type_number(kind.dtype)
         node.attr["shape_type"].type = type_number("int32")
         return f"{node.name}:output_handle:0"
+
+    def _shape_in_list(self, index: int, output: int) -> str | None:
+        """Return the shape that the user's list has for TensorFlow: elements may have others.
+
+        A list that a gradient takes says all that is known: an empty one then has a shape.
+        """
+        if output >= self._function.shown:
+            return None
+        found = element_shape_of(self._function, output)
+        if found is None:
+            return None
+        if not isinstance(found, TensorRef):
+            sizes = found if isinstance(found, int) else list(found)
+            return self._integers(f"shape_{index}", sizes)
+        numbers = {item.name: number for number, item in enumerate(self._function.inputs)}
+        given = self._arguments[numbers[found.node]]
+        node = self._node(f"given_{index}", "TensorListElementShape", [given])
+        node.attr["shape_type"].type = type_number("int32")
+        return f"{node.name}:element_shape:0"
 
     def _write_elements(self, index: int, tensor: str, dtype: str) -> str:
         """Take the rows of a list's buffer that are elements: as many as the next result says."""

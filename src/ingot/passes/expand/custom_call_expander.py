@@ -92,7 +92,10 @@ def _lu(call: Instruction, build: Builder) -> list[Instruction]:
     lu, pivots, _ = lapack_call(build, "getrf", [a], shapes, aliases="{{0}: (0, {})}")
     columns = Shape.array(F64, (*batch, a.shape.dims[-2], 1))
     rows = build.iota(shape=columns, iota_dimension=len(batch))
-    (exchanged,) = lapack_call(build, "laswp", [rows, pivots], [columns], aliases="{{}: (0, {})}")
+    exchanges = {"order": "F"}
+    (exchanged,) = lapack_call(
+        build, "laswp", [rows, pivots], [columns], exchanges, aliases="{{}: (0, {})}"
+    )
     order = build.reshape_to(build.convert_to(exchanged, S32), columns.dims[:-1])
     return [lu, build.subtract(pivots, build.full(1, pivots_shape)), order]
 

@@ -156,6 +156,11 @@ def test_xlas_own_op(lower):
     program = trace(function, [tf.TensorSpec(a.shape)])
     (w, v), _ = program.evaluate([np.tril(a) if lower else np.triu(a)])
     np.testing.assert_allclose((v * w[:, None]) @ np.swapaxes(v, -1, -2), a, atol=1e-4)
+    a[0, 0, 0] = np.nan
+    (w, v), _ = program.evaluate([a])
+    assert np.isnan(w[0]).all()
+    assert np.isnan(v[0]).all()
+    assert np.isfinite(w[1]).all()
 
 
 @each_type
@@ -212,12 +217,47 @@ def test_open_sizes():
     ("function", "message"),
     [
         (tf.linalg.inv, "Input is not invertible"),
+        (tf.linalg.lu, "Input is not invertible"),
         (lambda a: tf.linalg.solve(a, a), "Input matrix is not invertible"),
     ],
 )
-def test_what_tensorflow_refuses(function, message):
+@pytest.mark.parametrize("first", [0.0, np.nan])
+def test_what_tensorflow_refuses(function, message, first):
     a = np.zeros((3, 3), np.float32)
+    a[0, 0] = first
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         function(tf.constant(a))
     with pytest.raises(ExecutionError, match=message):
         trace(function, [tf.TensorSpec([3, 3])]).evaluate([a])
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [((0, 0), np.nan), ((2, 2), np.nan), ((2, 0), np.nan), ((2, 2), np.inf), ((2, 0), np.inf)],
+)
+@pytest.mark.parametrize("n", [3, 26])
+def test_eigenvalues_of_no_numbers(place, wrong, n):
+    """As Eigen does, only the lower triangle counts; a matrix of one element is handed on."""
+    a = np.eye(n, dtype=np.float32)
+    a[place] = wrong
+    for function in (tf.linalg.eigh, tf.linalg.eigvalsh):
+        program = trace(function, [tf.TensorSpec([None, None])])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Self-adjoint eigen decomp"):
+            function(tf.constant(a))
+        with pytest.raises(ExecutionError, match="Self-adjoint eigen decomp"):
+            program.evaluate([a])
+    upper = np.eye(n, dtype=np.float32)
+    upper[0, 1] = wrong
+    assert_same(tf.linalg.eigvalsh, np.float32, upper)
+    assert_same(tf.linalg.eigvalsh, np.float32, np.full((2, 1, 1), wrong, np.float32))
+
+
+@each_type
+@pytest.mark.parametrize("function", [tf.linalg.inv, lambda a: tf.linalg.solve(a, a)])
+def test_not_a_number_behind_the_first_element(function, dtype):
+    a = positive(dtype)
+    a[0, 3, 3] = np.nan
+    assert_same(function, dtype, a)
+    open_sizes = [tf.TensorSpec([None, None, None], dtype)]
+    assert_same(function, dtype, a, specs=open_sizes)
+    assert_same(function, dtype, a[:, :0, :0], specs=open_sizes)

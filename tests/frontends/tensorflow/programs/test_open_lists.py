@@ -202,7 +202,41 @@ def made_and_taken_in_a_graph(jit: Any) -> Any:
     return run(X)
 
 
+def shapes_of_elements(jit: Any) -> Any:
+    """TensorFlow keeps the shape that a list was made with; elements of other shapes fit later."""
+    x, two = tf.ones([3, 2]), tf.constant(2)
+
+    @tf.function(jit_compile=jit)
+    def made(x: Any) -> Any:
+        reserved = list_ops.tensor_list_reserve([-1, -1], 2, tf.float32)
+        pieces = list_ops.tensor_list_split(x, [-1, 2], tf.constant([1, 1, 1], tf.int64))
+        return (
+            pushed(empty(), x), pushed(empty(shape=[None, 2]), x), pushed(empty(shape=[3, 2]), x),
+            list_ops.tensor_list_set_item(reserved, 0, x), pieces,
+            list_ops.tensor_list_from_tensor(x, [None]),
+            list_ops.tensor_list_scatter(x, [0, 2, 1], [None]),
+        )  # fmt: skip
+
+    @tf.function(jit_compile=jit)
+    def handled(found: Any, x: Any, n: Any) -> Any:
+        def push(i: Any, found: Any, made: Any) -> Any:
+            return i + 1, pushed(found, x), pushed(made, x)
+
+        _, looped, made = tf.while_loop(
+            lambda i, *_: i < n, push, [0, found, empty(shape=[None, 2])]
+        )
+        chosen = tf.cond(n > 1, lambda: pushed(found, x), lambda: found)
+        popped, _ = list_ops.tensor_list_pop_back(pushed(found, x, x), tf.float32)
+        return looped, made, chosen, tf.zeros_like(popped)
+
+    given = (pushed(empty(), x), pushed(empty(shape=[None, None]), x))
+    lists = [*made(x), *(item for found in given for item in handled(found, x, two))]
+    shapes = [list_ops.tensor_list_element_shape(item, tf.int32) for item in lists]
+    return shapes, items(pushed(lists[1], x[:1])), items(pushed(lists[7], x[0, 0]))
+
+
 PROGRAMS = [
+    shapes_of_elements,
     made_and_taken_in_a_graph,
     returned, pushed_by_calls, written_by_a_call, of_partial_shape, captured, asked_for_its_length,
     in_a_branch, popped_in_a_loop, nested, differentiated, array_of_a_graph_written_once,

@@ -31,7 +31,7 @@ from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_element
@@ -102,9 +102,23 @@ def _triangular_solve(op: Op) -> Value:
 # ---- LU
 
 
-def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: str) -> Instruction:
-    lu, pivots, info = lu_factored(op.b, a)
+def _factored(op: Op, a: Instruction, message: str) -> tuple[Instruction, Instruction]:
+    """Return L and U in one matrix, and the rows exchanged; what TensorFlow refuses is an error.
+
+    It refuses a pivot of 0, and NaN as the first element, with which its search for the least pivot
+    begins. NaN elsewhere gives NaN.
+    """
+    b = op.b
+    lu, pivots, info = lu_factored(b, a)
     _succeeded(op, info, message)
+    rows, columns = (b.iota_of(S32, a.shape.dims, a.shape.rank - axis) for axis in (2, 1))
+    is_later = b.compared("GT", b.add(rows, columns), 0)
+    _demand(op, b.or_(is_later, b.compared("EQ", a, a)), message)
+    return lu, pivots
+
+
+def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: str) -> Instruction:
+    lu, pivots = _factored(op, a, message)
     x = lu_solved(op.b, lu, pivots, right, "C" if adjoint else "N")
     return op.b.convert_to(x, op.result())
 
@@ -122,8 +136,7 @@ def _inverse(op: Op) -> Value:
 
 def _lu(op: Op) -> tuple[Value, ...]:
     a, b = _square(op), op.b
-    lu, pivots, info = lu_factored(b, a)
-    _succeeded(op, info, "Input is not invertible.")
+    lu, pivots = _factored(op, a, "Input is not invertible.")
     permutation = lu_permutation(b, pivots, a.shape.dims[-1])
     return b.convert_to(lu, op.result()), b.convert_to(permutation, op.result(1))
 
@@ -179,13 +192,42 @@ def _empty(b: TensorBuilder, element: DType) -> Instruction:
     return b.zeros(Shape.array(element, (0,)))
 
 
+def _hermitian_factors(op: Op) -> tuple[Instruction, Instruction, Instruction]:
+    """Return eigenvalues, eigenvectors, and which matrices have them.
+
+    LAPACK finds some of a matrix with NaN too, as if NaN were 0.
+    """
+    b, a = op.b, _square(op)
+    lower, wanted = bool(op.attribute("lower", True)), bool(op.attribute("compute_v", True))
+    w, v, info = eigh(b, a, lower=lower, vectors=wanted)
+    used = one_triangle(b, a, lower=lower)
+    parts = (b.real(used), b.imag(used)) if used.shape.dtype.is_complex else (used,)
+    found = b.compared("EQ", info, 0)
+    for part in parts:
+        finite = b.reduced("and", b.is_finite(part), (part.shape.rank - 2, part.shape.rank - 1))
+        found = b.and_(found, finite)
+    return w, v if wanted else _empty(b, op.result(1)), found
+
+
 def _hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
-    b, wanted = op.b, bool(op.attribute("compute_v", True))
-    lower = bool(op.attribute("lower", True))
-    w, v, info = eigh(b, _square(op), lower=lower, vectors=wanted)
-    _succeeded(op, info, "Self-adjoint eigen decomposition was not successful.")
-    vectors = b.convert_to(v, op.result(1)) if wanted else _empty(b, op.result(1))
-    return b.convert_to(w, op.result()), vectors
+    b = op.b
+    w, v, found = _hermitian_factors(op)
+    # TensorFlow hands on a matrix of one element, whatever it is.
+    is_number = b.compared("LE", b.scalar(w.shape.dims[-1], S32), 1)
+    found = b.or_(found, b.spread(is_number, found.shape.dims, ()))
+    _demand(
+        op,
+        found,
+        "Self-adjoint eigen decomposition was not successful. The input might not be valid.",
+    )
+    return b.convert_to(w, op.result()), b.convert_to(v, op.result(1))
+
+
+def _xla_hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
+    b = op.b
+    w, v, found = _hermitian_factors(op)
+    values, vectors = _or_nan(b, found, w), _or_nan(b, found, v)
+    return b.convert_to(values, op.result()), b.convert_to(vectors, op.result(1))
 
 
 def _eigenvalues(op: Op) -> tuple[Value, ...]:
@@ -209,5 +251,5 @@ RULES: dict[str, Rule] = {
     "Qr": _qr,
     "SelfAdjointEigV2": _hermitian_eigenvalues,
     "Svd": _svd,
-    "XlaSelfAdjointEig": _hermitian_eigenvalues,
+    "XlaSelfAdjointEig": _xla_hermitian_eigenvalues,
 }

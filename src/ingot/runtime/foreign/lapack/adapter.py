@@ -25,7 +25,7 @@ from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
 from ingot.runtime.foreign.lapack.routines import Routine
-from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_unpack
+from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_exchanges, emit_unpack
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.custom_calls import CallSite
@@ -37,6 +37,8 @@ _MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 _WORK_OF_A_CHUNK = 100_000
 _MOST_CHUNKS = 64
 _SMALL = 64 * 64
+# The most elements of right sides that OpenBLAS's `trsm` solves for in one thread.
+_ALONE = 1023
 _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
 
@@ -253,9 +255,58 @@ class Adapter:
     def invoke(self, number: Value) -> None:
         """Emit the call of LAPACK for matrix `number`."""
         f = self.f
+        if self.routine.is_own:
+            self.exchange_rows(number)
+            return
+        if self.routine.apart:
+            self.invoke_in_parts(number)
+            return
         arguments = [self.argument(word, number) for word in self.words]
         function = f.module.declare(self.function, VOID, [PTR] * len(arguments))
         f.call(function, arguments)
+
+    def invoke_in_parts(self, number: Value) -> None:
+        """Emit a call for each part of a small matrix that OpenBLAS would give to its threads.
+
+        Waiting for them takes a thousand times as long where CPUs are busy.
+        """
+        f, row = self.f, self.routine
+        in_columns = chr(self.attributes[row.apart].value) == "L"
+        name = next(name for name in self.words if name.startswith(row.matrix + "_"))
+        rows, columns = self.size("m"), self.size("n")
+        order, total = (rows, columns) if in_columns else (columns, rows)
+        most = f.imax(f.idiv(_ALONE, f.imax(order, 1)), 1)
+        is_small = f.ile(f.imul(rows, columns), _SMALL)
+        part = f.iselect(is_small, f.imin(most, f.imax(total, 1)), f.imax(total, 1))
+        slot = f.alloca(I32)
+        function = f.module.declare(self.function, VOID, [PTR] * len(self.words))
+
+        def solve(first: Value, _: list[Value]) -> None:
+            count = f.as_value(f.imin(part, f.isub(total, first)))
+            f.store(f.trunc(count, I32), slot)
+            begin = f.imul(first, rows if in_columns else 1)
+            offset = f.as_value(f.imul(begin, self.arrays[name].shape.dtype.bytes))
+            special = {
+                "=n" if in_columns else "=m": slot,
+                name: f.gep(self.matrix(name, number), offset),
+            }
+            words = [special.get(word) or self.argument(word, number) for word in self.words]
+            f.call(function, words)
+
+        f.loop(0, total, part, [], solve)
+
+    def exchange_rows(self, number: Value) -> None:
+        """Emit the exchanges of the rows of matrix `number`."""
+        x = self.arrays["x_out"].dims
+        emit_exchanges(
+            self.f,
+            (self.real, 2 if self.is_complex else 1),
+            self.matrix("x_out", number),
+            (x[-2], x[-1]),
+            self.matrix("ipiv", number),
+            self.arrays["ipiv"].dims[-1],
+            backward=chr(self.attributes["order"].value) == "B",
+        )
 
     def one_matrix(self, number: Value, _: list[Value]) -> None:
         """Emit the work on one matrix of the batch."""

@@ -49,6 +49,10 @@ class Routine:
         workspace: elements that it counts in 32 bits when vectors are wanted, if those are many.
         complex_workspace: that of the complex routine.
         is_blas: whether the function is BLAS.
+        apart: an attribute that says which are problems of their own, the columns of the matrix
+            (`L`) or its rows (`R`): small ones are solved in parts, each in one thread.
+        is_own: whether Ingot has code of its own for it (`vectors`): OpenBLAS gives the smallest
+            exchange of rows to several threads, and waits for them where CPUs are busy.
     """
 
     name: str
@@ -68,11 +72,13 @@ class Routine:
     workspace: str = ""
     complex_workspace: str = ""
     is_blas: bool = False
+    apart: str = ""
+    is_own: bool = False
 
 
 ROUTINES = (
     Routine(
-        "trsm", "x y", "y_out=y", matrix="y", is_blas=True,
+        "trsm", "x y", "y_out=y", matrix="y", is_blas=True, apart="side",
         arguments="@side @uplo @trans_x @diag =m =n one x ^x.rows y_out ^m",
     ),
     Routine("getrf", "x", "x_out=x ipiv info", "=m =n x_out ^m ipiv info"),
@@ -148,9 +154,6 @@ ROUTINES = (
         arguments="=m =n dl_out+1 d_out du_out b_out ^m info",
     ),
     # These two are not JAX's: solutions from a factorization, and its row exchanges.
-    Routine(
-        "getrs", "x ipiv b", "b_out=b", "@trans =m =n x ^m ipiv b_out ^m info", matrix="b"
-    ),
-    Routine("laswp", "x ipiv", "x_out=x", "=n x_out ^m =1 =ipiv.last ipiv =1"),
+    Routine("laswp", "x ipiv", "x_out=x", "@order x_out ipiv", is_own=True),
 )  # fmt: skip
 """Every LAPACK routine that JAX calls on CPU, and those that our lowerings call beside them."""

@@ -33,7 +33,7 @@ _NEEDS = {
 _OWN_NEEDS = {
     ("gehrd", "tau"): ("x", "n-1"), ("sytrd", "tau"): ("x", "n-1"), ("sytrd", "d"): ("r", "n"),
     ("syevd", "w"): ("r", "n"), ("orgqr", "tau"): ("x", "0"), ("ormqr", "tau"): ("x", "0"),
-    ("getrs", "ipiv"): ("s32", "m"), ("getrs", "x"): ("x", "m*m"), ("laswp", "ipiv"): ("s32", "0"),
+    ("laswp", "ipiv"): ("s32", "0"),
 }  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small loops around LAPACK calls: is everything finite, conjugate pairs as complex vectors.
+"""Small loops beside LAPACK: is everything finite, conjugate pairs as vectors, rows exchanged.
 
 Source: jaxlib/cpu/lapack_kernels.cc (`is_finite`, `UnpackEigenvectors`).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
-from ingot.llvm.types import I1, I64, Type
+from ingot.llvm.types import I1, I32, I64, Type
 from ingot.llvm.values import Value
 
 
@@ -69,3 +69,51 @@ def emit_unpack(
         return f.if_(alone, single, pair)
 
     f.while_([f.const(I64, 0)], lambda values: f.icmp("slt", values[0], size), vector)
+
+
+def emit_exchanges(
+    f: FunctionBuilder,
+    part: tuple[Type, int],
+    x: Value,
+    dims: tuple[Index, Index],
+    pivots: Value,
+    count: Index,
+    *,
+    backward: bool,
+) -> None:
+    """Emit the exchanges of rows that a factorization made: row i with row `pivots[i]`, from 1.
+
+    Args:
+        f: where to.
+        part: a type, and how many of it an element of `x` has.
+        x: the matrix, column after column.
+        dims: its rows and columns.
+        pivots: `s32[count]`.
+        count: how many rows were exchanged with another one.
+        backward: from the last to the first, which takes them back.
+    """
+    kind, parts = part
+    rows, columns = map(f.as_value, dims)
+    last = f.sub(f.as_value(count), f.const(I64, 1))
+
+    def exchange(column: Value, step: Value) -> None:
+        row = f.sub(last, step) if backward else step
+        other = f.sub(f.sext(f.load(I32, f.gep(pivots, row, I32)), I64), f.const(I64, 1))
+        begin = f.mul(column, rows)
+        for number in range(parts):
+            one, two = (
+                f.gep(
+                    x,
+                    f.add(f.mul(f.add(begin, at), f.const(I64, parts)), f.const(I64, number)),
+                    kind,
+                )
+                for at in (row, other)
+            )
+            left, right = f.load(kind, one), f.load(kind, two)
+            f.store(right, one)
+            f.store(left, two)
+
+    def each(column: Value, _: list[Value]) -> None:
+        f.loop(0, count, 1, [], lambda step, _: exchange(column, step))
+
+    f.loop(0, columns, 1, [], each)
