@@ -248,6 +248,12 @@ def shared_across(
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
 
 
+def fetch(f: FunctionBuilder, address: Value) -> None:
+    """Emit the prefetch of a line of memory into the L1 cache."""
+    how = [f.const(lt.I32, number) for number in (LINE_READ, TO_L1, DATA_CACHE)]
+    f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
+
+
 GROUP = 4
 """Rows of A that are addressed from one carried address, where their step is not known."""
 
@@ -389,9 +395,8 @@ class Block:
         if not spec.rows_ahead or isinstance(self.depth, int):
             return
         row = f.gep(b_row, f.imul(self.strides["b_step"], spec.rows_ahead), spec.element)
-        how = [f.const(lt.I32, number) for number in (LINE_READ, TO_L1, DATA_CACHE)]
         for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
-            f.intrinsic("llvm.prefetch", lt.VOID, [f.gep(row, offset, lt.I8), *how])
+            fetch(f, f.gep(row, offset, lt.I8))
 
     def _elements(self, where: Value) -> list[Value]:
         """Return what each vector of a row of B is multiplied by."""
