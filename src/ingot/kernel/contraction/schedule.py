@@ -85,6 +85,12 @@ for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.3
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
 
+FEW_BLOCKS = 4
+"""So do register blocks of rows where those of the rhs are shorter than the runs of memory that are
+read fastest. Against packing it 30x1245x820 took 0.93 of the time, 40x1000x1000 0.84, 56x1000x1000
+0.92, 32x768x768 0.85, 32x3072x768 0.94, 64x1024x1024 as long; 40x768x3072, whose rows are longer,
+1.08 (AVX-512, one thread, 2026-11-27)."""
+
 DEEP = 1024
 """Depth from which on a product is deep."""
 
@@ -212,7 +218,8 @@ def schedule_contraction(
         depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=m > rows)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // (lanes * factors)) * lanes
-    n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
+    is_low = _are_few(kernel, bits, rows)
+    n_block = _column_block(n, columns, padded * bits, rhs, is_low)
     if (reading, rhs) == ("streamed", "direct"):
         m_block, n_block = streamed_blocks(m, n, (rows, columns), bits)
     elif (reading, rhs) == ("deep", "direct"):
@@ -404,7 +411,7 @@ def _unit_strides(operand: Expr, name: str) -> int:
 def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     """Whether reading the rhs where it lies is better than packing it."""
     m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
-    if _are_few(m, rows):
+    if _are_few(kernel, bits, rows):
         return True
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
@@ -422,8 +429,12 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
 
 
-def _are_few(m: int | Dim, rows: int) -> bool:
-    return isinstance(m, int) and m <= max(2 * rows, FEW_ROWS)
+def _are_few(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Whether there are so few rows that packing the rhs costs more than it gains."""
+    m, n, most = kernel.m.extent, kernel.n.extent, max(2 * rows, FEW_ROWS)
+    if isinstance(n, int) and n * bits // 8 < STREAM_BYTES[0] and kernel.patches is None:
+        most = max(most, FEW_BLOCKS * rows)
+    return isinstance(m, int) and m <= most
 
 
 # ---- cache blocks and chunks
@@ -499,9 +510,9 @@ def _blocks(
 
 def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
     """Return how the operands are gone through, as far as extents decide."""
-    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
+    n, k = kernel.n.extent, kernel.k.extent
     if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
         return "whole"
-    if _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES:
+    if _are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES:
         return "streamed"
     return "deep" if k >= DEEP else "whole"
