@@ -65,6 +65,11 @@ CASES = [
     # crowded rows: both operands are packed
     (515, 700, 1024, 0, False, False),
     (550, 601, 2048, 0, False, True),
+    # each k of the lhs lies far away: its rows are packed by units, or ahead
+    (461, 130, 131, 0, True, False),
+    (450, 70, 33, 2, True, False),
+    (520, 611, 150, 0, True, False),
+    (1050, 140, 1100, 0, True, True),
 ]
 
 
@@ -88,6 +93,33 @@ def test_a_plain_product_compiles_no_code_of_its_own():
     assert names[0] == f"product_{_form_of_host()}"
     again = library_names(compile(module((64, 128), (128, 96), (64, 96))))
     assert again == names
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "words"),
+    [
+        (400, 700, 512, ["across", "packed"]),
+        (1000, 700, 512, ["across", "packed", "ahead"]),
+        (1000, 128, 512, ["across", "direct", "f32", "f32"]),
+        (1000, 32, 512, ["across", "direct"]),
+        (1000, 2000, 64, ["across", "packed"]),
+    ],
+)
+def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
+    kernel = build_contraction_kernel(transposed_product(m, n, k))
+    found = plain_product(kernel, Vectors(512, 32))
+    assert not isinstance(found, str)
+    assert found.form.name.split("_")[1:] == words
+
+
+def transposed_product(m, n, k):
+    """Return the fused computation of a dot whose lhs is [k, m]."""
+    build = Builder("fused")
+    x, y = (
+        build.parameter(at, Shape.array("f32", dims)) for at, dims in enumerate(((k, m), (k, n)))
+    )
+    dot = build.dot(x, y, lhs_contracting_dims=(0,), rhs_contracting_dims=(0,))
+    return build.build(dot)
 
 
 def _form_of_host():

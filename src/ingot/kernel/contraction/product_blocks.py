@@ -10,6 +10,7 @@ Invariant: blocks change neither which products a sum has nor their order.
 
 from __future__ import annotations
 
+from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import ContractionSchedule
@@ -78,16 +79,25 @@ def blocks_ahead(
     sizes: tuple[int, int, int],
     even: EvenBlocks,
     depth: int,
-    cell_bytes: int,
+    form: ProductVariant,
     *,
     has_epilogue: bool,
 ) -> Blocks:
-    """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time."""
+    """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time.
+
+    Rows of a lhs that is dense along k are packed one after the other, else k after k.
+    """
     _, n, k = sizes
+    cell_bytes = form.element.bits // 8
     lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
-    # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-    lhs_row = round_up(depth, lanes) + lanes
-    fitting = max(1, LHS_BYTES // (lhs_row * cell_bytes * even.rows))
+    if form.is_dense:
+        # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
+        lhs_row = round_up(depth, lanes) + lanes
+        block_cells = lhs_row * even.rows
+    else:
+        lhs_row = round_up(even.rows, lanes)
+        block_cells = lhs_row * depth
+    fitting = max(1, LHS_BYTES // (block_cells * cell_bytes))
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
     panels = -(-n // columns)

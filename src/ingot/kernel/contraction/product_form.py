@@ -97,6 +97,11 @@ class ProductVariant:
         return self.factors == BYTES_OF_WORD and lhs.is_signed == rhs.is_signed
 
     @property
+    def is_lhs_packed(self) -> bool:
+        """Whether micro-kernels read rows of the lhs that a unit has packed."""
+        return self.ahead or self.operands is not None
+
+    @property
     def is_complex(self) -> bool:
         """Whether the numbers are complex; lanes and columns count them."""
         return self.element.is_complex

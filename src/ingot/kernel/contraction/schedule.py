@@ -23,6 +23,7 @@ from ingot.kernel.contraction.unit_blocks import (
     FEW_UNITS,
     MIN_BOTH_COLUMNS,
     MIN_BOTH_ROWS,
+    STREAM_BYTES,
     TILE_BYTES,
     deep_blocks,
     even,
@@ -84,6 +85,12 @@ for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.3
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
 
+FEW_BLOCKS = 4
+"""So do register blocks of rows where those of the rhs are shorter than the runs of memory that are
+read fastest. Against packing it 30x1245x820 took 0.93 of the time, 40x1000x1000 0.84, 56x1000x1000
+0.92, 32x768x768 0.85, 32x3072x768 0.94, 64x1024x1024 as long; 40x768x3072, whose rows are longer,
+1.08 (AVX-512, one thread, 2026-11-27)."""
+
 DEEP = 1024
 """Depth from which on a product is deep."""
 
@@ -96,9 +103,10 @@ MIN_COLUMN_DOT_ROWS = 256
 
 CACHED_PIECE, CACHED_BYTES = 32, 2 * L2_BYTES
 """Rows of the rhs that few rows meet at once where it has no more bytes than a cache near the core
-keeps: long runs of memory gain nothing there. Against pieces of 8 rows 5x153x1850 took 0.70 of the
-time, 7x45x1846 0.69, 8x224x380 0.82, 5x1126x281 0.88; 8x768x3072, which is larger, 1.13 (AVX-512,
-one thread, 2026-11-27)."""
+keeps, or where its rows are shorter than the runs of memory that are read fastest. Against pieces
+of 8 rows 5x153x1850 took 0.70 of the time, 7x45x1846 0.69, 8x224x380 0.82, 5x1126x281 0.88,
+14x768x909 0.89, 12x768x1500 0.83, 10x2000x2000 0.91; 8x768x3072, whose rows are longer, 1.13 to
+1.22. Against `BLOCKS_PIECE` 28x1000x1000 took 0.89 (AVX-512, one thread, 2026-11-27)."""
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
@@ -206,10 +214,12 @@ def schedule_contraction(
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
     reading = _reading(kernel, bits, rows)
     if (reading, rhs) in PIECES:
-        depth = _piece(reading, rhs, n * k * bits // 8, has_blocks=m > rows)
+        row_bytes = n * bits // 8
+        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=m > rows)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // (lanes * factors)) * lanes
-    n_block = _column_block(n, columns, padded * bits, rhs, _are_few(m, rows))
+    is_low = _are_few(kernel, bits, rows)
+    n_block = _column_block(n, columns, padded * bits, rhs, is_low)
     if (reading, rhs) == ("streamed", "direct"):
         m_block, n_block = streamed_blocks(m, n, (rows, columns), bits)
     elif (reading, rhs) == ("deep", "direct"):
@@ -401,7 +411,7 @@ def _unit_strides(operand: Expr, name: str) -> int:
 def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     """Whether reading the rhs where it lies is better than packing it."""
     m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
-    if _are_few(m, rows):
+    if _are_few(kernel, bits, rows):
         return True
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
@@ -419,8 +429,12 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
 
 
-def _are_few(m: int | Dim, rows: int) -> bool:
-    return isinstance(m, int) and m <= max(2 * rows, FEW_ROWS)
+def _are_few(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Whether there are so few rows that packing the rhs costs more than it gains."""
+    m, n, most = kernel.m.extent, kernel.n.extent, max(2 * rows, FEW_ROWS)
+    if isinstance(n, int) and n * bits // 8 < STREAM_BYTES[0] and kernel.patches is None:
+        most = max(most, FEW_BLOCKS * rows)
+    return isinstance(m, int) and m <= most
 
 
 # ---- cache blocks and chunks
@@ -449,10 +463,12 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
     return multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
 
-def _piece(reading: Reading, rhs: RhsPlacement, rhs_bytes: int, *, has_blocks: bool) -> int:
+def _piece(
+    reading: Reading, rhs: RhsPlacement, rhs_bytes: int, row_bytes: int, *, has_blocks: bool
+) -> int:
     """Return the products that are summed before sums go to memory; `has_blocks`: of rows."""
     if (reading, rhs) == ("streamed", "direct"):
-        if rhs_bytes <= CACHED_BYTES:
+        if rhs_bytes <= CACHED_BYTES or row_bytes < STREAM_BYTES[0]:
             return CACHED_PIECE
         if has_blocks:
             return BLOCKS_PIECE
@@ -484,15 +500,19 @@ def _blocks(
         packs_both = kernel.patches is None and not has_plain_lhs(kernel)
         both = (MIN_BOTH_ROWS * sizes.factors, MIN_BOTH_COLUMNS * sizes.factors)
         least = both if packs_both else None
-        m_block, n_block = packed_blocks((m, n, k), batch, columns, n_block, least)
+        is_transposed = rhs == "transposed"
+        extents = (batch, m, n, k)
+        m_block, n_block = packed_blocks(
+            extents, columns, n_block, least, is_transposed=is_transposed
+        )
     return even(m, m_block, rows), even(n, n_block, columns)
 
 
 def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
     """Return how the operands are gone through, as far as extents decide."""
-    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
+    n, k = kernel.n.extent, kernel.k.extent
     if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
         return "whole"
-    if _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES:
+    if _are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES:
         return "streamed"
     return "deep" if k >= DEEP else "whole"

@@ -22,7 +22,8 @@ UNIT_ROWS, FEW_ROWS = 448, 96
 """Results of a unit for each feature: so many make packing cheap; as few where units are few."""
 
 COPY_BYTES = L2_BYTES * 3 // 8
-"""Bytes of the rows that a unit copies: they stay in the L2 cache."""
+"""Bytes of the rows that a unit copies: they stay in the L2 cache. So many lie on the stack, where
+one unit's take the place of those before; more, which a single line may need, in the scratch."""
 
 TILE_BYTES = L2_BYTES // 4
 """Bytes of the sums that wait for an epilogue."""
@@ -37,7 +38,7 @@ PARAMETERS = (
     *("out_first", "out_image", "out_0", "out_1", "out_2"),
     *("tap_first", "tap_0", "tap_1", "tap_2"),
     *("dilation_0", "offset_first", "offset_0", "offset_1", "offset_2", "line_step", "row_step"),
-    *("copies", "planes", "plane_rows", "padded_width", "pixel", "copied"),
+    *("copies", "own_columns", "planes", "plane_rows", "padded_width", "pixel", "copied"),
     *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
     *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
     *("copy_elements", "is_packed", "panels", "panel_grain", "column_step"),
@@ -51,12 +52,13 @@ whole, `tap_d` rows from tap to tap.
 The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
 to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
 copied: `planes` of `plane_rows` rows, each of `padded_width` pixels of `copied` elements that are
-`pixel` apart.
+`pixel` apart; `own_columns`: whether a unit copies the channels of its own features alone.
 `column_step` is the image's from feature to feature: 1 where groups are as wide as their panels.
 `blocks` counts blocks of features in a group, `panels` panels.
 The part's chunks of units come behind `first_chunk` others, those of packed panels of taps behind
 `first_packing`. In the scratch its panels lie at `panels_at`, and from `chunks_at` on for each
-chunk the copied rows, a packed piece, then the rows of an epilogue.
+chunk `copy_elements` of copied rows (none if they fit on the stack), a packed piece, then the rows
+of an epilogue.
 """
 
 
@@ -96,22 +98,25 @@ def plan_part(
     sizes = part.sizes
     vectors, columns, cell = block.vectors, block.columns, block.cell
     last = sizes.window[-1]
-    copied, has_gaps = sizes.copied, sizes.has_gaps(cell)
     is_crowded = last.stride * sizes.channels * cell % L1_STRIDE == 0
     copies = (sizes.is_padded or is_crowded) and not part.is_empty
     segment, depth = sizes.segment(cell), part.depth
-    pixel = copied + (LINE_BYTES // cell if has_gaps else 0) if copies else sizes.channels
-    width = sizes.reach(2, sizes.results[2])
+    copied, width = sizes.copied, sizes.reach(2, sizes.results[2])
+    pixel = _copied_pixel(sizes, copied, cell) if copies else sizes.channels
     row = width * pixel if copies else sizes.sizes[2] * sizes.channels
     planes = sizes.window[0].size
     lines = _lines(sizes, planes * row * cell if copies else 0)
-    plane_rows = sizes.reach(1, lines)
-    plane = plane_rows * row if copies else sizes.window[0].window_dilation * sizes.sizes[1] * row
-    steps = (plane, sizes.window[1].window_dilation * row, last.window_dilation * pixel)
     outer = part.outer * -(-sizes.results[1] // lines)
     if n_block is None:
         row_bytes = lines * sizes.results[2] * cell
         n_block = _column_block(sizes.group_features, outer, columns, row_bytes)
+    is_own = copies and sizes.column_step == 1 and n_block < sizes.group_features
+    if is_own:
+        copied, pixel = n_block, _copied_pixel(sizes, n_block, cell)
+        row = width * pixel
+    plane_rows = sizes.reach(1, lines)
+    plane = plane_rows * row if copies else sizes.window[0].window_dilation * sizes.sizes[1] * row
+    steps = (plane, sizes.window[1].window_dilation * row, last.window_dilation * pixel)
     blocks = -(-sizes.group_features // n_block)
     units = outer * blocks
     least = -(-sizes.results[2] // block.rows)
@@ -121,6 +126,8 @@ def plan_part(
     )
     low, tall = divmod(sizes.results[2], count)
     copy = (planes * plane if copies else 0) + columns
+    if copy * cell <= COPY_BYTES:
+        copy = 0
     piece_segments = max(1, PIECE // segment)
     tile = lines * sizes.results[2] * n_block + columns
     chunk = copy + piece_segments * segment * columns + tile
@@ -155,6 +162,7 @@ def plan_part(
         "line_step": sizes.window[1].stride * row,
         "row_step": last.stride * pixel,
         "copies": int(copies),
+        "own_columns": int(is_own),
         "planes": planes,
         "plane_rows": plane_rows,
         "padded_width": width,
@@ -179,6 +187,12 @@ def plan_part(
         "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
         "column_step": sizes.column_step,
     }
+
+
+def _copied_pixel(sizes: Sizes, copied: int, cell: int) -> int:
+    """Return how far copied pixels of so many channels lie apart."""
+    has_gaps = sizes.window[-1].stride * copied * cell % L1_STRIDE == 0
+    return copied + (LINE_BYTES // cell if has_gaps else 0)
 
 
 def _lines(sizes: Sizes, row_bytes: int) -> int:

@@ -36,13 +36,15 @@ PANEL_BYTES_AHEAD, ROWS_AHEAD = 4096, 4
 """How far ahead of its products B is fetched into the L1 cache: bytes of a packed panel, rows of a
 matrix that lies in place. The CPU's own prefetchers begin again at each page. Together with blocks
 of all rows that registers hold the product 2048 took 0.79 of the time, 1024 0.92, 8x4096x4096 0.87
-(AVX-512, 2026-11-27); eight rows were 8 % slower for two blocks of 8 rows, where four are not."""
+(AVX-512, 2026-11-27); eight rows were 8 % slower for two blocks of 8 rows, where four are not. C is
+fetched too, where no sums are loaded from it: 702x5x1460 took 0.71 of the time, 1000x16x1000 0.95,
+512x512x512 0.98."""
 
 MIN_FETCHING_ROWS = 4
 """Rows from which on a block has enough products for each line of B to hide a prefetch."""
 
-LINE_READ, TO_L1, DATA_CACHE = 0, 3, 1
-"""Arguments of `llvm.prefetch`."""
+TO_L1, DATA_CACHE = 3, 1
+"""Arguments of `llvm.prefetch`, behind whether the line is written."""
 
 MOST_SHARED = 256
 """Micro-kernels of the library that a process remembers."""
@@ -248,6 +250,12 @@ def shared_across(
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
 
 
+def fetch(f: FunctionBuilder, address: Value, *, for_writing: bool = False) -> None:
+    """Emit the prefetch of a line of memory into the L1 cache."""
+    how = [f.const(lt.I32, number) for number in (int(for_writing), TO_L1, DATA_CACHE)]
+    f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
+
+
 GROUP = 4
 """Rows of A that are addressed from one carried address, where their step is not known."""
 
@@ -287,9 +295,8 @@ class Block:
         """Emit the products and what becomes of the sums."""
         f, spec = self.f, self.spec
         self.masks = [self._mask(number) for number in range(spec.vectors)]
-        zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
         may_go_on = self.accumulate if spec.accumulates else False
-        sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
+        sums = f.if_(may_go_on, self._old_sums, self._new_sums)
         b = self.b
         if spec.begins_with_sums:
             row = self._b_vectors(b)
@@ -349,6 +356,14 @@ class Block:
         start = f.gep(self.c, f.imul(self.strides["c_row"], row), element)
         return f.gep(start, column * self.spec.lanes, element)
 
+    def _new_sums(self) -> list[Value]:
+        """Return zeros; where they are stored, memory comes while the products are made."""
+        f, spec = self.f, self.spec
+        if self._fetches:
+            for row in range(spec.rows):
+                self._fetch(self._c(row, 0), for_writing=True)
+        return [f.zero(self.wide)] * (spec.rows * spec.vectors)
+
     def _old_sums(self) -> list[Value]:
         spec = self.spec
         return [
@@ -383,15 +398,23 @@ class Block:
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
         return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
 
+    @property
+    def _fetches(self) -> bool:
+        """Whether there are enough products to hide prefetches."""
+        return self.spec.rows_ahead > 0 and not isinstance(self.depth, int)
+
     def _fetch_ahead(self, b_row: Value) -> None:
         """Emit the prefetches of a row of B that later steps multiply."""
         f, spec = self.f, self.spec
-        if not spec.rows_ahead or isinstance(self.depth, int):
-            return
-        row = f.gep(b_row, f.imul(self.strides["b_step"], spec.rows_ahead), spec.element)
-        how = [f.const(lt.I32, number) for number in (LINE_READ, TO_L1, DATA_CACHE)]
+        if self._fetches:
+            rows = f.imul(self.strides["b_step"], spec.rows_ahead)
+            self._fetch(f.gep(b_row, rows, spec.element))
+
+    def _fetch(self, row: Value, *, for_writing: bool = False) -> None:
+        """Emit the prefetches of a row of the block's width."""
+        f, spec = self.f, self.spec
         for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
-            f.intrinsic("llvm.prefetch", lt.VOID, [f.gep(row, offset, lt.I8), *how])
+            fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing)
 
     def _elements(self, where: Value) -> list[Value]:
         """Return what each vector of a row of B is multiplied by."""

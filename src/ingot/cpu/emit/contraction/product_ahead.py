@@ -12,6 +12,7 @@ Invariant: as in `product`; a chunk of packing writes its own columns of panels 
 
 from __future__ import annotations
 
+from ingot.cpu.emit.contraction.microkernel import fetch
 from ingot.cpu.emit.contraction.packing import Packer, Span
 from ingot.cpu.emit.contraction.product import ProductDriver, emit_units
 from ingot.cpu.emit.contraction.product_parts import Piece
@@ -26,6 +27,10 @@ from ingot.llvm.values import Value
 
 PACKING = "_packing"
 """Suffix of the function that packs."""
+
+LINES_AHEAD = 8
+"""How many k ahead the lhs is fetched into the cache where it is packed across: the runs of a unit
+are too short for the CPU's own prefetchers."""
 
 
 def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
@@ -63,11 +68,17 @@ class _Ahead(ProductDriver):
         depth = self.up_to(start, given["k_block"], given["k"])
         self.pack(rhs, self._place(start, column), columns, depth)
 
+    def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
+        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
+        return (lhs_row,)
+
     def piece(self, piece: Piece) -> None:
         """Emit the products of one piece of k: panel by panel, row block by row block."""
         f, given = self.f, self.given
         top = self.row(piece.rows[0])
-        lhs = self._pack_rows(piece, top)
+        room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
+        pack = self._pack_rows if self.form.is_dense else self._pack_across
+        pack(piece, top, room)
         panels = self._place(piece.start, piece.column)
 
         def panel(first: Value, _: list[Value]) -> None:
@@ -80,7 +91,7 @@ class _Ahead(ProductDriver):
             def row_block(number: Value, _: list[Value]) -> None:
                 run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
                 row = f.sub(self.row(number), top)
-                rows = self.at(lhs, (row, given["packed_lhs_row"]))
+                rows = self._packed(room, piece, number, row)
                 place = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
                 self.run(run, piece, (rows, rhs, place), given["packed_lhs_row"], rest)
 
@@ -89,14 +100,52 @@ class _Ahead(ProductDriver):
         f.loop(0, piece.columns, self.columns, [], panel, at_least_once=True)
         self.finish(piece, piece.out, *piece.rows)
 
-    def _pack_rows(self, piece: Piece, top: Value) -> Value:
-        """Emit the packing of the unit's rows of the lhs; return their address."""
+    def _packed(self, room: Value, piece: Piece, number: Value, row: Value) -> Value:
+        """Return where a row block's rows lie among the unit's packed ones."""
+        f = self.f
+        if self.form.is_dense:
+            return self.at(room, (row, self.given["packed_lhs_row"]))
+        size = f.mul(piece.depth, self.given["packed_lhs_row"])
+        return self.at(room, (f.sub(number, piece.rows[0]), size))
+
+    def _pack_rows(self, piece: Piece, top: Value, room: Value) -> None:
+        """Emit the packing of the unit's rows of the lhs, one after the other."""
         f, given = self.f, self.given
-        room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
         m, k = Span("@m", 0, f.sub(self.row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
         index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
         operand = ex.make("load", self.form.element, (), Access(0, index))
         packer = Packer(self.emitter, self.form.element, self.form.lanes)
         packer.rows(operand, room, m, k, given["packed_lhs_row"])
-        return room
+
+    def _pack_across(self, piece: Piece, top: Value, room: Value) -> None:
+        """Emit the packing of the unit's rows, k after k, so that memory is read in long runs."""
+        f, given = self.f, self.given
+        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        index = Dim.symbol("@m") + Dim.symbol("@k") * Dim.symbol("lhs_step")
+        operand = ex.make("load", self.form.element, (), Access(0, index))
+        self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
+
+        def line(k: Value, _: list[Value]) -> None:
+            self.emitter.names["@k"] = k
+            start = self.at(room, (k, given["packed_lhs_row"]))
+            later = f.as_value(f.iadd(k, LINES_AHEAD))
+            ahead = self.at(self.emitter.buffers[0], (later, given["lhs_step"]))
+
+            def row_block(number: Value, _: list[Value]) -> None:
+                row = self.row(number)
+                rows = f.sub(self.row(f.as_value(f.iadd(number, 1))), row)
+                span = Span("@m", f.sub(row, top), rows)
+                place = self._packed(start, piece, number, row)
+
+                fetch(f, f.gep(ahead, f.sub(row, top), self.cell))
+
+                def at(position: Value, mask: Value | None) -> None:
+                    value = packer.evaluate(operand, span, position, self.form.lanes, mask)
+                    f.store(value, f.gep(place, position, self.cell), self.cell.alignment)
+
+                packer.vectors(rows, self.form.lanes, at)
+
+            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+
+        f.loop(0, piece.depth, 1, [], line)

@@ -36,7 +36,7 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         common = on_panels(common, form.columns * parts)
     return replace(
         common,
-        a_row=1 if form.operands is not None and not is_along else None,
+        a_row=1 if form.is_lhs_packed and not is_along else None,
         a_step=1 if is_along else None,
         factors=form.factors,
         b_signed=form.is_rhs_signed,

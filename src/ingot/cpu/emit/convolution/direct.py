@@ -21,6 +21,7 @@ from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.direct import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
+from ingot.kernel.convolution.direct_parts import COPY_BYTES
 from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -143,8 +144,11 @@ class _Units(DirectEmitter):
         ]
         given = self.given
         chunks = f.gep(env.scratch, given["chunks_at"], self.cell)
-        self.copy = self.at(chunks, (env.chunk, given["chunk_elements"]))
-        self.piece = f.gep(self.copy, given["copy_elements"], self.cell)
+        chunk = self.at(chunks, (env.chunk, given["chunk_elements"]))
+        stack = f.alloca(self.cell, COPY_BYTES // self.cell.bytes, 64)
+        fits = f.icmp("eq", given["copy_elements"], f.const(lt.I64, 0))
+        self.copy = f.select(fits, stack, chunk)
+        self.piece = f.gep(chunk, given["copy_elements"], self.cell)
         piece = f.mul(given["piece_segments"], given["segment"])
         self.rows = self.at(self.piece, (piece, self.columns))
         self.table = f.alloca(lt.I64, MAX_SEGMENTS, 64)
@@ -216,8 +220,13 @@ class _Units(DirectEmitter):
         )
 
         def copied() -> list[Value]:
-            self.copier.planes(self.copy, start, (z, y), unit.lines)
-            return [self.copy]
+            own = given["own_columns"]
+            source = self.at(start, (unit.column, own))
+            is_own = f.icmp("ne", own, f.const(lt.I64, 0))
+            pixel = f.select(is_own, unit.columns, given["copied"])
+            self.copier.planes(self.copy, source, (z, y), unit.lines, pixel)
+            # Features are counted from the first of all.
+            return [self.at(self.copy, (f.mul(unit.column, own), -1))]
 
         def in_place() -> list[Value]:
             pixel = f.sub(f.mul(y, given["size_2"]), given["low_2"])

@@ -125,11 +125,17 @@ class RowCopier(DirectEmitter):
     """Copies the rows that a unit reads, where windows meet padding."""
 
     def planes(
-        self, target: Value, start: Value, position: tuple[Value, Value], lines: Value
+        self,
+        target: Value,
+        start: Value,
+        position: tuple[Value, Value],
+        lines: Value,
+        copied: Value,
     ) -> None:
         """Emit the copy of the rows that so many lines of windows meet, zeros around.
 
-        The image begins at `start`, the first window at `position` (plane, row).
+        The image begins at `start`, the first window at `position` (plane, row); of each pixel so
+        many channels are `copied`.
         """
         f, given = self.f, self.given
         z, y = position
@@ -153,13 +159,13 @@ class RowCopier(DirectEmitter):
                 def clear() -> None:
                     f.memset(to, 0, self.bytes(row_elements))
 
-                f.if_(inside, lambda: self._row(source, to), clear, likely=True)
+                f.if_(inside, lambda: self._row(source, to, copied), clear, likely=True)
 
             f.loop(0, rows, 1, [], row, at_least_once=True)
 
         f.loop(0, given["planes"], 1, [], plane, at_least_once=True)
 
-    def _row(self, source: Value, target: Value) -> None:
+    def _row(self, source: Value, target: Value, copied: Value) -> None:
         """Emit the copy of a row of the image, whose first pixel goes `low_2` behind the start."""
         f, given = self.f, self.given
         low, width, pixel = given["low_2"], given["padded_width"], given["pixel"]
@@ -171,7 +177,6 @@ class RowCopier(DirectEmitter):
         f.memset(self.at(target, (last, pixel)), 0, self.bytes(f.mul(f.sub(width, last), pixel)))
         source = self.at(source, (f.sub(first, low), given["channels"]))
         target = self.at(target, (first, pixel))
-        copied = given["copied"]
         whole = f.as_value(f.imul(f.idiv(copied, self.lanes), self.lanes))
         wide, mask = vector(self.cell, self.lanes), lane_mask(f, f.sub(copied, whole), self.lanes)
         assert mask is not None, "vectors have lanes"
@@ -185,8 +190,12 @@ class RowCopier(DirectEmitter):
                 f.store(value, f.gep(to, at, self.cell), self.cell.alignment)
 
             f.loop(0, whole, self.lanes, [], part)
-            rest = f.masked_load(wide, f.gep(origin, whole, self.cell), mask)
-            f.masked_store(rest, f.gep(to, whole, self.cell), mask)
+
+            def rest() -> None:
+                value = f.masked_load(wide, f.gep(origin, whole, self.cell), mask)
+                f.masked_store(value, f.gep(to, whole, self.cell), mask)
+
+            f.if_(f.icmp("slt", whole, copied), rest)
 
         def one_by_one() -> None:
             f.loop(0, count, 1, [], pixels)
@@ -194,7 +203,5 @@ class RowCopier(DirectEmitter):
         def together() -> None:
             f.memcpy(target, source, self.bytes(f.mul(count, copied)))
 
-        is_dense = f.and_(
-            f.icmp("eq", pixel, given["channels"]), f.icmp("eq", given["copied"], pixel)
-        )
+        is_dense = f.and_(f.icmp("eq", pixel, given["channels"]), f.icmp("eq", copied, pixel))
         f.if_(is_dense, together, one_by_one, likely=True)

@@ -198,7 +198,8 @@ class _Unit(DirectEmitter):
         z = f.sub(f.mul(group.plane, given["plane_step"]), given["low_0"])
         y = f.sub(f.mul(group.line, given["stride_1"]), given["low_1"])
         to = f.mul(number, given["image_step"])
-        self.copier.planes(f.gep(self.copy, to, self.cell), start, (z, y), group.lines)
+        place = f.gep(self.copy, to, self.cell)
+        self.copier.planes(place, start, (z, y), group.lines, given["copied"])
         entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
 
         def entry(line: Value, _: list[Value]) -> None:
