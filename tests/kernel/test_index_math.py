@@ -70,11 +70,12 @@ def test_linearize_and_back(dims):
         assert found == axis
 
 
-@given(st.lists(st.integers(2, 6), min_size=1, max_size=4))
-def test_the_indices_of_one_axis_are_put_together(dims):
-    axis = Dim.symbol("@k")
+@given(st.integers(1, 6), st.lists(st.integers(2, 6), min_size=1, max_size=4))
+def test_the_indices_of_one_axis_are_put_together(rows, dims):
+    row, axis = Dim.symbol("@m"), Dim.symbol("@k")
     indices = delinearize(axis, dims, {"@k": math.prod(dims)})
     assert linearize(indices, dims) == axis
+    assert linearize((row, *indices), (rows, *dims)) == row * math.prod(dims) + axis
 
 
 @given(

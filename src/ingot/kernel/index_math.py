@@ -25,23 +25,25 @@ def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | 
     """Return the row-major element number of `indices` in an array of `dims`."""
     total: int | Dim = 0
     for position, size in zip(indices, dims, strict=True):
-        whole = _put_together(total, position, size)
-        total = total * size + position if whole is None else whole
+        total = _put_together(total, position, size)
     return total
 
 
-def _put_together(quotient: int | Dim, rest: int | Dim, divisor: int | Dim) -> Dim | None:
-    """Return x for `floordiv(x, divisor)` and `mod(x, divisor)`, else None.
+def _put_together(quotient: int | Dim, rest: int | Dim, divisor: int | Dim) -> int | Dim:
+    """Return quotient * divisor + rest; of `floordiv(x, divisor)` and `mod(x, divisor)` that is x.
 
-    Where x is `floordiv(y, step)`, the quotient is `floordiv(y, step * divisor)`.
+    Where x is `floordiv(y, step)`, the quotient has `floordiv(y, step * divisor)`.
     """
-    above, below = _division(quotient, "floordiv"), _division(rest, "mod")
-    if above is None or below is None or below[1] != divisor:
-        return None
-    step = dim.exact_quotient(above[1], divisor)
-    if step is None or dim.floordiv(above[0], step) != below[0]:
-        return None
-    return below[0] if isinstance(below[0], Dim) else None
+    below = _division(rest, "mod")
+    if below is None or below[1] != divisor or isinstance(quotient, int):
+        return quotient * divisor + rest
+    for key, factor in quotient.terms:
+        if factor != 1 or len(key) != 1 or key[0].function != "floordiv":
+            continue
+        step = dim.exact_quotient(key[0].right, divisor)
+        if step is not None and dim.floordiv(key[0].left, step) == below[0]:
+            return (quotient - dim_of(key[0])) * divisor + below[0]
+    return quotient * divisor + rest
 
 
 def _division(value: int | Dim, function: str) -> tuple[int | Dim, int | Dim] | None:
