@@ -27,6 +27,7 @@ from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.expand.dynamic_boundary import pack_results
+from ingot.passes.layout.entry_layouts import store_in_layouts
 from ingot.passes.spmd.partitioner import partition
 from ingot.semantics.buffer_donation import alias_donors
 from ingot.support import xla_flags
@@ -83,6 +84,7 @@ class ExecutableSlots(Slots):
             module = take_module(source.code) or parse_stablehlo(source.code)
             pack_results(module)
             division = partition(module, source.options.num_partitions)
+            layouts = store_in_layouts(module)
             alias_donors(module)
             for config, sharding in division.inspected:
                 tell_sharding(config, sharding)
@@ -91,7 +93,7 @@ class ExecutableSlots(Slots):
             executable = compile(module, device=device, switches=switches, is_final=True)
             if isinstance(executable, InspectedStages):
                 raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
-            return LoadedExecutable(client, source, module, division, executable)
+            return LoadedExecutable(client, source, module, division, layouts, executable)
 
         return load() if len(source.code) <= _SHORT_CODE else on_compile_stack(load)
 

@@ -26,6 +26,7 @@ from ingot.passes.spmd.groups import Arrivals, settle_groups
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
 from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
+from ingot.semantics.buffer_donation import drop_unequal_aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
     channels = channels_of(module, num_partitions)
     settle_groups(module, num_partitions, partial(_arrivals, channels))
     division = _Entry(module.entry, channels).run_entry()
-    _drop_aliases(module)
+    drop_unequal_aliases(module)
     for computation in module.post_order():
         for instruction in computation.instructions:
             instruction.extra.pop("sharding", None)
@@ -68,19 +69,6 @@ def _arrivals(channels: Channels, copy: Module) -> Arrivals:
     entry = _Entry(copy.entry, channels.rehearsal())
     entry.run_entry()
     return entry.arrivals
-
-
-def _drop_aliases(module: Module) -> None:
-    """Drop aliases of a parameter and a result that no longer have the same size."""
-    results = module.result_shape
-
-    def fits(parameter: int, index: tuple[int, ...]) -> bool:
-        result = results
-        for position in index:
-            result = result.elements[position]
-        return result.dims == module.parameter_shapes[parameter].dims
-
-    module.aliases = tuple(a for a in module.aliases if fits(a.parameter, a.output))
 
 
 class _Entry(Walk):
