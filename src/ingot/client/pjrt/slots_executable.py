@@ -8,7 +8,7 @@ from typing import Any
 
 from ingot.client.compile import compile
 from ingot.client.inspected_stages import InspectedStages, stages_refused
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, UNIMPLEMENTED, record
 from ingot.client.pjrt.compile_options import (
     CompileOptions,
     read_compile_options,
@@ -36,6 +36,7 @@ from ingot.support.forking import ForkLock
 _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
 
+_ASKS_HOST = "a program with an op that its host partitions (custom_partitioning) is not serialized"
 _SHORT_CODE = 32 << 10
 """Bytes of programs that are compiled on the thread of the host: 128 KB of stack are enough for a
 third of it, in chains, trees and nests of loops, and to start a thread takes 0.5 ms."""
@@ -189,6 +190,8 @@ class ExecutableSlots(Slots):
     def serialize(self, args: Any) -> None:
         """Return a program as bytes."""
         executable = lookup(args.executable, LoadedExecutable)
+        if executable.division.asks_host:
+            raise PjrtError(UNIMPLEMENTED, _ASKS_HOST)
         source, version = executable.source, self.version
         data = executable.keep_once("serialized", lambda: write_source(source, version))
         args.serialized_bytes, args.serialized_bytes_size = data

@@ -35,11 +35,13 @@ class Partitioned:
 
     Attributes:
         inspected: for each `InspectSharding` its config, and how the value is divided.
+        asks_host: whether the host partitioned an op itself, with a function of this process.
     """
 
     parameters: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
     inspected: tuple[tuple[str, Sharding], ...] = ()
+    asks_host: bool = False
 
 
 def partition(module: Module, num_partitions: int) -> Partitioned:
@@ -81,7 +83,8 @@ class _Entry(Walk):
         wanted = self.wanted_results(self.computation.root)
         self.walk()
         results = self.finish(self.computation.root, wanted)
-        return Partitioned(parameters, results, tuple(self.channels.inspected))
+        found = self.channels
+        return Partitioned(parameters, results, tuple(found.inspected), found.asks_host)
 
     def parameter(self, parameter: Instruction) -> Sharding:
         """Give a parameter the shape of its part; one without annotation takes that of its user."""
