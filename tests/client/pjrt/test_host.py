@@ -13,9 +13,10 @@ import pytest
 from tests.client.pjrt.host import Host, PjrtError, balanced
 
 from ingot.client.pjrt import handles
-from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES
+from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
+from ingot.runtime.native import machine_memory
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -339,3 +340,17 @@ def test_short_programs_compile_on_small_stacks(text: str, host: Host, client: i
         threading.stack_size(before)
     thread.join()
     assert compiled
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_devices_share_the_memory_of_the_machine(host: Host, count: int):
+    layout = record("PJRT_NamedValue")
+    option, name = layout.structure(), ctypes.create_string_buffer(b"num_devices")
+    option.struct_size, option.name, option.name_size = layout.size, ctypes.addressof(name), 11
+    option.type, option.value, option.value_size = 1, count, 1
+    made = host.call("Client_Create", create_options=ctypes.addressof(option), num_options=1)
+    for number in range(count):
+        device = host.call("Client_LookupDevice", client=made.client, id=number).device
+        found = host.call("Device_MemoryStats", device=device)
+        assert found.bytes_limit_is_set == found.bytes_reservable_limit_is_set == 1
+        assert found.bytes_limit == found.bytes_reservable_limit == machine_memory() // count
