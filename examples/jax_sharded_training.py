@@ -185,7 +185,7 @@ def main() -> None:
     for way in given.ways.split(","):
         losses = train(way, given.steps)
         if given.index == 0:
-            print(way, *(f"{value:.6f}" for value in losses), flush=True)
+            print(way, *(f"{value:.9g}" for value in losses), flush=True)
 
 
 def start_all(given: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import print_module
 from ingot.formats.stablehlo import binding, parse_stablehlo
 from ingot.hlo.dim import Dim
+from ingot.semantics.entry_layouts import take_entry_layouts
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
@@ -208,15 +209,26 @@ func.func @main(%x: tensor<2x3xf32> {mhlo.layout_mode = "default"})
 """
 
 
-@pytest.mark.parametrize("layout", ["default", "auto", "{1,0}"])
-def test_row_major_layouts_are_read(layout: str) -> None:
+@pytest.mark.parametrize(
+    ("layout", "found"),
+    [
+        ("default", None),
+        ("{1,0}", None),
+        ("auto", (((1, 0),), (None,))),
+        ("{0,1}", (((1, 0),), ((0, 1),))),
+        ("{0,1:E(4)}", (((1, 0),), ((0, 1),))),
+    ],
+)
+def test_layouts_are_kept(layout: str, found: object) -> None:
     module = parse_stablehlo(LAYOUTS.replace("LAYOUT", layout))
     assert str(module.result_shape) == "f32[2,3]{1,0}"
+    assert take_entry_layouts(module) == found
+    assert take_entry_layouts(module) is None
 
 
-@pytest.mark.parametrize("layout", ["{0,1}", "{1,0:T(2,128)}"])
-def test_other_layouts_are_refused(layout: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"result 0 is wanted in the layout \{") as caught:
+@pytest.mark.parametrize("layout", ["{1,0:T(2,128)}", "{0}", "{0,0}", "{}", "row"])
+def test_what_is_no_order_of_the_dimensions_is_refused(layout: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"result 0 is wanted in the layout ") as caught:
         parse_stablehlo(LAYOUTS.replace("LAYOUT", layout))
     assert caught.value.diagnostic.code == "INGOT0354"
 

@@ -57,5 +57,15 @@ def alias_donors(module: Module) -> None:
     write_donors(module, [donor for donor in read_donors(module) if donor not in named])
 
 
+def drop_unequal_aliases(module: Module) -> None:
+    """Drop aliases of a parameter and a result that do not have the same dimensions any more."""
+    module.aliases = tuple(
+        alias
+        for alias in module.aliases
+        if module.result_shape.at(alias.output).dims
+        == module.parameter_shapes[alias.parameter].at(alias.path).dims
+    )
+
+
 def _leaf_kind(shape: Shape) -> object:
     return (shape.dtype, shape.dims)

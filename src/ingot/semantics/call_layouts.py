@@ -22,11 +22,10 @@ from typing import TypeVar
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
+from ingot.semantics.frontend_attributes import read_attribute, write_attribute
 
 Order = tuple[int, ...]
-_KEY = "frontend_attributes"
 _NAME = "ingot_call_layouts"
-_NOTE = re.compile(_NAME + r'="([\d,;>]*)",?')
 _CONSTRAINT = re.compile(r"\w+\[[^\]]*\](?:\{([\d,]*)(?::[^}]*)?\})?")
 Item = TypeVar("Item")
 
@@ -79,19 +78,18 @@ def logical_shapes(call: Instruction) -> tuple[tuple[Shape, ...], tuple[Shape, .
 def note_orders(call: Instruction, operands: Sequence[Order], results: Sequence[Order]) -> None:
     """Note the order of the logical dimensions in the call's row-major operands and results."""
     text = ">".join(";".join(",".join(map(str, o)) for o in part) for part in (operands, results))
-    given = call.extra.get(_KEY, "").removeprefix("{").removesuffix("}")
-    call.extra[_KEY] = "{" + ",".join(filter(None, [f'{_NAME}="{text}"', given])) + "}"
+    write_attribute(call.extra, _NAME, text)
 
 
 def noted_orders(call: Instruction) -> tuple[tuple[Order, ...], tuple[Order, ...]] | None:
     """Return what `note_orders` noted; None if the call's arrays have logical dimensions."""
-    match = _NOTE.search(call.extra.get(_KEY, ""))
-    if match is None:
+    noted = read_attribute(call.extra, _NAME)
+    if noted is None:
         return None
     counts = (len(_operand_leaves(call)), len(_leaves(call.shape)))
     operands, results = (
         tuple(map(_order, text.split(";"))) if count else ()
-        for text, count in zip(match.group(1).split(">"), counts, strict=True)
+        for text, count in zip(noted.split(">"), counts, strict=True)
     )
     return operands, results
 

@@ -2,8 +2,8 @@
 """Memory kinds of a module's results: in which memory of a device the host wants each one.
 
 A host's program says so for its entry (`mhlo.memory_kind`); whoever makes the results' buffers
-reads it. The module keeps them among its `frontend_attributes`, which XLA's text has too and does
-not interpret. Invariant: no kinds are no attribute, and each result has one otherwise.
+reads it. The module keeps them among its `frontend_attributes`. Invariant: no kinds are no
+attribute, and each result has one otherwise.
 
 Example:
     >>> module = Module("m")
@@ -16,21 +16,20 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ingot.hlo.module import Module
+from ingot.semantics.frontend_attributes import read_attribute, write_attribute
 
-_KEY = "frontend_attributes"
-_KINDS = re.compile(r'\bresult_memory_kinds="([\w,]*)"')
+_NAME = "result_memory_kinds"
 
 
 def read_memory_kinds(module: Module) -> tuple[str, ...]:
     """Return the kind of each result, or nothing where the module says none."""
-    found = _KINDS.search(module.extra.get(_KEY, ""))
-    return tuple(found.group(1).split(",")) if found else ()
+    found = read_attribute(module.extra, _NAME)
+    return () if found is None else tuple(found.split(","))
 
 
 def write_memory_kinds(module: Module, kinds: Sequence[str]) -> None:
     """Set the kind of each result."""
-    module.extra[_KEY] = f'{{result_memory_kinds="{",".join(kinds)}"}}'
+    write_attribute(module.extra, _NAME, ",".join(kinds))

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from ingot.client.pjrt import handles
 from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
+from ingot.runtime.native import machine_memory
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -120,25 +118,6 @@ def test_buffers_have_row_major_layouts(
     destroy(host, buffer)
 
 
-@pytest.mark.slow
-def test_layouts_are_published_with_the_first_program():
-    script = f"""
-from tests.client.pjrt.host import Host
-from ingot.client.pjrt.c_api import LAYOUTS
-host = Host()
-client = host.client()
-before = host.extensions()
-host.compile(client, {ADD!r})
-first = host.extensions()
-host.compile(client, {ADD!r})
-assert LAYOUTS not in before, before
-assert first == [LAYOUTS, *before] == host.extensions()
-"""
-    command, root = [sys.executable, "-c", script], Path(__file__).parents[3]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_layout_has_at_most_64_axes(host: Host, client: int, add: int):
     name, f32 = "Layouts_PJRT_Client_GetDefaultLayout", TYPE_CODES["f32"]
     assert host.call(name, client=client, type=f32, num_dims=64).layout
@@ -160,31 +139,6 @@ def test_any_strides_come_in(host: Host, client: int, array: np.ndarray, balance
     given = np.asarray(array)
     buffer = put(host, client, given)
     np.testing.assert_array_equal(host.get(buffer, given), given)
-    destroy(host, buffer)
-
-
-def test_a_view_in_another_layout_is_a_copy(host: Host, client: int, balance: None):
-    columns = np.asfortranarray(X)
-    dims, order = (ctypes.c_int64 * 2)(*X.shape), (ctypes.c_int64 * 2)(0, 1)
-    layout = record("PJRT_Buffer_MemoryLayout").structure()
-    layout.minor_to_major, layout.minor_to_major_size = ctypes.addressof(order), 2
-    given_back: list[tuple[int, int]] = []
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-    release = kind(lambda data, context: given_back.append((data, context)))
-    buffer = host.call(
-        "Client_CreateViewOfDeviceBuffer",
-        client=client,
-        device_buffer_ptr=columns.ctypes.data,
-        dims=ctypes.addressof(dims),
-        num_dims=2,
-        element_type=TYPE_CODES["f32"],
-        layout=ctypes.addressof(layout),
-        device=host.device(client),
-        on_delete_callback=ctypes.cast(release, ctypes.c_void_p).value or 0,
-        on_delete_callback_arg=7,
-    ).buffer
-    assert given_back == [(columns.ctypes.data, 7)]
-    np.testing.assert_array_equal(host.get(buffer, X), X)
     destroy(host, buffer)
 
 
@@ -386,3 +340,17 @@ def test_short_programs_compile_on_small_stacks(text: str, host: Host, client: i
         threading.stack_size(before)
     thread.join()
     assert compiled
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_devices_share_the_memory_of_the_machine(host: Host, count: int):
+    layout = record("PJRT_NamedValue")
+    option, name = layout.structure(), ctypes.create_string_buffer(b"num_devices")
+    option.struct_size, option.name, option.name_size = layout.size, ctypes.addressof(name), 11
+    option.type, option.value, option.value_size = 1, count, 1
+    made = host.call("Client_Create", create_options=ctypes.addressof(option), num_options=1)
+    for number in range(count):
+        device = host.call("Client_LookupDevice", client=made.client, id=number).device
+        found = host.call("Device_MemoryStats", device=device)
+        assert found.bytes_limit_is_set == found.bytes_reservable_limit_is_set == 1
+        assert found.bytes_limit == found.bytes_reservable_limit == machine_memory() // count

@@ -56,6 +56,17 @@ def test_four_processes() -> None:
         assert output == "done\n", errors[-4000:]
 
 
+def test_arrays_move_to_devices_of_other_processes() -> None:
+    running = start("transfers.py", 2)
+    try:
+        for each in running:
+            output, errors = each.communicate(timeout=LIMIT)
+            assert output == "done\n", errors[-4000:]
+    finally:
+        for each in running:
+            each.kill()
+
+
 FAULTS = {
     "end": "process 1: the connection to it is closed",
     "stop": "process 1: waited for another device in vain",

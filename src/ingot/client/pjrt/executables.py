@@ -22,6 +22,7 @@ from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
+from ingot.client.pjrt.layouts import layout_address
 from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
@@ -36,6 +37,7 @@ from ingot.client.pjrt.records import (
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo.module import Module
+from ingot.passes.layout.entry_layouts import EntryLayouts
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.cuda.program import CudaProgram
 from ingot.runtime.execute import OUT_OF_MEMORY
@@ -45,6 +47,7 @@ from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.semantics import custom_calls
 from ingot.semantics.buffer_donation import taken_donors
+from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
@@ -88,6 +91,7 @@ class LoadedExecutable(Handle):
         source: Source,
         module: Module,
         division: Partitioned,
+        layouts: EntryLayouts,
         executable: Executable | GpuExecutable,
     ) -> None:
         """Fill the record of `executable`, compiled from `module`."""
@@ -96,6 +100,7 @@ class LoadedExecutable(Handle):
         self.source = source
         self.executable = executable
         self.division = division
+        self.layouts = layouts
         self.devices = _devices(client, source.options)
         """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
@@ -214,9 +219,14 @@ class LoadedExecutable(Handle):
     def _set_arguments(self, info: ProgramInfo, donated: frozenset[int]) -> None:
         rows = [
             ARGUMENT.structure(
-                bytes=_bytes(param), type=TYPE_CODES[param.dtype], donated=index in donated
+                bytes=_bytes(param),
+                type=TYPE_CODES[param.dtype],
+                donated=index in donated,
+                layout=layout_address(order),
             )
-            for index, param in enumerate(info.params)
+            for index, (param, order) in enumerate(
+                zip(info.params, self.layouts.parameters, strict=True)
+            )
         ]
         self.set(
             num_arguments=len(rows),
@@ -228,22 +238,28 @@ class LoadedExecutable(Handle):
         outputs = info.outputs
         known = self.client.platform.memory_kinds
         kinds = memory_kinds or known[:1] * len(outputs)
+        orders = self.layouts.results
+        dims = [
+            logical_dims(_dims(output), order)
+            for output, order in zip(outputs, orders, strict=True)
+        ]
         rows = [
             OUTPUT.structure(
                 memory_index=_memory_index(kind, known),
-                dims=self.keep_words(_dims(output)),
+                dims=self.keep_words(dims[index]),
                 rank=len(output.dims),
                 bytes=_bytes(output),
                 type=TYPE_CODES[output.dtype],
                 alias=-1 if output.alias_param is None else output.alias_param,
+                layout=layout_address(orders[index]),
             )
-            for output, kind in zip(outputs, kinds, strict=False)
+            for index, (output, kind) in enumerate(zip(outputs, kinds, strict=False))
         ]
         self.set(
             num_outputs=len(outputs),
             outputs=self.keep_records(rows),
             output_types=self.keep_words([TYPE_CODES[output.dtype] for output in outputs], "i"),
-            output_dims=self.keep_words([size for output in outputs for size in _dims(output)]),
+            output_dims=self.keep_words([size for row in dims for size in row]),
             output_ranks=self.keep_words([len(output.dims) for output in outputs]),
             memory_kinds=self.keep_words([self.keep_bytes(kind.encode()) for kind in kinds]),
             memory_kind_sizes=self.keep_words([len(kind) for kind in kinds]),

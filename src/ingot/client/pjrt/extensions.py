@@ -15,12 +15,14 @@ from ingot.client.pjrt.c_api import UNIMPLEMENTED
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.layouts import layout_address
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.native_layouts import RANK_TEXT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
 from ingot.formats.hlo_proto.wire import encode
 from ingot.passes.spmd.sharding import Sharding
+from ingot.semantics.call_layouts import Order
 
 
 class ExtensionSlots(Slots):
@@ -30,7 +32,11 @@ class ExtensionSlots(Slots):
         """Hold the native functions."""
         self.native = native
 
-    def _layout(self, rank: int) -> int:
+    def _layout(self, order: Order) -> int:
+        """Return the handle of a layout."""
+        return layout_address(order) or self._row_major(len(order))
+
+    def _row_major(self, rank: int) -> int:
         found = self.native.call("layout", rank)
         if not found:
             raise PjrtError(UNIMPLEMENTED, RANK_TEXT)
@@ -41,29 +47,28 @@ class ExtensionSlots(Slots):
     )
     def default_layout(self, args: Any) -> None:
         """Return the layout of a new buffer."""
-        args.layout = self._layout(args.num_dims)
+        args.layout = self._row_major(args.num_dims)
 
     @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
     def output_layouts(self, args: Any) -> None:
         """Return the layouts of a program's results."""
         executable = lookup(args.executable, LoadedExecutable)
-        outputs = executable.executable.artifact.info.outputs
-        args.num_outputs = len(outputs)
-        args.layouts = self._layouts(executable, "layouts", [len(row.dims) for row in outputs])
+        orders = executable.layouts.results
+        args.num_outputs = len(orders)
+        args.layouts = self._layouts(executable, "layouts", orders)
 
     @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
     def parameter_layouts(self, args: Any) -> None:
         """Return the layouts of its parameters; without them hosts decode the whole program."""
         executable = lookup(args.executable, LoadedExecutable)
-        params = executable.executable.artifact.info.params
-        args.num_parameters = len(params)
-        ranks = [len(row.dims) for row in params]
-        args.layouts = self._layouts(executable, "parameter layouts", ranks)
+        orders = executable.layouts.parameters
+        args.num_parameters = len(orders)
+        args.layouts = self._layouts(executable, "parameter layouts", orders)
 
-    def _layouts(self, executable: LoadedExecutable, name: str, ranks: list[int]) -> int:
-        """Return the layouts of arrays of these ranks, cached in the executable as `name`."""
+    def _layouts(self, executable: LoadedExecutable, name: str, orders: Sequence[Order]) -> int:
+        """Return the handles of layouts, cached in the executable as `name`."""
         return executable.once(
-            name, lambda: executable.keep_words([self._layout(rank) for rank in ranks])
+            name, lambda: executable.keep_words([self._layout(order) for order in orders])
         )
 
     @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")

@@ -53,7 +53,7 @@ from ingot.client.pjrt.records import (
     Storage,
 )
 from ingot.native.functions import exported, inlined, native
-from ingot.native.operations import likely, unlikely
+from ingot.native.operations import address_of, likely, unlikely
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.execute import OUT_OF_MEMORY
@@ -61,6 +61,9 @@ from ingot.runtime.records import Buffers, Program
 
 SIZE_ERROR = static_error(
     "size_error", INVALID_ARGUMENT, "An argument's buffer has another size than the parameter."
+)
+LAYOUT_ERROR = static_error(
+    "layout_error", INVALID_ARGUMENT, "An argument's buffer has another layout than the parameter."
 )
 START_ERROR = static_error(
     "memory_error", RESOURCE_EXHAUSTED, "Out of memory while starting a program."
@@ -120,9 +123,13 @@ def use_arguments(call: Launch) -> Error | None:
         if storage is None:
             end_uses(call.arguments, index)
             return static_reference(DELETED)
-        if unlikely(buffer.bytes != call.executable.arguments[index].bytes):
+        wanted = call.executable.arguments[index]
+        if unlikely(buffer.bytes != wanted.bytes):
             end_uses(call.arguments, index + 1)
             return static_reference(SIZE_ERROR)
+        if unlikely(address_of(buffer.layout) != address_of(wanted.layout)):
+            end_uses(call.arguments, index + 1)
+            return static_reference(LAYOUT_ERROR)
         call.inputs[index] = storage
         all_ready = all_ready and is_ready(storage)
     call.all_ready = i8(all_ready)
@@ -166,6 +173,7 @@ def make_outputs(call: Launch) -> Error | None:
             drop_buffers(call.results, index)
             drop_outputs(call.outputs, index, call.num_outputs)
             return static_reference(START_ERROR)
+        buffer.layout = output.layout
         call.results[index] = buffer
     return None
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of buffers, as native functions: hosts ask for one whenever an array is read.
 
-All layouts are row-major, so a layout is given by its rank; its text is XLA's, `{1,0}`. Invariant:
-the structs are constants of the module, one for each rank, and are never freed.
+A buffer without a layout is row-major: its layout is given by its rank; the text is XLA's, `{1,0}`.
+Invariant: those structs are constants of the module, one for each rank; `layouts` makes the others.
+No layout is ever freed.
 
 Source: pjrt_c_api_layouts_extension.h.
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 from ingot.client.pjrt.c_api import UNIMPLEMENTED
 from ingot.client.pjrt.emit import slot, static_error, static_reference
-from ingot.client.pjrt.records import Error, Layout
+from ingot.client.pjrt.records import Buffer, Error, Layout
 from ingot.native.functions import exported
 from ingot.native.pointers import Pointer
 from ingot.native.statics import static_structs
@@ -44,7 +45,10 @@ def do_nothing(data: Pointer | None, context: Pointer | None) -> None:
 
 @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
 def buffer_layout_slot(args: Any) -> Error | None:
-    layout = layout_of(args.buffer.rank)
+    buffer: Buffer = args.buffer
+    layout = buffer.layout
+    if layout is None:
+        layout = layout_of(buffer.rank)
     if layout is None:
         return static_reference(TOO_MANY)
     args.layout = layout

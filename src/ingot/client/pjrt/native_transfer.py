@@ -235,7 +235,10 @@ def to_host_slot(args: Any) -> Error | None:
     if args.dst is None:
         args.dst_size = buffer.bytes
         return None
-    if args.host_layout is not None and not is_row_major(args.host_layout, buffer.rank):
+    is_plain = args.host_layout is None or (
+        buffer.layout is None and is_row_major(args.host_layout, buffer.rank)
+    )
+    if not is_plain:
         return to_host(args)
     done = Array[Event | None].on_stack(1)
     error = copy_to_host(buffer, 0, buffer.bytes, args.dst, done)
@@ -265,6 +268,7 @@ def copy_buffer(
     if new is None:
         release_storage(storage)
         return static_reference(NO_MEMORY)
+    new.layout = buffer.layout
     source = use(buffer)
     if source is None:
         destroy(new)

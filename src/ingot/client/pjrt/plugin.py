@@ -11,7 +11,6 @@ import atexit
 import ctypes
 import os
 import time
-from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -24,7 +23,6 @@ from ingot.client.pjrt.c_api import (
     API_MINOR,
     EXTENSIONS,
     HEADER_BYTES,
-    LAYOUTS,
     PROFILER,
     PROFILER_API,
 )
@@ -49,11 +47,6 @@ _VERSION_BYTES = 24
 _EXTENSION_BYTES = 24
 _PROFILER_HEADER_BYTES = 16
 _POLL_SECONDS = 0.001
-_PROGRAM_SLOTS = (
-    "PJRT_Client_Compile",
-    "PJRT_Compile",
-    "PJRT_Executable_DeserializeAndLoad",
-)
 
 
 def version() -> str:
@@ -98,7 +91,6 @@ class Plugin:
             *(extensions, ProfilerSlots()),
         )
         slots = {name: slot for table in tables for name, slot in table.table().items()}
-        slots |= {name: self._with_layouts(slots[name]) for name in _PROGRAM_SLOTS}
         targets = {name: self._errors.target(name, slots[name]) for name in python}
         helpers = {
             "execution_failed": executables.execution_failed,
@@ -132,33 +124,12 @@ class Plugin:
         parts = [_Table(_EXTENSION_BYTES, [profiler.address, 0], PROFILER)]
         for kind, names in EXTENSIONS.items():
             parts.append(_Table(_EXTENSION_BYTES, self._addresses(names), kind))
-        self._layouts = next(part for part in parts if part.words[1] == LAYOUTS)
-        early = [part for part in parts if part is not self._layouts]
-        for before, after in pairwise(early):
+        for before, after in pairwise(parts):
             before.words[2] = after.address
-        api.words[1] = early[0].address
+        api.words[1] = parts[0].address
         api.words[2], api.words[4] = _VERSION_BYTES, API_MAJOR | API_MINOR << 32
         api.kept.extend((profiler, *parts))
         return api
-
-    def _with_layouts(self, slot: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a slot that makes programs, which publishes the layouts extension first.
-
-        jaxlib's client looks for extensions once, when it is made. If layouts were among them, it
-        would ask for every array's as text, which takes half a microsecond of each read; without
-        them it assumes row-major arrays, which is right. For programs it looks each time, and
-        without layouts it decodes the whole program.
-        """
-
-        def make(args: Any) -> None:
-            table, layouts = self._table.words, self._layouts
-            with _lock:
-                if not layouts.words[2]:
-                    layouts.words[2] = table[1]
-                    table[1] = layouts.address
-            slot(args)
-
-        return make
 
     def _addresses(self, names: list[str]) -> list[int]:
         return [self._library.address(name) for name in names]

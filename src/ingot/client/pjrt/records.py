@@ -99,10 +99,11 @@ class Buffer(Struct, name="IngotPjrtBuffer"):
     held: Storage | None  # storage that host views of this buffer use
     views: Atomic[i64]  # host views of this buffer
     mark: i64  # number of the last execution with donations that took it
+    layout: Layout | None  # null: row-major
 
 
 class Layout(Struct, name="IngotPjrtLayout"):
-    """PJRT_Layouts_MemoryLayout: its text, as XLA writes it."""
+    """PJRT_Layouts_MemoryLayout: its text, as XLA writes it. Equal layouts are one struct."""
 
     text: Pointer
     text_size: i64
@@ -203,6 +204,7 @@ class Output(Struct, name="IngotPjrtOutput"):
     type: i32
     memory_index: i32  # which of the device's memories it lies in
     alias: i64  # argument whose memory it takes if that is donated, or -1
+    layout: Layout | None  # null: row-major
 
 
 class Argument(Struct, name="IngotPjrtArgument"):
@@ -211,6 +213,7 @@ class Argument(Struct, name="IngotPjrtArgument"):
     bytes: i64
     type: i32
     donated: i8
+    layout: Layout | None  # null: row-major
 
 
 class Executable(Counted, name="IngotPjrtExecutable"):
@@ -277,4 +280,5 @@ ERROR, EVENT, STORAGE, BUFFER = Error.c_layout, Event.c_layout, Storage.c_layout
 CLIENT, TOPOLOGY, DESCRIPTION = Client.c_layout, Topology.c_layout, Description.c_layout
 DEVICE, MEMORY, EXECUTABLE = Device.c_layout, Memory.c_layout, Executable.c_layout
 OUTPUT, ARGUMENT, FAILURE = Output.c_layout, Argument.c_layout, Failure.c_layout
+LAYOUT = Layout.c_layout
 GPU = Gpu.c_layout

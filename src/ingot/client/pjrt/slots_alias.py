@@ -20,12 +20,14 @@ from typing import Any
 from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT, record
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
+from ingot.client.pjrt.layouts import layout_address, order_of_buffer, read_order
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.native_buffers import DELETED_TEXT
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
-from ingot.client.pjrt.slots_transfer import array_bytes, require_row_major
+from ingot.client.pjrt.slots_transfer import array_bytes
+from ingot.semantics.call_layouts import Order
 
 _DEPENDENCY = record("PJRT_Buffer_DonateWithControlDependency_Callback").structure
 
@@ -37,11 +39,13 @@ class _Shape:
     kind: int
     dims: tuple[int, ...]
     memory: int
+    order: Order
 
 
 def _shape_of(buffer: int) -> _Shape:
     dims = read_words(BUFFER.read(buffer, "dims"), BUFFER.read(buffer, "rank"))
-    return _Shape(BUFFER.read(buffer, "type"), tuple(dims), BUFFER.read(buffer, "memory"))
+    kind, memory = BUFFER.read(buffer, "type"), BUFFER.read(buffer, "memory")
+    return _Shape(kind, tuple(dims), memory, order_of_buffer(buffer))
 
 
 class Promise(Handle):
@@ -72,13 +76,17 @@ class AliasSlots(Slots):
         """Make a buffer that gets another one's memory later."""
         dims, memory = read_words(args.shape_dims, args.shape_num_dims), lookup(args.memory, Memory)
         size = array_bytes(dims, args.shape_element_type)
-        if args.shape_layout:
-            require_row_major(args.shape_layout, len(dims))
-        shape = _Shape(args.shape_element_type, tuple(dims), args.memory)
+        order = read_order(args.shape_layout, len(dims))
+        shape = _Shape(args.shape_element_type, tuple(dims), args.memory, order)
         storage, event = self._late_view(0, size, 0)
         promise = Promise(self.native, shape, storage, event)
-        args.alias_buffer = self.native.new_buffer(storage, shape.kind, dims, size, memory)
+        args.alias_buffer = self._buffer(storage, shape, size, memory)
         args.fulfill_alias_buffer_cb = promise.address
+
+    def _buffer(self, storage: int, shape: _Shape, size: int, memory: Memory) -> int:
+        buffer = self.native.new_buffer(storage, shape.kind, shape.dims, size, memory)
+        BUFFER.write(buffer, "layout", layout_address(shape.order))
+        return buffer
 
     @slot("PJRT_Client_FulfillAliasBuffer")
     def fulfill(self, args: Any) -> None:
@@ -161,7 +169,7 @@ class AliasSlots(Slots):
         STORAGE.write(storage, "gpu", STORAGE.read(source, "gpu"))
         self.native.call("retain", event)
         self.native.call("retain", source)
-        args.out_buffer = self.native.new_buffer(storage, shape.kind, shape.dims, size, memory)
+        args.out_buffer = self._buffer(storage, shape, size, memory)
         number = next(self._numbers)
         self._waiting[number] = (source, event)
         args.callback_data = number

@@ -15,15 +15,18 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_NAMES, record
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
+from ingot.client.pjrt.layouts import host_strides, layout_address, read_order
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
-from ingot.client.pjrt.records import EVENT, STORAGE
+from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
-from ingot.client.pjrt.slots_transfer import array_bytes, copy_in, require_row_major
+from ingot.client.pjrt.slots_transfer import StoredArray, array_bytes, copy_strided
 from ingot.native.layout import Field, Record
+from ingot.semantics.call_layouts import Order
 
 _MANAGER = Record("IngotPjrtTransferManager", Field("device", "ptr"), Field("count", "i64"))
 _SPEC = record("PJRT_ShapeSpec")
@@ -43,6 +46,7 @@ class _Target:
     size: int
     event: int
     buffer: int
+    order: Order
 
 
 class TransferManager(Handle):
@@ -55,7 +59,7 @@ class TransferManager(Handle):
         self.targets: list[_Target] = []
         self.set(device=memory.device.address)
 
-    def add(self, dims: list[int], kind: int) -> None:
+    def add(self, dims: list[int], kind: int, order: Order) -> None:
         """Make a buffer whose data comes later."""
         native, size = self.native, array_bytes(dims, kind)
         storage = native.new_storage(size, self.memory)
@@ -63,7 +67,8 @@ class TransferManager(Handle):
         native.call("retain", event)
         native.call("retain", storage)
         buffer = native.new_buffer(storage, kind, dims, size, self.memory)
-        self.targets.append(_Target(storage, size, event, buffer))
+        BUFFER.write(buffer, "layout", layout_address(order))
+        self.targets.append(_Target(storage, size, event, buffer, order))
 
     def target(self, index: int) -> _Target:
         """Return a buffer's state.
@@ -120,22 +125,15 @@ class AsyncSlots(Slots):
         """Make buffers, and the manager that fills them."""
         manager = TransferManager(self.native, self.errors, lookup(args.memory, Memory))
         try:
-            for index, layout in enumerate(
-                read_words(args.device_layouts, args.num_device_layouts)
-            ):
-                spec = self._spec(args, index)
-                if layout:
-                    require_row_major(layout, spec.num_dims)
+            layouts = read_words(args.device_layouts, args.num_device_layouts)
             for index in range(args.num_shape_specs):
-                spec = self._spec(args, index)
-                manager.add(read_words(spec.dims, spec.num_dims), spec.element_type)
+                spec = _SPEC.structure.from_address(args.shape_specs + index * _SPEC.size)
+                order = read_order(layouts[index] if layouts else 0, spec.num_dims)
+                manager.add(read_words(spec.dims, spec.num_dims), spec.element_type, order)
         except BaseException:
             manager.end()
             raise
         args.transfer_manager = manager.address
-
-    def _spec(self, args: Any, index: int) -> Any:
-        return _SPEC.structure.from_address(args.shape_specs + index * _SPEC.size)
 
     def _manager(self, args: Any) -> TransferManager:
         return lookup(args.transfer_manager, TransferManager)
@@ -172,7 +170,9 @@ class AsyncSlots(Slots):
                 INVALID_ARGUMENT,
                 f"the literal {dims} does not fill a buffer of {target.size} bytes",
             )
-        copy_in(self.native, target.storage, args.data, dims, kind, args.shape_layout)
+        item = element_bytes(TYPE_NAMES[kind])
+        stored = StoredArray(target.storage, dims, target.order, item)
+        copy_strided(self.native, stored, args.data, host_strides(args.shape_layout, dims, item))
         args.done_with_h2d_transfer = self.native.done_event()
         manager.finish(target)
 

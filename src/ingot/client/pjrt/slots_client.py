@@ -24,7 +24,7 @@ from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo.binding import newest_version
 from ingot.runtime.cuda.devices import Device as Gpu
 from ingot.runtime.cuda.devices import device, device_count
-from ingot.runtime.native import allocator_statistics
+from ingot.runtime.native import allocator_statistics, machine_memory
 from ingot.support import xla_flags
 
 _OLDEST_STABLEHLO = (0, 9, 0)
@@ -115,20 +115,26 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Device_MemoryStats")
     def memory_stats(self, args: Any) -> None:
-        """All devices of a CPU share the host's memory and its allocator."""
+        """Return the memory of a device: those of a CPU share the host's, and its allocator.
+
+        The limit of each is its part of what the process may use.
+        """
         for name, _ in args._fields_:
             if name.endswith("_is_set"):
                 setattr(args, name, 0)
-        gpu = lookup(args.device, Device).gpu
+        device = lookup(args.device, Device)
+        gpu = device.gpu
         if gpu is not None:
             args.bytes_in_use = gpu.memory - gpu.free_memory()
-            args.bytes_limit, args.bytes_limit_is_set = gpu.memory, 1
+            _limit(args, gpu.memory)
             return
         found = allocator_statistics()
         args.bytes_in_use = found.bytes_in_use
         for name, source in _MEMORY_STATISTICS.items():
             setattr(args, name, getattr(found, source))
             setattr(args, f"{name}_is_set", 1)
+        client = lookup(device.structure.client, Client)
+        _limit(args, machine_memory() // len(client.local_devices))
 
     @slot("PJRT_Device_GetAttributes")
     def device_attributes(self, args: Any) -> None:
@@ -173,6 +179,12 @@ class ClientSlots(Slots):
     def context_destroy(self, args: Any) -> None:
         """Drop a context."""
         lookup(args.context, Handle).forget()
+
+
+def _limit(args: Any, limit: int) -> None:
+    """Set the bytes that a device may use: none is reserved for others."""
+    args.bytes_limit = args.bytes_reservable_limit = limit
+    args.bytes_limit_is_set = args.bytes_reservable_limit_is_set = 1
 
 
 def _own_devices(options: dict[str, Attribute]) -> tuple[int, bool]:

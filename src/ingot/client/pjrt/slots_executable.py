@@ -8,7 +8,7 @@ from typing import Any
 
 from ingot.client.compile import compile
 from ingot.client.inspected_stages import InspectedStages, stages_refused
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT, record
+from ingot.client.pjrt.c_api import INVALID_ARGUMENT, UNIMPLEMENTED, record
 from ingot.client.pjrt.compile_options import (
     CompileOptions,
     read_compile_options,
@@ -27,6 +27,7 @@ from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.expand.dynamic_boundary import pack_results
+from ingot.passes.layout.entry_layouts import store_in_layouts
 from ingot.passes.spmd.partitioner import partition
 from ingot.semantics.buffer_donation import alias_donors
 from ingot.support import xla_flags
@@ -35,6 +36,7 @@ from ingot.support.forking import ForkLock
 _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
 
+_ASKS_HOST = "a program with an op that its host partitions (custom_partitioning) is not serialized"
 _SHORT_CODE = 32 << 10
 """Bytes of programs that are compiled on the thread of the host: 128 KB of stack are enough for a
 third of it, in chains, trees and nests of loops, and to start a thread takes 0.5 ms."""
@@ -83,6 +85,7 @@ class ExecutableSlots(Slots):
             module = take_module(source.code) or parse_stablehlo(source.code)
             pack_results(module)
             division = partition(module, source.options.num_partitions)
+            layouts = store_in_layouts(module)
             alias_donors(module)
             for config, sharding in division.inspected:
                 tell_sharding(config, sharding)
@@ -91,7 +94,7 @@ class ExecutableSlots(Slots):
             executable = compile(module, device=device, switches=switches, is_final=True)
             if isinstance(executable, InspectedStages):
                 raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
-            return LoadedExecutable(client, source, module, division, executable)
+            return LoadedExecutable(client, source, module, division, layouts, executable)
 
         return load() if len(source.code) <= _SHORT_CODE else on_compile_stack(load)
 
@@ -187,6 +190,8 @@ class ExecutableSlots(Slots):
     def serialize(self, args: Any) -> None:
         """Return a program as bytes."""
         executable = lookup(args.executable, LoadedExecutable)
+        if executable.division.asks_host:
+            raise PjrtError(UNIMPLEMENTED, _ASKS_HOST)
         source, version = executable.source, self.version
         data = executable.keep_once("serialized", lambda: write_source(source, version))
         args.serialized_bytes, args.serialized_bytes_size = data

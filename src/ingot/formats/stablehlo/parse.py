@@ -3,7 +3,7 @@
 
 Attributes of parameters are shardings, results that take over their buffers (`tf.aliasing_output`)
 and buffers that are given away (`jax.buffer_donor`); those of results are memory kinds
-(`mhlo.memory_kind`).
+(`mhlo.memory_kind`). Both have layouts (`mhlo.layout_mode`).
 
 Example:
     >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
@@ -27,7 +27,9 @@ from ingot.formats.stablehlo.propagation import is_divided, propagate
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
+from ingot.semantics.call_layouts import row_major
 from ingot.semantics.device_groups import MOST_DEVICES
+from ingot.semantics.entry_layouts import AUTO, layout_text, order_of, write_entry_layouts
 from ingot.semantics.memory_kinds import write_memory_kinds
 from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
@@ -43,7 +45,8 @@ _FROM_BINDINGS = re.compile(r"nanobind::detail|incompatible function arguments")
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
 _OPEN_SIZES = "jax.uses_shape_polymorphism"
-_NO_LAYOUT = ("", "default", "auto")
+_LAYOUT_OF = {"arg": "parameter", "res": "result"}
+_DEFAULT = "default"
 
 
 @record
@@ -142,9 +145,7 @@ def _convert(conversion: Conversion, mlir_module: Any) -> Module:
     _read_parameters(conversion, entry)
     _read_results(conversion, entry)
     _read_memory_kinds(module, _dictionaries(entry, "res_attrs"))
-    for name, what in (("arg_attrs", "parameter"), ("res_attrs", "result")):
-        for number, given in enumerate(_dictionaries(entry, name)):
-            _require_row_major(f"{what} {number}", given)
+    _read_layouts(module, entry)
     return module
 
 
@@ -191,18 +192,52 @@ def _read_memory_kinds(module: Module, results: list[Any]) -> None:
         write_memory_kinds(module, [kind or "device" for kind in kinds])
 
 
-def _require_row_major(what: str, given: Any) -> None:
-    """Raise UnsupportedError if the host wants a parameter or result in another layout."""
-    if _LAYOUT not in given:
+def _read_layouts(module: Module, entry: Any) -> None:
+    """Keep the layouts that the host wants of parameters and results."""
+    result = module.result_shape
+    shapes = {
+        "arg": module.parameter_shapes,
+        "res": result.elements if result.is_tuple else (result,),
+    }
+    given = {kind: _dictionaries(entry, f"{kind}_attrs") for kind in shapes}
+    if not any(_LAYOUT in attributes for rows in given.values() for attributes in rows):
         return
-    layout = text_of(given, _LAYOUT)
-    row_major = ",".join(str(axis) for axis in reversed(range(layout.count(",") + 1)))
-    if layout not in (*_NO_LAYOUT, "{}", f"{{{row_major}}}"):
+    parameters, results = (
+        [
+            _layout(f"{_LAYOUT_OF[kind]} {number}", rows[number] if rows else {}, shape)
+            for number, shape in enumerate(shapes[kind])
+        ]
+        for kind, rows in given.items()
+    )
+    plain = [_row_major_text(shape) for row in shapes.values() for shape in row]
+    if [*parameters, *results] != plain:
+        write_entry_layouts(module, parameters, results)
+
+
+def _layout(what: str, given: Any, shape: Shape) -> str:
+    """Return a layout as text, or `auto`.
+
+    Raises:
+        UnsupportedError: it is not an order of the dimensions (INGOT0354).
+    """
+    text = text_of(given, _LAYOUT) if _LAYOUT in given else _DEFAULT
+    if text in (_DEFAULT, "") or not shape.is_array:
+        return _row_major_text(shape)
+    if text == AUTO:
+        return AUTO
+    order = order_of(text, shape.rank)
+    if order is None:
         raise UnsupportedError(
-            f"{what} is wanted in the layout {layout}, but all arrays of Ingot are row-major",
+            f"{what} is wanted in the layout {text}, which is no order of its {shape.rank} "
+            "dimensions",
             code="INGOT0354",
-            hint="leave the layout out, or transpose the array instead",
+            hint="tiles are not for a CPU's memory: leave them out",
         )
+    return layout_text(order)
+
+
+def _row_major_text(shape: Shape) -> str:
+    return layout_text(row_major(shape.rank if shape.is_array else 0))
 
 
 def _read_results(conversion: Conversion, entry: Any) -> None:

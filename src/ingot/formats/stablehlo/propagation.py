@@ -8,10 +8,11 @@ program of one device.
 
 That last step is not Shardy's. All of 3,461 programs that JAX's own tests compile for several
 devices went through the passes below; `sdy-convert-global-to-local` of jaxlib 0.10.2 refuses 360 of
-them (custom calls, CHLO, some loops and reshapes, unreduced values) and ends the process on 43. So
-that pass is not run. Modules of open sizes, which nothing runs on several devices, and modules that
-come to very many ops with all calls in place are left to the partitioner as they are. What comes
-from outside is read in a child process (`isolated`), which a pass may end.
+them (loops over divided arrays, slices, CHLO, summands) and ends the process on 43. So that pass is
+not run (`tests/formats/test_shardy_partitioning.py`). Modules of open sizes, which nothing runs on
+several devices, and modules that come to very many ops with all calls in place are left to the
+partitioner as they are. What comes from outside is read in a child process (`isolated`), which a
+pass may end.
 
 Invariant: a module for one device, or without a mesh, is not changed.
 

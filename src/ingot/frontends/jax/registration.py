@@ -92,7 +92,7 @@ def register() -> None:
         bridge._alias_to_platforms[NAME] = [CPU]
         if flags.GPU.value():
             _register_gpus(capsule)
-        install_partitioning()
+    install_partitioning()
     install_compilation()
     install_callbacks()
     install_dlpack()

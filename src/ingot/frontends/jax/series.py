@@ -42,10 +42,8 @@ RELIED_ON = (
     ("jax._src.compiler", "backend_compile_and_load"),
     ("jax._src.traceback_util", "register_exclusion"),
     ("jax._src.interpreters.pxla", "MeshComputation.cost_analysis"),
-    ("jax._src.core", "jaxpr_as_fun"),
-    ("jax._src.custom_partitioning", "custom_partitioning_p"),
-    ("jax._src.interpreters.mlir", "lower_fun"),
-    ("jax._src.interpreters.mlir", "register_lowering"),
+    ("jax._src.custom_partitioning", "_custom_partitioning_partition"),
+    ("jax._src.custom_partitioning", "_sharding_callbacks"),
 )
 """Module of JAX and what Ingot replaces or calls in it, checked before anything is changed."""
 

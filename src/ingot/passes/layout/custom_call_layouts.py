@@ -66,13 +66,13 @@ def _make_explicit(call: Instruction) -> None:
     operand_orders, result_orders = layout_orders(call)
     build = Builder(call.computation, call.metadata)
     orders = iter(operand_orders)
-    operands = [_moved(build, operand, orders, into=True) for operand in call.operands]
+    operands = [reordered(build, operand, orders, into=True) for operand in call.operands]
     made = call.computation.copy_of(call, operands)
-    call.computation.set_shape(made, _physical(call.shape, iter(result_orders)))
+    call.computation.set_shape(made, physical_shape(call.shape, iter(result_orders)))
     if call.attributes.operand_layout_constraints:
         _constrain(made, operands)
     note_orders(made, operand_orders, result_orders)
-    result = _moved(build, made, iter(result_orders), into=False)
+    result = reordered(build, made, iter(result_orders), into=False)
     call.computation.replace(call, result)
 
 
@@ -94,14 +94,14 @@ def _constrain(call: Instruction, operands: Sequence[Instruction]) -> None:
     call.computation.set_attributes(call, attributes)
 
 
-def _moved(
+def reordered(
     build: Builder, value: Instruction, orders: Iterator[Order], *, into: bool
 ) -> Instruction:
     """Return the value's arrays transposed between logical order and memory order."""
     if value.shape.is_tuple:
         count = len(value.shape.elements)
         elements = (build.element_of(value, number) for number in range(count))
-        return build.tuple(*(_moved(build, e, orders, into=into) for e in elements))
+        return build.tuple(*(reordered(build, e, orders, into=into) for e in elements))
     order = next(orders)
     dimensions = range(value.shape.rank)
     # A transpose's result dimension n is dimension permutation[n] of its operand.
@@ -118,8 +118,9 @@ def _plain(shape: Shape) -> Shape:
     return shape.with_dims(shape.dims) if shape.is_array else shape
 
 
-def _physical(shape: Shape, orders: Iterator[Order]) -> Shape:
+def physical_shape(shape: Shape, orders: Iterator[Order]) -> Shape:
+    """Return the row-major shape in which the arrays of `shape` are stored in these layouts."""
     if shape.is_tuple:
-        return Shape.tuple(tuple(_physical(element, orders) for element in shape.elements))
+        return Shape.tuple(tuple(physical_shape(element, orders) for element in shape.elements))
     order = next(orders)
     return shape.with_dims(physical_dims(shape.dims, order)) if shape.is_array else shape

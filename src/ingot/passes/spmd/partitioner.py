@@ -26,6 +26,7 @@ from ingot.passes.spmd.groups import Arrivals, settle_groups
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
 from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
+from ingot.semantics.buffer_donation import drop_unequal_aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ class Partitioned:
 
     Attributes:
         inspected: for each `InspectSharding` its config, and how the value is divided.
+        asks_host: whether the host partitioned an op itself, with a function of this process.
     """
 
     parameters: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
     inspected: tuple[tuple[str, Sharding], ...] = ()
+    asks_host: bool = False
 
 
 def partition(module: Module, num_partitions: int) -> Partitioned:
@@ -56,7 +59,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
     channels = channels_of(module, num_partitions)
     settle_groups(module, num_partitions, partial(_arrivals, channels))
     division = _Entry(module.entry, channels).run_entry()
-    _drop_aliases(module)
+    drop_unequal_aliases(module)
     for computation in module.post_order():
         for instruction in computation.instructions:
             instruction.extra.pop("sharding", None)
@@ -70,19 +73,6 @@ def _arrivals(channels: Channels, copy: Module) -> Arrivals:
     return entry.arrivals
 
 
-def _drop_aliases(module: Module) -> None:
-    """Drop aliases of a parameter and a result that no longer have the same size."""
-    results = module.result_shape
-
-    def fits(parameter: int, index: tuple[int, ...]) -> bool:
-        result = results
-        for position in index:
-            result = result.elements[position]
-        return result.dims == module.parameter_shapes[parameter].dims
-
-    module.aliases = tuple(a for a in module.aliases if fits(a.parameter, a.output))
-
-
 class _Entry(Walk):
     """The walk over the entry, whose parameters and results are divided as the user says."""
 
@@ -93,7 +83,8 @@ class _Entry(Walk):
         wanted = self.wanted_results(self.computation.root)
         self.walk()
         results = self.finish(self.computation.root, wanted)
-        return Partitioned(parameters, results, tuple(self.channels.inspected))
+        found = self.channels
+        return Partitioned(parameters, results, tuple(found.inspected), found.asks_host)
 
     def parameter(self, parameter: Instruction) -> Sharding:
         """Give a parameter the shape of its part; one without annotation takes that of its user."""

@@ -35,6 +35,7 @@ class Channels:
         done: bodies and branches that were rewritten in place.
         is_rehearsal: whether the rewritten computations are thrown away.
         inspected: for each `InspectSharding` its config, and how the value is divided.
+        asks_host: whether the host partitioned an op itself.
     """
 
     def __init__(self, module: Module, grid: Grid, first: int, is_rehearsal: bool = False) -> None:
@@ -44,6 +45,7 @@ class Channels:
         self.done: set[Computation] = set()
         self.is_rehearsal = is_rehearsal
         self.inspected: list[tuple[str, Sharding]] = []
+        self.asks_host = False
         self._numbers = count(first)
         self._everywhere: dict[Groups, Groups] = {}
 

@@ -22,7 +22,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
-from ingot.passes.spmd.division import Annotations, local_shape, local_shapes
+from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
+from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
@@ -39,7 +40,6 @@ from ingot.support.diagnostics import UnsupportedError
 ANNOTATION = "Sharding"
 _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
-_CUSTOM = "CustomSPMDPartitioning"
 _CONTROL = ops_with(RegionKind.BRANCH)
 _BARRIER = "opt-barrier"
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
@@ -71,7 +71,7 @@ class Walk(Values):
             ANNOTATION: self.annotation,
             _ENTER: self.enter,
             _LEAVE: self.leave,
-            _CUSTOM: self.custom,
+            TARGET: self.custom,
             _ON_PARTS: self.on_parts,
             _INSPECT: self.inspect,
             _PLACEMENT: self.annotation,
@@ -199,7 +199,7 @@ class Walk(Values):
 
     def called(self, call: Instruction) -> None:
         """Keep a call (`simplify.unfolding`): each device computes all of it."""
-        by_hand = (_ENTER, _LEAVE, _CUSTOM, _ON_PARTS)
+        by_hand = (_ENTER, _LEAVE, TARGET, _ON_PARTS)
         inside = (one for each in reached(call.attributes.to_apply) for one in each.instructions)
         if any(target_of(one) in by_hand for one in inside):
             raise self.refuse(call, "it is called from many places and divides something itself")
@@ -298,20 +298,25 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def custom(self, call: Instruction) -> None:
-        """Inline the computation of an op with a partitioner of the user's, on whole values."""
-        if not call.attributes.called_computations:
+        """Replace a call by the program that its host makes for the parts of one device."""
+        partitioner = find_partitioner()
+        if partitioner is None or call.attributes.called_computations:
             raise self.refuse(call, "only its own host knows the function that it names")
-        self.gather_operands(call)
-        (called,) = call.attributes.called_computations
-        values: dict[Instruction, Instruction] = dict(
-            zip(called.parameters, call.operands, strict=True)
-        )
-        for item in called.post_order():
-            if item not in values:
-                operands = [values[operand] for operand in item.operands]
-                values[item] = self.computation.copy_of(item, operands)
-        self.computation.replace_all_uses(call, values[called.root])
-        self.computation.remove_dead(call)
+        shapes = call.shape.elements if call.shape.is_tuple else (call.shape,)
+        wanted = self.annotated(call) or (None,) * len(shapes)
+        self.sum_operands(call)
+        given = [(operand.shape, self.sharding(operand)) for operand in call.operands]
+        wholes = [(whole_shape(*each), each[1]) for each in given]
+        results = [
+            (shape, sharding or self.whole) for shape, sharding in zip(shapes, wanted, strict=True)
+        ]
+        own = partitioner(config_text(call), wholes, results)
+        self.channels.asks_host = True
+        values = [self.convert(*pair) for pair in zip(call.operands, own.operands, strict=True)]
+        made = place_program(self.computation, own.module, values, self.channels)
+        if made.shape != local_shapes(call.shape, own.results):
+            raise self.refuse(call, f"its host makes {made.shape} of it")
+        self.replace_part(call, made, own.results, self.annotated(call))
 
     def inspect(self, call: Instruction) -> None:
         """Record how a value is divided, for the callback that asks."""
