@@ -11,7 +11,8 @@ unless `--again` asks for it.
 Example:
     python tools/conformance_torch.py ~/pytorch/test/dynamo test_unspec --again failed
 
-`--again page` runs what the page lists as failures. `--write` makes `docs/conformance_torch.md` of
+`--seconds` ends a file after that time; what ran by then is a sample of the seed `--seed`, and the
+page says of how many tests. `--again page` runs what the page lists as failures. `--write` makes `docs/conformance_torch.md` of
 all that is in `--results`; what the page says of files without results is kept.
 """
 
@@ -52,8 +53,8 @@ REASONS: dict[str, str] = {
 """What the name or the text of a failure contains, and why that is right."""
 _TEST_SECONDS = 120
 """After them a test is ended."""
-_ENDS = (0, 1, 5)
-"""pytest's codes: all passed, some failed, nothing was left to run."""
+_ENDS = (0, 1, 2, 5)
+"""pytest's codes: all passed, some failed, time was over, nothing was left to run."""
 _RESTARTS = 10
 """Processes for one file: each takes up what the one before left."""
 _INTRODUCTION = """# Conformance: PyTorch's own tests of its compiler
@@ -84,6 +85,8 @@ def run_file(arguments: argparse.Namespace, name: str, backend: str, again: Sequ
         "CONFORMANCE_RESULTS": str(results),
         "CONFORMANCE_AGAIN": str(chosen) if again else "",
         "CONFORMANCE_COMMIT": commit(),
+        "CONFORMANCE_SECONDS": "0" if again else str(arguments.seconds),
+        "CONFORMANCE_SEED": str(arguments.seed),
         "PYTHONPATH": os.pathsep.join(path),
     }
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--import-mode=importlib"]
@@ -250,6 +253,8 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="names of files, without .py")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of outcomes")
     parser.add_argument("--again", choices=("failed", "all", "page"), help="run again")
+    parser.add_argument("--seconds", type=float, default=0, help="for each file; 0: all its tests")
+    parser.add_argument("--seed", type=int, default=1, help="of the order that --seconds cuts")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--pytest", type=str.split, default=[], help="more arguments for pytest")
     arguments = parser.parse_args()

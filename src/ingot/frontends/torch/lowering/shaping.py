@@ -236,6 +236,12 @@ def _empty(op: Op, *given: Any) -> Instruction:
     return op.b.zeros(op.shape)
 
 
+@RULES.rule("_efficientzerotensor", "_new_zeros_with_same_feature_meta")
+def _zeros(op: Op, *given: Any, **options: Any) -> Instruction:
+    del given, options
+    return op.b.zeros(op.shape)
+
+
 @RULES.rule("full", "full_like", "scalar_tensor", "new_full")
 def _full(op: Op, *given: Any) -> Instruction:
     value: Scalar = given[-1]
