@@ -12,8 +12,9 @@ Example:
     python tools/conformance_torch.py ~/pytorch/test/dynamo test_unspec --again failed
 
 `--seconds` ends a file after that time; what ran by then is a sample of the seed `--seed`, and the
-page says of how many tests. `--again page` runs what the page lists as failures. `--write` makes `docs/conformance_torch.md` of
-all that is in `--results`; what the page says of files without results is kept.
+page says of how many tests. `--again page` runs what the page lists as failures. `--write` makes
+`docs/conformance_torch.md` of all that is in `--results`; what the page says of files without
+results is kept.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ Example:
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 

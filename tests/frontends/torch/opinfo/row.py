@@ -5,9 +5,9 @@ PyTorch gives the samples: arguments that its own tests call the op with. What e
 nothing of Ingot and is left out. All samples of a row are compiled as one function; where that
 does not work, each by itself.
 
-Eager rounds the steps of some kernels to bf16 or f16, and Ingot rounds once. So a result that differs from
-eager's is compared with eager's for the same arguments in f64: it must be near that, or at most
-`FARTHER` times as far from it as eager's, as in PyTorch's own tests of its compiler
+Eager rounds the steps of some kernels to bf16 or f16, and Ingot rounds once. So a result that
+differs from eager's is compared with eager's for the same arguments in f64: it must be near that,
+or at most `FARTHER` times as far from it as eager's, as in PyTorch's own tests of its compiler
 (`torch._dynamo.utils.same`).
 """
 
