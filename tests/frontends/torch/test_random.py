@@ -95,7 +95,9 @@ CHECKPOINTED = {
     "dropout": lambda x: functional.dropout(x.sin(), 0.3) * x,
     "like a value": lambda x: x.sin() * torch.randn_like(x * 2),
     "like an argument": lambda x: x.sin() * torch.rand_like(x),
-    "both": lambda x: functional.dropout(x.exp(), 0.5) * torch.bernoulli(torch.sigmoid(x.detach()), 0.4),
+    "both": lambda x: (
+        functional.dropout(x.exp(), 0.5) * torch.bernoulli(torch.sigmoid(x.detach()), 0.4)
+    ),
     "in place": lambda x: x.cos() * torch.empty_like(x).uniform_(0, 2),
     "of a size": lambda x: x.exp() * torch.rand(x.shape[-1]) * torch.randperm(x.shape[-1]),
 }

@@ -79,26 +79,16 @@ def _slice(
     del end
     axis, step = op.axis(dim, x.shape.rank), op.known(step, "the step")
     size, count = x.shape.dims[axis], op.dims[axis]
-    first = _from_front(op, 0 if start is None else start, size)
-    if count == 0:
-        first = 0
+    first = 0 if start is None or count == 0 else start
     if op.b.names_number(first):
         if step != 1:
             raise op.error("a step from a start that data decides")
         # PyTorch has checked that the elements are there.
         begin = wrapped(op, op.b.size(first), size, check=False)
         return op.b.window(x, axis, begin, count)
+    first = op.from_front(first, axis, 2)
     limit = first + (count - 1) * step + 1 if step != 1 else first + count
     return op.b.sliced(x, axis, first, limit, step)
-
-
-def _from_front(op: Op, index: Size, size: Size) -> Size:
-    """Return an index counted from the front and not beyond the end."""
-    if isinstance(index, int):
-        if index < 0:
-            index = max(index + size, 0) if isinstance(size, int) else index + size
-        return min(index, size) if isinstance(size, int) and isinstance(index, int) else index
-    return index
 
 
 @RULES.rule("select.int")
@@ -107,7 +97,7 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     if op.b.names_number(index):
         start = wrapped(op, op.b.size(index), x.shape.dims[axis], axis=axis)
         return op.b.reshape_to(op.b.window(x, axis, start, 1), op.dims)
-    first = index + x.shape.dims[axis] if isinstance(index, int) and index < 0 else index
+    first = op.from_front(index, axis, 2)
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 
 
@@ -148,7 +138,7 @@ def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) ->
     if op.b.names_number(start):
         begin = wrapped(op, op.b.size(start), x.shape.dims[axis], check=False)
         return op.b.window(x, axis, begin, length)
-    first = start + x.shape.dims[axis] if isinstance(start, int) and start < 0 else start
+    first = op.from_front(start, axis, 2)
     return op.b.sliced(x, axis, first, first + length)
 
 

@@ -120,11 +120,9 @@ def _slice_scatter(
     source = b.convert_to(source, x.shape.dtype)
     source = b.spread(source, (*dims[:axis], source.shape.dims[axis], *dims[axis + 1 :]))
     count, whole = source.shape.dims[axis], dims[axis]
-    first: Size = 0 if start is None else start
-    if isinstance(first, int) and first < 0:
-        first = dim_math.maximum(first + whole, 0)
     if count == 0:
         return x
+    first = op.from_front(0 if start is None else start, axis, 3)
     if step == 1:
         if first == 0 and count == whole:
             return source
