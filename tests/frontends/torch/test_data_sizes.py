@@ -4,6 +4,7 @@
 import pytest
 import torch
 from tests.frontends.torch.compare import assert_runs_same, assert_same
+from torch.nn import functional
 
 from ingot.frontends.torch.graphs import compiled_graphs
 
@@ -171,6 +172,27 @@ def _masked_loss(x, w):
 def test_gradients_through_a_mask():
     w = torch.linspace(-1, 1, 8).reshape(4, 2).requires_grad_()
     assert_same(_masked_loss, torch.linspace(-1, 2, 12).reshape(3, 4), w, grad=True)
+
+
+def test_assertions_of_tensors_are_part_of_the_program():
+    def classes(x):
+        return functional.one_hot(x) * 2, functional.one_hot(x, 9).sum(0)
+
+    def checked(x):
+        torch._assert_async(x.min() > 0, "it must be positive")
+        return x.log()
+
+    assert_same(classes, torch.tensor([1, 4, 0]))
+    (graph,) = compiled_graphs()[-1:]
+    assert "aten._assert_async.msg" not in dict(graph.host_ops)
+    assert_same(checked, torch.tensor([2.0, 1.0]))
+    assert compiled_graphs()[-1].host_ops == ()
+    compiled = torch.compile(checked, backend="ingot", fullgraph=True)
+    with pytest.raises(RuntimeError, match="it must be positive"):
+        compiled(torch.tensor([2.0, -1.0]))
+    alone = torch.compile(lambda x: checked(x)[:0] + 1, backend="ingot", fullgraph=True)
+    with pytest.raises(RuntimeError, match="it must be positive"):
+        alone(torch.tensor([-1.0]))
 
 
 def test_checks_keep_their_meaning():

@@ -168,6 +168,34 @@ def test_sizes_are_symbolic():
     assert_same(program, made(torch.float32, 4, 3), I, torch.tensor([0, 1, 1, 0]), dynamic=True)
 
 
+KINDS = (torch.uint8, torch.int16, torch.int32, torch.float16, torch.bfloat16, torch.float64)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_bits_are_elements_of_another_type(kind, dynamic):
+    x = torch.arange(48).reshape(3, 16).to(kind)
+
+    def program(x):
+        return [(x + 1).view(other).flip(0) for other in KINDS]
+
+    assert_same(program, x, dynamic=dynamic)
+    assert_same(program, x[:, :0])
+    assert_same(lambda x: x.view(torch.uint8), x)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
+def test_rows_of_embeddings_with_a_greatest_norm(kind, order):
+    def program(table, rows):
+        return functional.embedding(rows, table, max_norm=1.0, norm_type=order) * 2
+
+    table, rows = torch.randn(6, 3).to(kind), torch.tensor([[0, 3], [3, 5]])
+    table[3] /= 16
+    near = 1e-6 if kind is torch.float32 else 8e-3
+    assert_same(program, table, rows, rtol=near, atol=near)
+
+
 def test_elements_are_moved():
     def program(x):
         y = x.reshape(1, 4, 3, 2)

@@ -45,7 +45,7 @@ class Op:
         """Read `node`, an `fx.Node` that calls an op."""
         self.node = node
         self.b = b
-        self.val: Any = node.meta["val"]
+        self.val: Any = node.meta.get("val")
 
     # ---- the result, as PyTorch computed it
 

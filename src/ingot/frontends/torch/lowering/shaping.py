@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
@@ -16,8 +18,9 @@ from ingot.frontends.torch.lowering.searching import count_before
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, S64
+from ingot.hlo.dtype import F32, F64, PRED, S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 RULES = RuleTable("aten")
 
@@ -64,6 +67,25 @@ def _transpose(op: Op, x: Instruction, dim0: int, dim1: int) -> Instruction:
         dim0, dim1 = dim0 % len(order), dim1 % len(order)
         order[dim0], order[dim1] = order[dim1], order[dim0]
     return op.b.transposed(x, order)
+
+
+@RULES.rule("view.dtype")
+def _view_dtype(op: Op, x: Instruction, dtype: torch.dtype) -> Instruction:
+    """The bits of the elements as elements of another type, fewer or more along the last axis."""
+    del dtype  # the result's
+    b, have, want = op.b, x.shape.dtype, op.dtype
+    if have is want:
+        return x
+    if PRED in (have, want) or have.is_complex or want.is_complex:
+        raise op.error(f"the bits of {have.name} as {want.name}")
+    if have.bits == want.bits:
+        return b.emit("bitcast-convert", x, shape=op.shape)
+    *outer, last = x.shape.dims
+    if have.bits > want.bits:
+        parts = Shape.array(want, (*outer, last, have.bits // want.bits))
+        return b.reshape_to(b.emit("bitcast-convert", x, shape=parts), op.dims)
+    groups = reshaped(b, x, (*op.dims, want.bits // have.bits))
+    return b.emit("bitcast-convert", groups, shape=op.shape)
 
 
 @RULES.rule("slice.Tensor")

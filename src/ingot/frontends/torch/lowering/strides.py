@@ -15,7 +15,6 @@ from ingot.frontends.torch.lowering.index_checks import fitted_values
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes, size_of
-from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import product
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
