@@ -30,8 +30,9 @@ def drop_metadata_checks(graph: Any) -> None:
 
 
 def _holds(node: Node) -> bool:
-    x, size, stride, dtype = (*node.args, None, None, None)[:4]
-    value, given = x.meta["val"], {"size": size, "stride": stride, "dtype": dtype, **node.kwargs}
+    value = node.args[0].meta["val"]
+    names = ("size", "stride", "dtype")
+    given = {**dict(zip(names, node.args[1:], strict=False)), **node.kwargs}
     wanted = {name: item for name, item in given.items() if item is not None}
     found = {"dtype": value.dtype, "device": value.device, "layout": value.layout}
     return all(found.get(name) == item for name, item in wanted.items())

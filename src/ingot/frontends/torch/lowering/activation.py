@@ -99,8 +99,12 @@ def _rrelu_backward(
     Source: torch/native/Activation.cpp.
     """
     del self_is_result
+
+    def drawn(b: ArrayBuilder, grad: Instruction, noise: Instruction) -> Instruction:
+        return b.multiply(grad, noise)
+
     if training and upper - lower > _LEAST_RANGE:
-        return computed(op, lambda b, x, y: b.multiply(x, y), grad, noise)
+        return computed(op, drawn, grad, noise)
 
     def leaky(b: ArrayBuilder, grad: Instruction, x: Instruction) -> Instruction:
         slope = b.binary("multiply", grad, (lower + upper) / 2)

@@ -8,7 +8,7 @@ promotion, and the error for arguments that a rule does not support.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -171,7 +171,7 @@ def _value(argument: Any) -> Any:
 
 def _hint(value: Any) -> int | None:
     """Return a number, or what a symbolic size was when it was traced; None if data decides it."""
-    return value.node.hint if isinstance(value, torch.SymInt) else value
+    return cast("Any", value).node.hint if isinstance(value, torch.SymInt) else value
 
 
 def promoted_type(values: Sequence[Operand]) -> torch.dtype:
