@@ -193,7 +193,7 @@ def line_of(ours: Report, test: str) -> str:
 
 def row_of(ours: Report, plain: Report) -> Row:
     """Return the row of a file that was run."""
-    tests, _, passed, failed, skipped = ours.row
+    _, tests, passed, failed, skipped = ours.row
     lines = {test: line_of(ours, test) for test in sorted(alone(ours, plain))}
     counts = [tests, skipped, passed, failed - len(lines), len(lines)]
     return Row(ours.name, counts, ours.commits[-1] if ours.commits else "", lines)
