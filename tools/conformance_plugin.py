@@ -7,7 +7,7 @@ without an outcome ended its process, and is not run again either. `CONFORMANCE_
 of tests to run whatever is known of them, and no others. `CONFORMANCE_SAME` names the outcomes with
 another number of generated cases: tests that JAX does not generate are the same there, and their
 outcomes are taken over. After `CONFORMANCE_SECONDS` no further test begins; the order is then a
-random one, always the same, so that those that ran are a sample.
+random one, always the same for one `CONFORMANCE_SEED`, so that those that ran are a sample.
 
 Invariant: a line is complete when it is written; the last one of a test counts.
 """
@@ -31,6 +31,7 @@ AGAIN = os.environ.get("CONFORMANCE_AGAIN", "")
 SAME = os.environ.get("CONFORMANCE_SAME", "")
 COMMIT = os.environ.get("CONFORMANCE_COMMIT", "")
 SECONDS = float(os.environ.get("CONFORMANCE_SECONDS", "0"))
+SEED = int(os.environ.get("CONFORMANCE_SEED", "1"))
 _START = time.monotonic()
 _TEXT = 8000
 """Characters of a failure that are kept: its end."""
@@ -97,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     items[:] = [item for name, item in names if name not in known and begun[name] < 2]
     if SECONDS:
-        random.Random(1).shuffle(items)
+        random.Random(SEED).shuffle(items)
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -7,7 +7,9 @@ import pytest
 import torch
 from tests.frontends.torch.compare import assert_results, assert_same
 from torch import nn
-from torch.func import grad, jacrev, jvp, vmap
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+from ingot.frontends.torch.graphs import compiled_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
@@ -216,12 +218,15 @@ TRANSFORMS = {
     "vmap of grad": lambda x: vmap(grad(lambda row: (row**3).sum()))(x),
     "jacrev": lambda x: jacrev(lambda row: row.sin())(x[0]),
     "jvp": lambda x: jvp(lambda x: x.sin() * x, (x,), (x + 1,)),
+    "jacfwd": lambda x: jacfwd(lambda row: torch.tanh(row @ row + row))(x[0]),
+    "hessian": lambda x: hessian(lambda row: (row.sin() * row.flip(0)).sum())(x[0]),
 }
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name):
     assert_same(TRANSFORMS[name], BASE)
+    assert [op for op, why in compiled_graphs()[-1].host_ops if why] == []
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])

@@ -4,6 +4,7 @@
 import pytest
 import torch
 from tests.frontends.torch.compare import assert_runs_same, assert_same
+from torch.nn import functional
 
 from ingot.frontends.torch.graphs import compiled_graphs
 
@@ -125,6 +126,37 @@ def test_masks_are_counted_and_taken_by_programs(name):
     assert "aten._local_scalar_dense.default" in dict(graph.host_ops)
 
 
+COUNTED = {
+    "counts": lambda n, x: torch.bincount(n) * 2,
+    "a least size": lambda n, x: torch.bincount(n, minlength=9),
+    "weights": lambda n, x: torch.bincount(n + 1, x, 3).sin(),
+    "weights of integers": lambda n, x: torch.bincount(n, n),
+    "repeats": lambda n, x: x.repeat_interleave(n, output_size=None).exp(),
+    "repeats of rows": lambda n, x: torch.stack([x, -x], 1).repeat_interleave(n, 0),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_and_repeats_are_programs(name, dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(COUNTED[name], backend="ingot", fullgraph=True, dynamic=dynamic)
+    for numbers in ([2, 0, 5, 2], [0, 0, 1, 0, 3, 7, 7], [4, 4, 4]):
+        given = torch.tensor(numbers, dtype=torch.int32 if "counts" in name else torch.int64)
+        assert_runs_same(COUNTED[name], compiled, given, torch.linspace(-1, 1, len(numbers)))
+        (graph,) = compiled_graphs()[-1:]
+        assert [op for op, why in graph.host_ops if why] == []
+        assert len(graph.executables) == 2
+
+
+def test_counts_of_nothing_and_of_negative_numbers():
+    empty = torch.zeros(0, dtype=torch.int64)
+    assert_same(lambda n: (torch.bincount(n), torch.bincount(n, minlength=3)), empty)
+    compiled = torch.compile(torch.bincount, backend="ingot", fullgraph=True)
+    with pytest.raises(RuntimeError, match="bincount only supports 1-d non-negative"):
+        compiled(torch.tensor([3, -1]))
+
+
 def test_one_compilation_for_all_data():
     torch._dynamo.reset()
     compiled = torch.compile(_halves, backend="ingot", fullgraph=True, dynamic=True)
@@ -140,6 +172,27 @@ def _masked_loss(x, w):
 def test_gradients_through_a_mask():
     w = torch.linspace(-1, 1, 8).reshape(4, 2).requires_grad_()
     assert_same(_masked_loss, torch.linspace(-1, 2, 12).reshape(3, 4), w, grad=True)
+
+
+def test_assertions_of_tensors_are_part_of_the_program():
+    def classes(x):
+        return functional.one_hot(x, 5) * 2, functional.one_hot(x, 9).sum(0)
+
+    def checked(x):
+        torch._assert_async(x.min() > 0, "it must be positive")
+        return x.log()
+
+    assert_same(classes, torch.tensor([1, 4, 0]))
+    (graph,) = compiled_graphs()[-1:]
+    assert "aten._assert_async.msg" not in dict(graph.host_ops)
+    assert_same(checked, torch.tensor([2.0, 1.0]))
+    assert compiled_graphs()[-1].host_ops == ()
+    compiled = torch.compile(checked, backend="ingot", fullgraph=True)
+    with pytest.raises(RuntimeError, match="it must be positive"):
+        compiled(torch.tensor([2.0, -1.0]))
+    alone = torch.compile(lambda x: checked(x)[:0] + 1, backend="ingot", fullgraph=True)
+    with pytest.raises(RuntimeError, match="it must be positive"):
+        alone(torch.tensor([-1.0]))
 
 
 def test_checks_keep_their_meaning():

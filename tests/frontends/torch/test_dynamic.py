@@ -384,3 +384,64 @@ def test_attention_of_fewer_values_than_keys_is_refused():
     compiled = torch.compile(attention, backend="ingot", options={"strict": True})
     with pytest.raises(BackendCompilerFailed, match=r"INGOT0373.*do not fit together"):
         compiled(*(torch.randn(1, 2, n, 4) for n in (1, 9, 6)))
+
+
+def _written(begin, end=None, step=1, by=1):
+    def function(x, y):
+        part = slice(begin(y.shape[0]), end, step)
+        made = x.clone()
+        made[:, part] = by
+        return made
+
+    return function
+
+
+FROM_THE_END = {
+    "the last": lambda x, y: x[:, -y.shape[0] :] * 2,
+    "all but the last": lambda x, y: x[:, : -y.shape[0]] * 2,
+    "between": lambda x, y: x[:, -y.shape[0] - 1 : -1] * 2,
+    "steps": lambda x, y: x[:, -y.shape[0] :: 2] * 2,
+    "one": lambda x, y: x[:, -y.shape[0]] * 2,
+    "from before the first": lambda x, y: x[:, -9 * y.shape[0] :] * 2,
+    "from behind the last": lambda x, y: x[:, 9 * y.shape[0] :] * 2,
+    "a difference": lambda x, y: x[:, y.shape[0] - 9 :] * 2,
+    "narrow": lambda x, y: x.narrow(1, -y.shape[0], 2) * 2,
+    "a view": lambda x, y: x[:, -y.shape[0] :],
+    "two parts": lambda x, y: torch.cat([x[:, -y.shape[0] :], x[:, : -y.shape[0]]], 1),
+    "written": _written(lambda n: -n),
+    "written in steps": _written(lambda n: -n, step=2),
+    "written from before the first": _written(lambda n: -9 * n),
+    "written between": _written(lambda n: -n, end=-1),
+}
+
+
+@pytest.mark.parametrize("name", FROM_THE_END)
+def test_symbolic_indices_count_from_the_end(name):
+    function = FROM_THE_END[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    for count, length in ((3, 8), (4, 11), (5, 14)):
+        x = torch.arange(13.0 * length).reshape(13, length)
+        assert_runs_same(function, compiled, x, torch.ones(count))
+
+
+def test_gradients_of_parts_from_the_end():
+    def function(x, y):
+        return x[:, -y.shape[0] :].sin() * y
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    for count, length in ((3, 8), (4, 11)):
+        x = torch.linspace(0, 1, 4 * length).reshape(4, length).requires_grad_()
+        assert_runs_same(function, compiled, x, torch.arange(float(count)), grad=True)
+
+
+@pytest.mark.parametrize("part", [lambda n: slice(n, None), lambda n: slice(None, n), lambda n: n])
+def test_numbers_of_either_sign_as_indices(part):
+    def function(x, n):
+        return x[part(n)] * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    for n in (3, 4, 2, -2, -4, -3, 6):
+        assert_runs_same(function, compiled, torch.arange(9.0), n)

@@ -58,6 +58,13 @@ def test_an_exported_function_agrees_with_eager(name):
     assert_agrees(program, function, X[1:4].flip(0))
 
 
+def test_checks_of_element_types_are_no_part_of_a_module():
+    """`torch.export` writes one for each conversion."""
+    program = exported(lambda x: x.to(torch.float16).to(torch.float64) * 2, X)
+    assert "_assert_tensor_metadata" in str(program.graph)
+    assert_agrees(program, lambda x: x.to(torch.float16).to(torch.float64) * 2, X)
+
+
 def test_one_module_serves_every_batch_size():
     torch.manual_seed(0)
     model = torch.nn.Sequential(

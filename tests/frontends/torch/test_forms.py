@@ -48,6 +48,23 @@ def test_bags_of_one_length_are_lookups_and_sums(dynamic):
     assert_same(bags, table, ROWS, scales, dynamic=dynamic, grad=True)
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("padding", [None, 4, 2])
+def test_bags_of_maxima(kind, padding):
+    """Equal elements, NaN first and later, empty bags, and bags of padding alone."""
+    table = torch.randn(6, 3).to(kind)
+    table[2], table[5, 1] = table[4], torch.nan
+    rows, begin = torch.tensor([1, 4, 2, 0, 5, 3, 3, 5, 4]), torch.tensor([0, 3, 3, 5, 7, 8])
+
+    def program(table, rows, begin):
+        made = functional.embedding_bag(rows, table, begin, mode="max", padding_idx=padding)
+        return made, torch.ops.aten._embedding_bag(table.detach(), rows, begin, False, 2)[3]
+
+    assert_same(program, table.requires_grad_(), rows, begin, grad=True)
+    assert_same(program, table, rows[:0], begin[:1], grad=True)
+    assert_same(lambda x: functional.embedding_bag(ROWS, x, mode="max"), table, grad=True)
+
+
 @pytest.mark.parametrize("sizes", [(0, 3), (1, 1), (7, 1), (1, 5)], ids=str)
 def test_bags_of_odd_sizes(sizes):
     rows, table = torch.zeros(sizes, dtype=torch.int64), torch.randn(5, 3, requires_grad=True)

@@ -8,6 +8,7 @@ import torch
 from tests.frontends.torch.compare import assert_results, assert_same
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ingot.frontends.torch.graphs import compiled_graphs
 
@@ -88,6 +89,31 @@ def test_draws_do_not_cut_the_program():
             name.startswith(("aten.empty", "aten.bernoulli", "aten.rand"))
             for name, _ in graph.host_ops
         )
+
+
+CHECKPOINTED = {
+    "dropout": lambda x: functional.dropout(x.sin(), 0.3) * x,
+    "like a value": lambda x: x.sin() * torch.randn_like(x * 2),
+    "like an argument": lambda x: x.sin() * torch.rand_like(x),
+    "both": lambda x: (
+        functional.dropout(x.exp(), 0.5) * torch.bernoulli(torch.sigmoid(x.detach()), 0.4)
+    ),
+    "in place": lambda x: x.cos() * torch.empty_like(x).uniform_(0, 2),
+    "of a size": lambda x: x.exp() * torch.rand(x.shape[-1]) * torch.randperm(x.shape[-1]),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_checkpointed_layers_draw_again_what_they_drew(name):
+    def program(x):
+        for _ in range(2):
+            x = checkpoint(CHECKPOINTED[name], x, use_reentrant=False)
+        return x
+
+    assert_same(program, X.clone().requires_grad_(), grad=True)
+    for graph in compiled_graphs()[-2:]:
+        assert len(graph.executables) == 1, "a draw cuts the program"
+        assert [op for op, why in graph.host_ops if why] == []
 
 
 def _trained(build, compiled):

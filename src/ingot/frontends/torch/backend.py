@@ -17,14 +17,15 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ingot.frontends.torch.attention_sizes import guard_attention
 from ingot.frontends.torch.constants import small_constants
+from ingot.frontends.torch.data_sizes import expand_data_sizes
 from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
 from ingot.frontends.torch.expansion import expand_attention, expand_bags
 from ingot.frontends.torch.graphs import CompiledGraph, remember
 from ingot.frontends.torch.launch import Launch, compile_piece
 from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.walk import RefusedError
-from ingot.frontends.torch.masks import expand_masks
 from ingot.frontends.torch.merged_numbers import renew_values
+from ingot.frontends.torch.metadata_checks import drop_metadata_checks
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition
@@ -94,10 +95,11 @@ def compile_graph(
     graph_module.graph.owning_module = graph_module  # a graph may have had several
     name = f"torch_{kind}_{next(_numbers)}"
     refuse_triton_kernels(graph_module.graph)
+    drop_metadata_checks(graph_module.graph)
     renew_values(graph_module.graph)
     guard_attention(graph_module.graph)
     expand_attention(graph_module)
-    expand_masks(graph_module.graph)
+    expand_data_sizes(graph_module.graph)
     expand_stacked_loops(graph_module.graph)
     expand_bags(graph_module)
     free_draws(graph_module.graph)

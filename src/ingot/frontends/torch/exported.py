@@ -35,6 +35,7 @@ from ingot.frontends.torch.layout import MemoryLayout
 from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
 from ingot.frontends.torch.lowering.walk import RefusedError
+from ingot.frontends.torch.metadata_checks import drop_metadata_checks
 from ingot.frontends.torch.nodes import Node, has_effects, is_impure, is_size, tensors_of
 from ingot.frontends.torch.piece import Piece
 from ingot.frontends.torch.placement import placement_of
@@ -89,6 +90,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         program: Any = cast("Any", exported).run_decompositions(table)
     graph = program.graph
     _require_pure(program)
+    drop_metadata_checks(graph)
     placement = placement_of(graph, {}, reports=False)
     for node, why in placement.host.items():
         raise _refusal(node, why or _why_always_on_host(node))

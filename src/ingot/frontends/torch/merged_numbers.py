@@ -35,7 +35,7 @@ def renew_values(graph: Any) -> None:
             known.update(bindings_of(node))
             # Without such a symbol in an argument or a number, no value has one.
             if known and _symbols(node) - known and not any(map(is_graph, node.all_input_nodes)):
-                node.meta["val"] = _value(node)
+                node.meta["val"] = value_of_call(node.target, node.args, node.kwargs)
 
 
 def _symbols(node: Node) -> set[str]:
@@ -50,11 +50,11 @@ def _is_sized(value: object) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _value(node: Node) -> Any:
-    """Return the value of a node, computed from the values of its arguments."""
-    args, kwargs = tree_map(_value_of, (node.args, node.kwargs))
+def value_of_call(target: Any, args: Any, kwargs: Any) -> Any:
+    """Return the value of a call, as fake tensors and numbers, from the values of its arguments."""
+    args, kwargs = tree_map(_value_of, (args, kwargs))
     with detect_fake_mode((args, kwargs)) or nullcontext():
-        return node.target(*args, **kwargs)
+        return target(*args, **kwargs)
 
 
 def _value_of(item: Any) -> Any:

@@ -151,9 +151,26 @@ def is_random(target: Any) -> bool:
     return is_seeded and str(target) not in _DRAWS_NOTHING
 
 
+_KEEPS_EFFECTS = frozenset({"run_and_save_rng_state", "run_with_rng_state", "with_effects"})
+"""Higher-order ops by which PyTorch calls an op with effects: a draw again, a check in order."""
+
+
+_CHECKS = frozenset({"aten._assert_async.default", "aten._assert_async.msg"})
+
+
+def is_check(node: Node) -> bool:
+    """Whether a node asserts something of a tensor, which programs do themselves."""
+    return str(node.target) in _CHECKS
+
+
 def is_impure(node: Node) -> bool:
-    """Whether a node draws random numbers, or has other effects."""
-    return is_random(node.target) or node.is_impure(impure_random=False)
+    """Whether a node draws random numbers, or has effects that no program has."""
+    target: Any = node.target
+    if is_check(node):
+        return False
+    if isinstance(target, HigherOrderOperator) and target.name() in _KEEPS_EFFECTS:
+        return True
+    return is_random(target) or node.is_impure(impure_random=False)
 
 
 def has_effects(node: Node) -> bool:

@@ -19,6 +19,7 @@ from ingot.frontends.torch.nodes import (
     bindings_of,
     data_symbols,
     has_effects,
+    is_check,
     is_size,
     is_tuple,
     is_view,
@@ -86,7 +87,7 @@ def _piece(nodes: Sequence[Node], placement: Placement) -> Piece | None:
         for node in nodes
         if node in mutations or node in roots or (node not in views and _is_needed(node, inside))
     ]
-    live = set(outputs)
+    live = {*outputs, *filter(is_check, nodes)}
     for node in reversed(nodes):
         if node in live:
             live.update(item for item in node.all_input_nodes if item in inside)

@@ -17,10 +17,13 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 
+from ingot.frontends.torch.merged_numbers import value_of_call
 from ingot.frontends.torch.nodes import Node
 
 _ATEN: Any = torch.ops.aten
@@ -52,23 +55,72 @@ _LIKE = frozenset(
 _EMPTY = frozenset({_ATEN.empty_strided.default})
 
 
+_OPERAND = {"run_and_save_rng_state": 0, "run_with_rng_state": 1}
+"""Higher-order ops that draw by an op, and which argument that is: PyTorch draws again with them.
+
+Checkpointed layers do so. The first also returns the state before the draw; the second begins at a
+state that it is given.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """A node that draws.
+
+    Attributes:
+        node: the node.
+        op: the op that draws, which may be an argument of the node.
+        args: what the op is called with.
+        before: the arguments of the node before the op.
+    """
+
+    node: Node
+    op: Any
+    args: tuple[Any, ...]
+    before: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, node: Node) -> _Draw:
+        name = node.target.name() if isinstance(node.target, HigherOrderOperator) else ""
+        if name not in _OPERAND:
+            return cls(node, node.target, node.args)
+        number = _OPERAND[name]
+        return cls(node, node.args[number], node.args[number + 1 :], node.args[:number])
+
+    def replace(self, op: Any, *args: Any) -> None:
+        """Let the node draw by another op."""
+        if self.before is None:
+            self.node.target, self.node.args = op, args
+        else:
+            self.node.args = (*self.before, op, *args)
+
+    @property
+    def drawn(self) -> Node:
+        """The node of what is drawn: the second part of a pair whose first one is the state."""
+        if self.before == ():
+            return next(user for user in self.node.users if user.args[1] == 1)
+        return self.node
+
+
 def free_draws(graph: Any) -> None:
     """Make the draws of an ATen graph depend on sizes alone."""
     for node in list(graph.nodes):
-        if node.target is _ATEN.native_dropout.default and node.args[2] is not False:
-            _expand_dropout(graph, node)
+        if node.op != "call_function":
             continue
-        if node.op != "call_function" or not (node.target in _IN_PLACE or node.target in _LIKE):
-            continue
-        like = node.args[0]
-        if node.target in _LIKE and like.op == "placeholder":
-            continue  # It is there already.
-        with graph.inserting_before(node):
-            # The filled tensor has the strides of the result: PyTorch would copy `like`.
-            kind = like if node.target in _LIKE else node
-            storage = _empty_like(graph, kind.meta["val"], kind)
-        node.args = (storage, *node.args[1:])
-        node.target = _IN_PLACE.get(node.target, node.target)
+        draw = _Draw.of(node)
+        if draw.before and "val" not in node.meta:  # PyTorch leaves it out.
+            node.meta["val"] = value_of_call(draw.op, draw.args, node.kwargs)
+        if draw.op is _ATEN.native_dropout.default and draw.args[2] is not False:
+            _expand_dropout(graph, draw)
+        elif draw.op in _IN_PLACE or draw.op in _LIKE:
+            like = draw.args[0]
+            if draw.op in _LIKE and like.op == "placeholder":
+                continue  # It is there already.
+            with graph.inserting_before(node):
+                # The filled tensor has the strides of the result: PyTorch would copy `like`.
+                value = like.meta["val"] if draw.op in _LIKE else draw.drawn.meta["val"]
+                storage = _empty_like(graph, value, node)
+            draw.replace(_IN_PLACE.get(draw.op, draw.op), storage, *draw.args[1:])
     graph.eliminate_dead_code()
 
 
@@ -83,31 +135,34 @@ def _empty_like(graph: Any, value: Any, origin: Node) -> Node:
     return storage
 
 
-def _expand_dropout(graph: Any, node: Node) -> None:
+def _expand_dropout(graph: Any, draw: _Draw) -> None:
     """Replace `native_dropout` by the mask, which is drawn, and products with it.
 
     It follows PyTorch's kernel, `aten/src/ATen/native/Dropout.cpp`.
     """
-    x, kept = node.args[0], 1.0 - node.args[1]
-    getters = {user.args[1]: user for user in node.users}
+    node, x, kept = draw.node, draw.args[0], 1.0 - draw.args[1]
+    mask = draw.drawn
+    value, mask.meta["val"] = mask.meta["val"]
+    getters = {user.args[1]: user for user in mask.users}
     with graph.inserting_before(node):
-        storage = _empty_like(graph, node.meta["val"][1], node)
-        mask = graph.call_function(_ATEN.bernoulli_.float, (storage, kept))
+        storage = _empty_like(graph, mask.meta["val"], mask)
+    draw.replace(_ATEN.bernoulli_.float, storage, kept)
+    with graph.inserting_after(mask):
         chosen = graph.call_function(_ATEN.mul.Tensor, (x, mask))
+    with graph.inserting_after(chosen):
         scaled = graph.call_function(_ATEN.mul.Tensor, (chosen, 1.0 / kept if kept else 0.0))
-    mask.meta["val"] = storage.meta["val"]
     for made in (chosen, scaled):
-        made.meta["val"] = node.meta["val"][0]
-        made.meta["stack_trace"] = node.meta.get("stack_trace")
+        made.meta["val"] = value
+        made.meta["stack_trace"] = mask.meta.get("stack_trace")
     for number, replacement in enumerate((scaled, mask)):
         if number in getters:
             getters[number].replace_all_uses_with(replacement)
             graph.erase_node(getters[number])
-    graph.erase_node(node)
 
 
 def is_storage_of_draws(node: Node) -> bool:
     """Whether a node is an empty tensor that only draws use; the host allocates it."""
-    return node.target in _EMPTY and all(
-        user.target in _LIKE or user.target in _IN_PLACE.values() for user in node.users
-    )
+    if node.target not in _EMPTY:
+        return False
+    ops = [_Draw.of(user).op for user in node.users]
+    return all(op in _LIKE or op in _IN_PLACE.values() for op in ops)

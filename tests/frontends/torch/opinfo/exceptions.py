@@ -11,12 +11,15 @@ _TIES = (
 ALWAYS: dict[str, str] = {
     "argsort-bfloat16": _TIES,
     "argsort-bool": _TIES,
+    "argsort-float16": _TIES,
     "kthvalue-int64": _TIES,
     "mode-bfloat16": _TIES,
     "mode-bool": _TIES,
+    "mode-float16": _TIES,
     "mode-int64": _TIES,
     "sort-bfloat16": _TIES,
     "sort-bool": _TIES,
+    "sort-float16": _TIES,
     "topk-bfloat16": _TIES,
     "topk-int64": _TIES,
 }

@@ -5,9 +5,9 @@ PyTorch gives the samples: arguments that its own tests call the op with. What e
 nothing of Ingot and is left out. All samples of a row are compiled as one function; where that
 does not work, each by itself.
 
-Eager rounds the steps of some kernels to bf16, and Ingot rounds once. So a result that differs from
-eager's is compared with eager's for the same arguments in f64: it must be near that, or at most
-`FARTHER` times as far from it as eager's, as in PyTorch's own tests of its compiler
+Eager rounds the steps of some kernels to bf16 or f16, and Ingot rounds once. So a result that
+differs from eager's is compared with eager's for the same arguments in f64: it must be near that,
+or at most `FARTHER` times as far from it as eager's, as in PyTorch's own tests of its compiler
 (`torch._dynamo.utils.same`).
 """
 
@@ -32,13 +32,16 @@ from torch.testing._internal.common_methods_invocations import op_db
 import ingot.torch
 
 DTYPES = (
-    torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64,
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool,
+    torch.complex64,
 )  # fmt: skip
 TOLERANCES = {
-    torch.float32: 2e-4, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.complex64: 2e-4,
+    torch.float32: 2e-4, torch.float64: 1e-7, torch.float16: 3e-3, torch.bfloat16: 2e-2,
+    torch.complex64: 2e-4,
 }  # fmt: skip
 WIDER = {
-    torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
+    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
 }  # fmt: skip
 FARTHER = 2.0
 """How far a result may be from that in f64, beside eager's: the root of the mean square."""
@@ -223,7 +226,7 @@ def _copied(samples: Sequence[Any], *, widened: bool = False) -> list[Call]:
 
     Args:
         samples: PyTorch's.
-        widened: make f64 of f32 and bf16, and c128 of c64.
+        widened: make f64 of f32, f16 and bf16, and c128 of c64.
     """
 
     def one(leaf: Any, memory: dict[int, Any]) -> Any:

@@ -17,6 +17,8 @@ from ingot.hlo.instruction import Instruction
 RULES = RuleTable("aten")
 
 _TANH_FACTOR = 0.044715
+_LEAST_RANGE = 1e-6
+"""The length of an interval of slopes above which PyTorch draws them."""
 
 
 @RULES.rule("relu")
@@ -79,3 +81,33 @@ def _shrink_backward(op: Op, grad: Instruction, x: Instruction, lambd: Scalar = 
     grad, x, limit = op.together(grad, x, lambd, element=op.dtype)
     inside = b.compare(b.abs(x), limit, direction="LE")
     return b.select(inside, b.zeros(grad.shape), grad)
+
+
+@RULES.rule("rrelu_with_noise_backward")
+def _rrelu_backward(
+    op: Op,
+    grad: Instruction,
+    x: Instruction,
+    noise: Instruction,
+    lower: float,
+    upper: float,
+    training: bool,
+    self_is_result: bool,
+) -> Instruction:
+    """The gradient times the drawn slopes; without draws it is that of a leaky ReLU.
+
+    Source: torch/native/Activation.cpp.
+    """
+    del self_is_result
+
+    def drawn(b: ArrayBuilder, grad: Instruction, noise: Instruction) -> Instruction:
+        return b.multiply(grad, noise)
+
+    if training and upper - lower > _LEAST_RANGE:
+        return computed(op, drawn, grad, noise)
+
+    def leaky(b: ArrayBuilder, grad: Instruction, x: Instruction) -> Instruction:
+        slope = b.binary("multiply", grad, (lower + upper) / 2)
+        return b.select(b.compared("GT", x, 0), grad, slope)
+
+    return computed(op, leaky, grad, x)

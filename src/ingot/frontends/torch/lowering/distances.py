@@ -92,6 +92,8 @@ def _cdist_backward(
 ) -> Instruction:
     """Sum over the rows of y."""
     b = op.b
+    if 0 in (*dy.shape.dims, *op.dims):
+        return b.zeros(op.shape)
     outer = op.dims[:-2]
     x, y = (b.spread(item, (*outer, *item.shape.dims[-2:])) for item in (x, y))
     gap = _differences(op, x, y)

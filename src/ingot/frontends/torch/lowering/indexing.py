@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices, take, take_elements
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.index_checks import checked, fitted_mask, fitted_values, wrapped
 from ingot.frontends.torch.lowering.op import Op, Rule
+from ingot.frontends.torch.lowering.reduction import vector_norm
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo.dim import product
@@ -24,6 +25,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 RULES = RuleTable("aten")
+
+_LEAST_NORM = 1e-7
+"""What PyTorch adds to the norm of a row of an embedding that it divides by."""
 
 Indices = Sequence[Instruction | None]
 
@@ -262,6 +266,22 @@ def _embedding(
 ) -> Instruction:
     del padding_idx, scale_grad_by_freq, sparse  # they are of the gradient
     return take(op.b, weight, checked(op, indices, weight.shape.dims[0]))
+
+
+@RULES.rule("embedding_renorm")
+def _embedding_renorm(
+    op: Op, weight: Instruction, indices: Instruction, max_norm: float, norm_type: float
+) -> Instruction:
+    """Scale the rows at the indices that have a greater norm, which is rounded as in eager's."""
+    b, element = op.b, weight.shape.dtype
+    rows = checked(op, b.reshape_to(indices, (indices.shape.size,)), weight.shape.dims[0])
+    parts = take(b, b.convert_to(weight, wider(element)), rows)
+    norm = vector_norm(op, b.abs(parts), norm_type, (1,), False)
+    norm = b.convert_to(b.convert_to(norm, element), norm.shape.dtype)
+    factor = b.divide(b.like(max_norm, norm.shape), b.binary("add", norm, _LEAST_NORM))
+    factor = b.select(b.compared("GT", norm, max_norm), factor, b.like(1, norm.shape))
+    scaled = b.multiply(parts, b.spread(factor, parts.shape.dims, (0,)))
+    return scatter_slices(b, "update", weight, rows, b.convert_to(scaled, element))
 
 
 @RULES.rule("embedding_dense_backward")

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indices of the elements that a mask selects, if their number is known: see `torch.masks`.
+"""The indices that a mask selects, and counts of numbers, for sizes known: see `data_sizes`.
 
 A scan of the mask computes the position of each selected element's index; a scatter writes it
-there.
+there. Numbers are counted by a scatter.
 """
 
 from __future__ import annotations
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import scatter_slices
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.op import Op
@@ -42,3 +43,25 @@ def _mask_indices(op: Op, mask: Instruction, size: Size) -> tuple[Instruction, .
 def _mask_coordinates(op: Op, mask: Instruction, size: Size) -> Instruction:
     columns = _mask_indices(op, mask, size)
     return op.b.concatenated([op.b.reshape_to(x, (size, 1)) for x in columns], 1)
+
+
+@RULES.rule("count_size")
+def _count_size(op: Op, numbers: Instruction, least: Size) -> Instruction:
+    """Return one more than the greatest number; of no numbers that is below any size."""
+    b = op.b
+    wide = b.convert_to(numbers, S64)
+    if numbers.shape.size != 0:
+        positive = b.compared("GE", wide, 0)
+        assert_everywhere(b, positive, "bincount only supports 1-d non-negative integral inputs.")
+    most = b.reduced("maximum", wide, (0,))
+    return b.maximum(b.binary("add", most, 1), b.size(least))
+
+
+@RULES.rule("counts")
+def _counts(op: Op, numbers: Instruction, weights: Instruction | None, size: Size) -> Instruction:
+    del size
+    b = op.b
+    ones = b.like(1, numbers.shape.with_dtype(op.dtype))
+    updates = ones if weights is None else b.convert_to(weights, op.dtype)
+    rows = b.convert_to(numbers, S64)
+    return scatter_slices(b, "add", b.zeros(op.shape), rows, updates)

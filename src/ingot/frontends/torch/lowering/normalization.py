@@ -384,6 +384,32 @@ def _row_gradient(
     return b.multiply(rest, b.spread(factor, dims, outer))
 
 
+@RULES.rule("_weight_norm_interface_backward")
+def _weight_norm_backward(
+    op: Op, dw: Instruction, v: Instruction, g: Instruction, norms: Instruction, dim: int
+) -> tuple[Instruction, ...]:
+    """Return the gradients of v and g in w = v * g / norms, whose norms are over the other axes.
+
+    Source: torch/native/WeightNorm.cpp.
+    """
+    b, rank, dtype = op.b, v.shape.rank, wider(v.shape.dtype)
+    axis = op.axis(dim, rank)
+    others = tuple(number for number in range(rank) if number != axis)
+    dw, v, g, norms = (b.convert_to(item, dtype) for item in (dw, v, g, norms))
+    size = (v.shape.dims[axis],)
+    scale, norm = b.reshape_to(g, size), b.reshape_to(norms, size)
+    sums = b.reduced("add", b.multiply(dw, v), others)
+    wide = [
+        b.spread(item, v.shape.dims, (axis,))
+        for item in (b.divide(scale, norm), b.divide(sums, b.multiply(norm, norm)))
+    ]
+    dv = b.multiply(wide[0], b.subtract(dw, b.multiply(v, wide[1])))
+    dg = b.reshape_to(b.divide(sums, norm), op.shape_of(1).dims)
+    return tuple(
+        b.convert_to(item, op.shape_of(number).dtype) for number, item in enumerate((dv, dg))
+    )
+
+
 def _reduced(op: Op, number: int, x: Instruction, axes: tuple[int, ...]) -> Instruction:
     """Return the sum over `axes` as result `number`."""
     shape = op.shape_of(number)

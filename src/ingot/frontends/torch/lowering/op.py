@@ -8,14 +8,14 @@ promotion, and the error for arguments that a rule does not support.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from ingot.frontends.torch.lowering.bounds import greatest_value
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
-from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
+from ingot.frontends.torch.sizes import Size, Sizes, size_of, sizes_of
 from ingot.frontends.torch.types import element_of, torch_type
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType, Kind
@@ -45,7 +45,7 @@ class Op:
         """Read `node`, an `fx.Node` that calls an op."""
         self.node = node
         self.b = b
-        self.val: Any = node.meta["val"]
+        self.val: Any = node.meta.get("val")
 
     # ---- the result, as PyTorch computed it
 
@@ -115,6 +115,24 @@ class Op:
         """Return a dimension of an array of `rank` dimensions counted from the front."""
         return dim % max(rank, 1)
 
+    def from_front(self, index: Size, axis: int, argument: int) -> Size:
+        """Return an index along an axis of the first operand, counted from the front.
+
+        A negative one counts from the end, and is 0 if it is before the first element. For a symbol
+        PyTorch has decided that when it traced, and has a guard that keeps it so.
+
+        Args:
+            index: the index.
+            axis: the axis.
+            argument: which argument of the op it is.
+        """
+        args = self.node.args
+        size = _value(args[0]).shape[axis]
+        given, extent = _hint(_value(args[argument]) if argument < len(args) else 0), _hint(size)
+        if given is None or given >= 0:
+            return index
+        return 0 if extent is not None and given + extent < 0 else index + size_of(size)
+
     def axes(self, dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
         """Return dimensions to reduce, counted from the front; none or an empty list: all."""
         if dims is None or dims == []:
@@ -144,6 +162,16 @@ class Op:
             op_name=self.node.name,
             hint=hint,
         )
+
+
+def _value(argument: Any) -> Any:
+    """Return the value of an argument that may be a node."""
+    return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
+
+
+def _hint(value: Any) -> int | None:
+    """Return a number, or what a symbolic size was when it was traced; None if data decides it."""
+    return cast("Any", value).node.hint if isinstance(value, torch.SymInt) else value
 
 
 def promoted_type(values: Sequence[Operand]) -> torch.dtype:

@@ -26,12 +26,21 @@ def _replication_backward(
         return b.zeros(op.shape)
     made = b.convert_to(gradient, wider(op.dtype))
     for number in range(len(padding) // 2):
-        low, high = padding[2 * number :][:2]
-        if any(isinstance(item, int) and item < 0 for item in (low, high)):
-            raise op.error("a negative padding cuts elements off")
         axis = x.shape.rank - 1 - number
-        made = _folded(b, made, axis, x.shape.dims[axis], low, high)
+        (low, first), (high, last) = (_parts(item) for item in padding[2 * number :][:2])
+        kept = x.shape.dims[axis] - first - last
+        if isinstance(kept, int) and kept < 1:
+            raise op.error("a negative padding cuts all elements off")
+        made = _folded(b, made, axis, kept, low, high)
+        made = b.padded(made, axis, first, last, b.scalar(0, made.shape.dtype))
     return b.convert_to(made, op.dtype)
+
+
+def _parts(padding: Size) -> tuple[Size, int]:
+    """Return how many elements are added, and how many a negative padding cuts off."""
+    if isinstance(padding, int) and padding < 0:
+        return 0, -padding
+    return padding, 0
 
 
 def _folded(

@@ -12,6 +12,7 @@ from ingot.frontends.torch.lowering import (
     activation,
     adaptive_pooling,
     arithmetic,
+    assertions,
     attention,
     bits,
     complex_numbers,
@@ -55,7 +56,9 @@ _NETWORKS = (
     pooling, resampling,
 )  # fmt: skip
 _PRODUCTS = (distances, linalg, matmul, packed_weights, pseudoinverse, spectral)
-FAMILIES = (*_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, higher_order)
+FAMILIES = (
+    *_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, assertions, higher_order,
+)  # fmt: skip
 
 RULES = with_copies(
     merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))

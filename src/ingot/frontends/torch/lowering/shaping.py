@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
@@ -16,8 +18,9 @@ from ingot.frontends.torch.lowering.searching import count_before
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, S64
+from ingot.hlo.dtype import F32, F64, PRED, S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 RULES = RuleTable("aten")
 
@@ -66,6 +69,25 @@ def _transpose(op: Op, x: Instruction, dim0: int, dim1: int) -> Instruction:
     return op.b.transposed(x, order)
 
 
+@RULES.rule("view.dtype")
+def _view_dtype(op: Op, x: Instruction, dtype: torch.dtype) -> Instruction:
+    """The bits of the elements as elements of another type, fewer or more along the last axis."""
+    del dtype  # the result's
+    b, have, want = op.b, x.shape.dtype, op.dtype
+    if have is want:
+        return x
+    if PRED in (have, want) or have.is_complex or want.is_complex:
+        raise op.error(f"the bits of {have.name} as {want.name}")
+    if have.bits == want.bits:
+        return b.emit("bitcast-convert", x, shape=op.shape)
+    *outer, last = x.shape.dims
+    if have.bits > want.bits:
+        parts = Shape.array(want, (*outer, last, have.bits // want.bits))
+        return b.reshape_to(b.emit("bitcast-convert", x, shape=parts), op.dims)
+    groups = reshaped(b, x, (*op.dims, want.bits // have.bits))
+    return b.emit("bitcast-convert", groups, shape=op.shape)
+
+
 @RULES.rule("slice.Tensor")
 def _slice(
     op: Op,
@@ -79,26 +101,16 @@ def _slice(
     del end
     axis, step = op.axis(dim, x.shape.rank), op.known(step, "the step")
     size, count = x.shape.dims[axis], op.dims[axis]
-    first = _from_front(op, 0 if start is None else start, size)
-    if count == 0:
-        first = 0
+    first = 0 if start is None or count == 0 else start
     if op.b.names_number(first):
         if step != 1:
             raise op.error("a step from a start that data decides")
         # PyTorch has checked that the elements are there.
         begin = wrapped(op, op.b.size(first), size, check=False)
         return op.b.window(x, axis, begin, count)
+    first = op.from_front(first, axis, 2)
     limit = first + (count - 1) * step + 1 if step != 1 else first + count
     return op.b.sliced(x, axis, first, limit, step)
-
-
-def _from_front(op: Op, index: Size, size: Size) -> Size:
-    """Return an index counted from the front and not beyond the end."""
-    if isinstance(index, int):
-        if index < 0:
-            index = max(index + size, 0) if isinstance(size, int) else index + size
-        return min(index, size) if isinstance(size, int) and isinstance(index, int) else index
-    return index
 
 
 @RULES.rule("select.int")
@@ -107,7 +119,7 @@ def _select(op: Op, x: Instruction, dim: int, index: Size) -> Instruction:
     if op.b.names_number(index):
         start = wrapped(op, op.b.size(index), x.shape.dims[axis], axis=axis)
         return op.b.reshape_to(op.b.window(x, axis, start, 1), op.dims)
-    first = index + x.shape.dims[axis] if isinstance(index, int) and index < 0 else index
+    first = op.from_front(index, axis, 2)
     return op.b.reshape_to(op.b.sliced(x, axis, first, first + 1), op.dims)
 
 
@@ -148,7 +160,7 @@ def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) ->
     if op.b.names_number(start):
         begin = wrapped(op, op.b.size(start), x.shape.dims[axis], check=False)
         return op.b.window(x, axis, begin, length)
-    first = start + x.shape.dims[axis] if isinstance(start, int) and start < 0 else start
+    first = op.from_front(start, axis, 2)
     return op.b.sliced(x, axis, first, first + length)
 
 
@@ -233,6 +245,12 @@ def _repeat_interleave(
 def _empty(op: Op, *given: Any) -> Instruction:
     """Return zeros: PyTorch promises nothing about the elements."""
     del given
+    return op.b.zeros(op.shape)
+
+
+@RULES.rule("_efficientzerotensor", "_new_zeros_with_same_feature_meta")
+def _zeros(op: Op, *given: Any, **options: Any) -> Instruction:
+    del given, options
     return op.b.zeros(op.shape)
 
 

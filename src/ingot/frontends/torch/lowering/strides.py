@@ -15,7 +15,6 @@ from ingot.frontends.torch.lowering.index_checks import fitted_values
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes, size_of
-from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import product
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
@@ -120,11 +119,9 @@ def _slice_scatter(
     source = b.convert_to(source, x.shape.dtype)
     source = b.spread(source, (*dims[:axis], source.shape.dims[axis], *dims[axis + 1 :]))
     count, whole = source.shape.dims[axis], dims[axis]
-    first: Size = 0 if start is None else start
-    if isinstance(first, int) and first < 0:
-        first = dim_math.maximum(first + whole, 0)
     if count == 0:
         return x
+    first = op.from_front(0 if start is None else start, axis, 3)
     if step == 1:
         if first == 0 and count == whole:
             return source

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops whose results have a size that data decides, in programs: `expand_data_sizes(graph)`.
+
+One program computes the size (the true elements of a mask, the greatest number to count, the sum of
+repeats), a number of the wrapper becomes the size, and the next program makes a result of that
+size. What the size is computed from fuses with it. It runs before `placement`.
+
+Invariant: the elements and their order are PyTorch's. Masks of symbolic sizes are left to PyTorch,
+since a scan of those takes several passes.
+
+Example:
+    y = index(x, [mask])                                f32[u0]
+    u0 = item(sum(mask)); i = mask_indices(mask, u0); y = index(x, [i])
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ingot.frontends.torch.internal_ops import InternalOp
+from ingot.frontends.torch.nodes import Node
+
+_ATEN: Any = torch.ops.aten
+
+
+def _indices(mask: Any, size: int) -> tuple[Any, ...]:
+    del size
+    return torch.nonzero(mask, as_tuple=True)
+
+
+def _coordinates(mask: Any, size: int) -> Any:
+    del size
+    return torch.nonzero(mask)
+
+
+def _count_size(numbers: Any, least: int) -> Any:
+    most = numbers.max().to(torch.int64) + 1 if numbers.numel() else torch.tensor(0)
+    return most.clamp(min=least)
+
+
+def _counts(numbers: Any, weights: Any, size: int) -> Any:
+    return torch.bincount(numbers, weights, size)
+
+
+INDICES = InternalOp("mask_indices", _indices)
+"""`(mask, size)`: the indices of the true elements, `s64[size]` for each dimension of the mask."""
+COORDINATES = InternalOp("mask_coordinates", _coordinates)
+"""`(mask, size)`: the indices of the true elements, as `s64[size, rank]`."""
+COUNT_SIZE = InternalOp("count_size", _count_size)
+"""`(numbers, least)`: one more than the greatest number, at least `least`, as s64."""
+COUNTS = InternalOp("counts", _counts)
+"""`(numbers, weights, size)`: how often each number below `size` occurs, or its weights' sum."""
+
+
+def expand_data_sizes(graph: Any) -> None:
+    """Replace the ops of an ATen graph whose results have a size that a program can compute."""
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not _defines_one_size(node):
+            continue
+        if node.target is _ATEN.nonzero.default and _is_known(node.args[0]):
+            _Expansion(graph, node).nonzero(node.args[0])
+        elif node.target is _ATEN.index.Tensor:
+            masks = [item for item in node.args[1] if item is not None]
+            is_mask = len(masks) == 1 and masks[0].meta["val"].dtype is torch.bool
+            if is_mask and _is_known(masks[0]):
+                _Expansion(graph, node).chosen(node.args[0], node.args[1].index(masks[0]), masks[0])
+        elif node.target is _ATEN.masked_select.default:
+            values = [item.meta["val"] for item in node.args]
+            # PyTorch broadcasts; equal sizes are the common case.
+            if _sizes(values[0]) == _sizes(values[1]) and _is_known(node.args[1]):
+                _Expansion(graph, node).chosen(node.args[0], 0, node.args[1])
+        elif node.target is _ATEN.repeat_interleave.Tensor and not node.kwargs.get("output_size"):
+            _Expansion(graph, node).repeated(node.args[0])
+        elif node.target is _ATEN.bincount.default:
+            _Expansion(graph, node).counted(*node.args, **node.kwargs)
+
+
+def _sizes(value: Any) -> list[str]:
+    return [str(size) for size in value.shape]
+
+
+def _defines_one_size(node: Node) -> bool:
+    bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
+    return len(bound) == 1 and isinstance(node.meta.get("val"), FakeTensor)
+
+
+def _is_known(mask: Node) -> bool:
+    """Whether a mask has known sizes and some elements."""
+    value = mask.meta["val"]
+    has_sizes = all(isinstance(size, int) and size > 0 for size in value.shape)
+    return has_sizes and value.dim() > 0 and isinstance(value, FakeTensor)
+
+
+class _Expansion:
+    """The nodes that replace one node."""
+
+    def __init__(self, graph: Any, node: Node) -> None:
+        self.graph, self.node = graph, node
+
+    def nonzero(self, x: Node) -> None:
+        with self.graph.inserting_before(self.node):
+            mask, size = self._mask(x, self.node.meta["val"].shape[0])
+            self._replace(self._called(COORDINATES, (mask, size), self.node.meta["val"]))
+
+    def chosen(self, x: Node, axis: int, mask: Node) -> None:
+        """Take the elements of x that a mask over its dimensions from `axis` on selects."""
+        count = self.node.meta["val"].shape[axis]
+        rank = mask.meta["val"].dim()
+        with self.graph.inserting_before(self.node):
+            flags, size = self._mask(mask, count)
+            column = self._fake(mask, lambda: torch.empty((count,), dtype=torch.int64))
+            indices = self._called(INDICES, (flags, size), (column,) * rank)
+            columns = [
+                self._called(operator.getitem, (indices, number), column) for number in range(rank)
+            ]
+            given = [*[None] * axis, *columns]
+            self._replace(self._called(_ATEN.index.Tensor, (x, given), self.node.meta["val"]))
+
+    def repeated(self, repeats: Node) -> None:
+        """Sum the repeats, and give the sum to the op."""
+        count = self.node.meta["val"].shape[0]
+        with self.graph.inserting_before(self.node):
+            size = self._size(_ATEN.sum.default, (repeats,), count)
+            made = self._called(self.node.target, (repeats,), self.node.meta["val"])
+        made.kwargs = {**self.node.kwargs, "output_size": size}
+        self._replace(made)
+
+    def counted(self, numbers: Node, weights: Node | None = None, minlength: Any = 0) -> None:
+        """Find the greatest number, and count into that many elements."""
+        count = self.node.meta["val"].shape[0]
+        with self.graph.inserting_before(self.node):
+            size = self._size(COUNT_SIZE, (numbers, minlength), count)
+            given = (numbers, weights, size)
+            self._replace(self._called(COUNTS, given, self.node.meta["val"]))
+
+    def _mask(self, x: Node, count: Any) -> tuple[Node, Node]:
+        """Return the mask of nonzero elements, and the size that it defines."""
+        value, mask = x.meta["val"], x
+        if value.dtype is not torch.bool:
+            flags = self._fake(x, lambda: torch.empty(value.shape, dtype=torch.bool))
+            mask = self._called(_ATEN.ne.Scalar, (x, 0), flags)
+        return mask, self._size(_ATEN.sum.default, (mask,), count)
+
+    def _size(self, target: Any, args: Sequence[Any], count: Any) -> Node:
+        """Return the size `count` as the number that `target(*args)` is, an s64 scalar."""
+        scalar = self._fake(args[0], lambda: torch.empty((), dtype=torch.int64))
+        total = self._called(target, args, scalar)
+        size = self._called(_ATEN._local_scalar_dense.default, (total,), count)
+        (symbol,) = self.node.meta["unbacked_bindings"]
+        size.meta["unbacked_bindings"] = {symbol: ()}
+        return size
+
+    def _called(self, target: Any, args: Sequence[Any], value: Any) -> Node:
+        made = self.graph.call_function(target, tuple(args))
+        made.meta.update(val=value, stack_trace=self.node.meta.get("stack_trace"))
+        return made
+
+    @staticmethod
+    def _fake(like: Node, make: Callable[[], Any]) -> Any:
+        with like.meta["val"].fake_mode:
+            return make()
+
+    def _replace(self, made: Node) -> None:
+        self.node.replace_all_uses_with(made)
+        self.graph.erase_node(self.node)
