@@ -62,6 +62,8 @@ ORDERS = {
     "copy(a)": (1, 0),
     "transpose(a), dimensions={1,0}": (0, 1),
     "negate(t)": (0, 1),
+    "transpose(ones), dimensions={1,0}": (0, 1),
+    "negate(ones)": (1, 0),
     "add(t, ones)": (0, 1),
     "add(t, t)": (0, 1),
     "add(t, a)": (1, 0),

@@ -17,9 +17,13 @@ from ingot.frontends.tensorflow.captured import (
     FunctionRef,
     TensorRef,
 )
+from ingot.support.trampoline import Recursion, run
 
 ElementShape = int | tuple[int, ...]
 """Sizes, -1 for an open one; -1 alone for any shape."""
+
+Found = ElementShape | TensorRef | None
+"""A shape, the value that has the same one, or None if only running the function tells."""
 
 _SHAPE_OPERANDS = {
     "EmptyTensorList": 0,
@@ -49,7 +53,7 @@ _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CHOICES = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 
 
-def element_shape_of(function: CapturedFunction, output: int) -> ElementShape | TensorRef | None:
+def element_shape_of(function: CapturedFunction, output: int) -> Found:
     """Return the element shape of a list that a function gives back.
 
     Args:
@@ -59,19 +63,19 @@ def element_shape_of(function: CapturedFunction, output: int) -> ElementShape | 
     Returns:
         The shape; or the input that has the same one; or None if only running the function tells.
     """
-    return _shape_of(function, function.outputs[output])
+    return run(_shape_of(function, function.outputs[output]))
 
 
-def _shape_of(function: CapturedFunction, ref: TensorRef) -> ElementShape | TensorRef | None:
+def _shape_of(function: CapturedFunction, ref: TensorRef) -> Recursion[Found]:
     nodes = {node.name: node for node in function.nodes}
     while ref.node in nodes:
         node = nodes[ref.node]
         if node.op in _SHAPE_OPERANDS:
             return _constant(nodes.get(node.inputs[_SHAPE_OPERANDS[node.op]].node))
         if node.op in _LOOPS:
-            return _of_loop(function, node, ref.output)
+            return (yield _of_loop(function, node, ref.output))
         if node.op in _CALLS or node.op in _CHOICES:
-            return _of_bodies(function, node, ref.output)
+            return (yield _of_bodies(function, node, ref.output))
         if node.op not in _KEEP or ref.output:
             return None
         ref = node.inputs[0]
@@ -92,34 +96,30 @@ def _bodies(function: CapturedFunction, node: CapturedNode) -> list[CapturedFunc
     return [function.library[item.name] for item in values if isinstance(item, FunctionRef)]
 
 
-def _of_loop(
-    function: CapturedFunction, node: CapturedNode, number: int
-) -> ElementShape | TensorRef | None:
+def _of_loop(function: CapturedFunction, node: CapturedNode, number: int) -> Recursion[Found]:
     """A loop gives back what it started with, unless its body made a list of another shape."""
     (body,) = _bodies(function, node)
-    before = _shape_of(function, node.inputs[number])
-    after = _through(body, node.inputs, number)
+    before: Found = yield _shape_of(function, node.inputs[number])
+    after: Found = yield _through(body, node.inputs, number)
     if after == node.inputs[number]:
         return before
     return before if after == before else None
 
 
-def _of_bodies(
-    function: CapturedFunction, node: CapturedNode, number: int
-) -> ElementShape | TensorRef | None:
+def _of_bodies(function: CapturedFunction, node: CapturedNode, number: int) -> Recursion[Found]:
     handed = node.inputs[1:] if node.op in _CHOICES else node.inputs
-    found: list[ElementShape | TensorRef | None] = []
+    found: list[Found] = []
     for body in _bodies(function, node):
-        shape = _through(body, handed, number)
-        found.append(_shape_of(function, shape) if isinstance(shape, TensorRef) else shape)
+        shape: Found = yield _through(body, handed, number)
+        if isinstance(shape, TensorRef):
+            shape = yield _shape_of(function, shape)
+        found.append(shape)
     return found[0] if all(item == found[0] for item in found) else None
 
 
-def _through(
-    body: CapturedFunction, handed: Sequence[TensorRef], number: int
-) -> ElementShape | TensorRef | None:
+def _through(body: CapturedFunction, handed: Sequence[TensorRef], number: int) -> Recursion[Found]:
     """Return what a body says of its output, with what it is given in place of its inputs."""
-    shape = _shape_of(body, body.outputs[number])
+    shape: Found = yield _shape_of(body, body.outputs[number])
     if not isinstance(shape, TensorRef):
         return shape
     return next(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic_boundary import elements_of, reopen
@@ -27,6 +27,9 @@ from ingot.passes.layout.custom_call_layouts import physical_shape, reordered
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.call_layouts import Order, row_major
 from ingot.semantics.entry_layouts import Layouts, take_entry_layouts
+
+_NO_MEMORY = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
+"""Ops whose results kernels compute where they are read, in any layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,12 @@ def order_without_transpose(value: Instruction) -> Order:
     # Dimension n of the value is dimension `found[n]` of the array that is looked at.
     found = tuple(range(value.shape.rank))
     while True:
-        operands = dict.fromkeys(value.operands)
-        arrays = [one for one in operands if one.opcode not in ("broadcast", "constant")]
         if value.opcode == "transpose":
             found = tuple(value.attributes.dimensions[dim] for dim in found)
-        elif value.opcode != "copy" and not (value.has(Trait.ELEMENTWISE) and len(arrays) == 1):
+            (value,) = value.operands
+            continue
+        arrays = [one for one in dict.fromkeys(value.operands) if one.opcode not in _NO_MEMORY]
+        if len(arrays) != 1 or not (value.opcode == "copy" or value.has(Trait.ELEMENTWISE)):
             break
         (value,) = arrays
     return tuple(sorted(range(len(found)), key=lambda dim: -found[dim]))
