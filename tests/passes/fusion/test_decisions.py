@@ -202,6 +202,19 @@ def test_long_work_is_not_done_at_two_indices_for_each_point(ops: int, kernels: 
     assert first == ((64, 2) if kernels == 1 else (64, 64))
 
 
+def test_parts_of_a_concatenation_are_computed_once_for_each_point() -> None:
+    chain = "".join(f"v{n + 1} = f32[64] divide(x, v{n})\n" for n in range(13))
+    text = f"""x = f32[64] parameter(0)
+      v0 = f32[64] negate(x)
+      {chain}
+      a = f32[10] slice(v13), slice={{[54:64]}}
+      b = f32[54] slice(v13), slice={{[0:54]}}
+      rolled = f32[64] concatenate(a, b), dimensions={{0}}
+      ROOT r = f32[64] WHAT"""
+    assert len(fuse(text.replace("WHAT", "negate(rolled)")).kernels) == 1
+    assert len(fuse(text.replace("WHAT", "add(rolled, v13)")).kernels) == 2
+
+
 def test_several_results_of_one_kernel() -> None:
     text = """x = f32[100] parameter(0)
       e = f32[100] exponential(x)

@@ -222,7 +222,7 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
     if max(map(_spreads, indices), default=0) > MAX_SPREADS:
         return "spread out twice, most of what is computed would be thrown away"
     count = len(indices)
-    if count > MAX_INDICES or is_costly_at(count, producer):
+    if count > MAX_INDICES or is_costly_at(indices, producer):
         return f"it would be computed at {count} indices for each point"
     return ""
 

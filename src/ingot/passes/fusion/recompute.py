@@ -8,6 +8,7 @@ element and one byte as a mask. The count follows the operands that would be fus
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import islice
 from typing import cast
@@ -49,15 +50,33 @@ def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> 
     return not _takes_more(producer, most, _is_computed)
 
 
-def is_costly_at(indices: int, producer: Instruction) -> bool:
+def is_costly_at(indices: frozenset[object], producer: Instruction) -> bool:
     """Whether computing `producer` at several indices for each point is dearer than a read of it.
 
     Operands with fewer elements are not counted: each is asked about itself, so that the value
     that goes through memory is the smallest one that saves the work.
     """
-    if indices <= 1 or not producer.has(Trait.ELEMENTWISE):
+    if not producer.has(Trait.ELEMENTWISE):
         return False
-    return _takes_more(producer, MAX_RECOMPUTED // (indices - 1), _is_computed_as_often)
+    times = _times_computed(indices)
+    return times > 1 and _takes_more(producer, MAX_RECOMPUTED // (times - 1), _is_computed_as_often)
+
+
+def _times_computed(indices: frozenset[object]) -> int:
+    """Return at how many of the indices a value is computed for a point, at most.
+
+    A point lies in one part of a concatenation, and computes what that part reads.
+    """
+    parts: dict[object, Counter[object]] = defaultdict(Counter)
+    for index in indices:
+        joined, part = index, None
+        while read := read_of(index):
+            reader, place = read
+            if reader.opcode == "concatenate":
+                joined, part = (reader, place), index
+            index = place
+        parts[joined][part] += 1
+    return sum(max(counts.values()) for counts in parts.values())
 
 
 def _takes_more(
