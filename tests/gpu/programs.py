@@ -112,7 +112,7 @@ def check(
     given = program(body)
     compiled = compile_kernel(given.kernel)
     kernel = compiled.kernel
-    assert kernel.strategy == strategy, kernel.refused
+    assert kernel.strategy == strategy, (kernel.strategy, kernel.refused)
     inputs = arguments(given, sizes, below)
     wanted = wanted_of(given, inputs)
     emulation = Emulation(compiled)

@@ -50,7 +50,7 @@ def test_many_parts_are_folded_by_threads_together() -> None:
 @pytest.mark.parametrize("n", [0, 1, 4096, 4097, 20_011])
 def test_rows_of_symbolic_length(n: int) -> None:
     body = REDUCTION.format(type="s32", dims="2,?n", left="2", over=1, op="add")
-    check_split(body, (BLOCK, COLUMNS), n)
+    check_split(body, (BLOCK, BLOCK), n)
 
 
 @pytest.mark.parametrize(("dims", "left", "over", "strategies"), [

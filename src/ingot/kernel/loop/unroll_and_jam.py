@@ -19,7 +19,7 @@ from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.lane_folds import folds_lanes
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
-from ingot.kernel.schedule.work import weight
+from ingot.kernel.schedule.work import NO_WORK, weight
 from ingot.support.records import replace
 
 MOST_RESULTS = 9
@@ -49,8 +49,8 @@ def unroll_and_jam(kernel: LoopKernel) -> LoopKernel:
         for number, position in enumerate(positions)
     ]
     jammed = Pass(fold.axes, tuple(each for copy in copies for each in copy.folds(fold)))
-    work = weight(jammed.exprs)
-    if work > MOST_WORK or 4 * work > 3 * len(copies) * weight(fold.exprs):
+    together, alone = (weight(item.exprs) - NO_WORK for item in (jammed, fold))
+    if together > MOST_WORK or 4 * together > 3 * len(copies) * alone:
         return kernel
     grid = tuple(axis for axis in kernel.grid if axis.name not in names)
     return replace(kernel, grid=grid, passes=(jammed, *(_stores(item, copies) for item in rest)))

@@ -65,13 +65,12 @@ def _is_narrow(axis: Axis, inner: list[Pass]) -> bool:
     """
     if not isinstance(axis.extent, int) or axis.extent > NARROW:
         return False
-    loads = [
-        (load.payload.index, item.axes[-1].name)
+    return all(
+        _step(load, item.axes[-1].name) in (0, axis.extent)
         for item in inner
         for load in walk(item.exprs)
         if load.op == "load" and _step(load, axis.name) != 0
-    ]
-    return all(coefficient(index, along) in (0, axis.extent) for index, along in loads)
+    )
 
 
 def _has_many_rows(kernel: LoopKernel) -> bool:

@@ -17,6 +17,9 @@ from ingot.llvm.machine_model import L3_BYTES
 
 EXPENSIVE_WEIGHT = 12
 
+NO_WORK = 1
+"""Weight of a point that computes nothing."""
+
 RECOMPUTED = 4
 """Weight of an update's index and value that are sooner computed again than fetched from the stack:
 loads and conversions."""
@@ -27,7 +30,7 @@ STREAMED_BYTES, STREAMED_NODES = 8 * L3_BYTES, 12
 
 def weight(exprs: tuple[Expr, ...]) -> int:
     """Return the weighted ops of expressions."""
-    return 1 + sum(
+    return NO_WORK + sum(
         EXPENSIVE_WEIGHT if is_expensive(node) else 1
         for node in walk(exprs)
         if node.op not in ("constant", "index")
