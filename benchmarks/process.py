@@ -22,6 +22,9 @@ from typing import Any
 ENVIRONMENT = {"INGOT_CACHE": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 """Compile times shall be those of compiling, not of finding something in a cache."""
 
+WAITING, MOST_WAITING = 0.02, 2.0
+"""Seconds without work in which a process has settled, and that it is waited for at most."""
+
 
 class WorkerProcess:
     """The main process's handle of a worker."""
@@ -105,9 +108,25 @@ def _serve(
         except EOFError:
             os._exit(0)
         try:
-            pipe.send((True, getattr(actions, action)(*values)))
+            answer = getattr(actions, action)(*values)
+            settle()
+            pipe.send((True, answer))
         except Exception:
             pipe.send((False, traceback.format_exc()))
+
+
+def settle() -> None:
+    """Wait until no thread of this process runs, so that the next one's turn has the CPUs.
+
+    Threads of OpenBLAS and OpenMP wait for further work with their CPU busy: OpenBLAS's took 0.1 s
+    after a product, all of the turn of whoever came next.
+    """
+    deadline = time.monotonic() + MOST_WAITING
+    while time.monotonic() < deadline:
+        before = time.process_time()
+        time.sleep(WAITING)
+        if time.process_time() - before < WAITING / 10:
+            return
 
 
 def take_cpus(threads: int) -> None:
