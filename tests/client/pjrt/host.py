@@ -175,3 +175,13 @@ class Host:
 
 
 _NAMES = {"float32": "f32", "float64": "f64", "int32": "s32", "bool": "pred", "int8": "s8"}
+
+
+class OneDevice:
+    """A host with a client, the first of its devices and the memory of that."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.client = self.host.client()
+        self.device = self.host.device(self.client)
+        self.memory = DEVICE.read(self.device, "default_memory")

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError, balanced
+from tests.client.pjrt.host import OneDevice, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
-from ingot.client.pjrt.records import DEVICE
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -25,14 +24,11 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 """
 
 
-class World:
+class World(OneDevice):
     """A client, aliases of buffers like X, and a program that doubles them."""
 
     def __init__(self) -> None:
-        self.host = Host()
-        self.client = self.host.client()
-        self.device = self.host.device(self.client)
-        self.memory = DEVICE.read(self.device, "default_memory")
+        super().__init__()
         self.twice = self.host.compile(self.client, TWICE)
 
     def alias(self, shape: tuple[int, ...] = X.shape) -> tuple[int, int]:

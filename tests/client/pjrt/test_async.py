@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Array, Host, PjrtError, balanced
+from tests.client.pjrt.host import Array, OneDevice, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
 from ingot.client.pjrt.native_backlog import MOST_AHEAD
@@ -49,14 +49,8 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 TRANSFER = "AsyncHostToDeviceTransferManager"
 
 
-class World:
+class World(OneDevice):
     """A client, and managers of buffers like X."""
-
-    def __init__(self) -> None:
-        self.host = Host()
-        self.client = self.host.client()
-        self.device = self.host.device(self.client)
-        self.memory = DEVICE.read(self.device, "default_memory")
 
     def manager(self, count: int = 2, kind: str = "f32") -> int:
         dims = (ctypes.c_int64 * 2)(*X.shape)

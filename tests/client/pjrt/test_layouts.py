@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError, balanced
+from tests.client.pjrt.host import Host, OneDevice, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import LAYOUTS, TYPE_CODES, UNIMPLEMENTED, record
 from ingot.client.pjrt.layouts import dense_order
-from ingot.client.pjrt.records import DEVICE
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -44,14 +43,8 @@ class Layout:
         self.address = ctypes.addressof(self.record)
 
 
-class World:
+class World(OneDevice):
     """A client, and buffers with the values of X."""
-
-    def __init__(self) -> None:
-        self.host = Host()
-        self.client = self.host.client()
-        self.device = self.host.device(self.client)
-        self.memory = DEVICE.read(self.device, "default_memory")
 
     def put(self, layout: Layout, data: np.ndarray = X) -> int:
         strides = (ctypes.c_int64 * 3)(*data.strides)

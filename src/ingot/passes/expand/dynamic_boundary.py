@@ -172,7 +172,7 @@ def _close(module: Module) -> None:
         return at_bounds(build, value)
 
     result = whole(root)
-    elements = elements_of(build, result) if result.shape.is_tuple else iter((result,))
+    elements = results_of(build, result)
     if not result.shape.is_tuple:
         module.aliases = tuple(replace(alias, output=(0,)) for alias in module.aliases)
     entry.set_root(build.tuple(*elements, *sizes))
@@ -182,3 +182,8 @@ def elements_of(build: Builder, value: Instruction) -> Iterator[Instruction]:
     """Yield the elements of a tuple."""
     for number in range(len(value.shape.elements)):
         yield build.element_of(value, number)
+
+
+def results_of(build: Builder, root: Instruction) -> list[Instruction]:
+    """Return what a computation gives back: the elements of its root, or the root."""
+    return list(elements_of(build, root)) if root.shape.is_tuple else [root]

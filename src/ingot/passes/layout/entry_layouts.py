@@ -19,17 +19,15 @@ from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import elements_of, reopen
+from ingot.passes.expand.dynamic_boundary import reopen, results_of
+from ingot.passes.fusion.recompute import LITERALS
 from ingot.passes.layout.custom_call_layouts import physical_shape, reordered
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.call_layouts import Order, row_major
 from ingot.semantics.entry_layouts import Layouts, take_entry_layouts
-
-_NO_MEMORY = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
-"""Ops whose results kernels compute where they are read, in any layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def _store_results(module: Module, wanted: Layouts) -> tuple[Order, ...]:
     """Give the results the dimensions in which they are stored; return their layouts."""
     root = module.entry.root
     build = Builder(module.entry, root.metadata)
-    values = list(elements_of(build, root)) if root.shape.is_tuple else [root]
+    values = results_of(build, root)
     orders = tuple(
         order if order is not None else order_without_transpose(value)
         for value, order in zip(values, wanted, strict=True)
@@ -108,7 +106,7 @@ def order_without_transpose(value: Instruction) -> Order:
             found = tuple(value.attributes.dimensions[dim] for dim in found)
             (value,) = value.operands
             continue
-        arrays = [one for one in dict.fromkeys(value.operands) if one.opcode not in _NO_MEMORY]
+        arrays = [one for one in dict.fromkeys(value.operands) if one.opcode not in LITERALS]
         if len(arrays) != 1 or not (value.opcode == "copy" or value.has(Trait.ELEMENTWISE)):
             break
         (value,) = arrays

@@ -22,8 +22,7 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-
-_NO_MEMORY = ops_with(Trait.CONSTANT_LIKE, also=("broadcast",))
+from ingot.passes.fusion.recompute import LITERALS
 
 _NEVER = ops_with(
     Trait.TUPLE,
@@ -77,7 +76,7 @@ class ConstantFolding(Pass):
     def _is_foldable(self, instruction: Instruction) -> bool:
         """Whether the instruction may be folded at all: cheap checks first."""
         opcode = instruction.opcode
-        if opcode in _NO_MEMORY or opcode in _NEVER or not _has_constant(instruction):
+        if opcode in LITERALS or opcode in _NEVER or not _has_constant(instruction):
             return False
         if instruction.has(Trait.SIDE_EFFECT):
             return False
@@ -114,7 +113,7 @@ class ConstantFolding(Pass):
 def _has_constant(instruction: Instruction) -> bool:
     """Whether operands are constants, at least one of them with memory of its own."""
     sources = [operand.opcode for operand in instruction.operands]
-    return "constant" in sources and all(source in _NO_MEMORY for source in sources)
+    return "constant" in sources and all(source in LITERALS for source in sources)
 
 
 def _work(instruction: Instruction) -> int:

@@ -19,7 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import elements_of
+from ingot.passes.expand.dynamic_boundary import results_of
 from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.spmd.reshard import Channels
@@ -74,10 +74,7 @@ def place_program(
     CallInliner().run(module, PassContext())
     build = Builder(module.entry, module.entry.root.metadata)
     root = module.entry.root
-    results = [
-        build.copy(value)
-        for value in (elements_of(build, root) if root.shape.is_tuple else (root,))
-    ]
+    results = [build.copy(value) for value in results_of(build, root)]
     module.entry.set_root(build.tuple(*results) if root.shape.is_tuple else results[0])
     for computation in module.post_order():
         for item in computation.instructions:
