@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.nodes import Node, value_of
 from ingot.frontends.torch.sizes import Size, size_of
 
 _ATEN: Any = torch.ops.aten
@@ -69,7 +69,7 @@ def _has_fixed_offsets(node: Node, bags: Any, indices: Node) -> bool:
 
 
 def _size(given: Any) -> Size:
-    return size_of(given.meta["val"] if isinstance(given, torch.fx.Node) else given)
+    return size_of(value_of(given))
 
 
 # ---- meanings

@@ -22,7 +22,7 @@ from torch._guards import detect_fake_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ingot.frontends.torch.nodes import Node, bindings_of, is_graph
+from ingot.frontends.torch.nodes import Node, bindings_of, is_graph, value_of
 
 
 def renew_values(graph: Any) -> None:
@@ -52,10 +52,6 @@ def _is_sized(value: object) -> bool:
 
 def value_of_call(target: Any, args: Any, kwargs: Any) -> Any:
     """Return the value of a call, as fake tensors and numbers, from the values of its arguments."""
-    args, kwargs = tree_map(_value_of, (args, kwargs))
+    args, kwargs = tree_map(value_of, (args, kwargs))
     with detect_fake_mode((args, kwargs)) or nullcontext():
         return target(*args, **kwargs)
-
-
-def _value_of(item: Any) -> Any:
-    return item.meta["val"] if isinstance(item, torch.fx.Node) else item

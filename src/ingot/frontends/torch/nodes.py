@@ -30,6 +30,11 @@ def arguments(node: Node) -> list[Any]:
     return tree_leaves((node.args, node.kwargs))
 
 
+def value_of(argument: Any) -> Any:
+    """Return the value of an argument that may be a node."""
+    return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
+
+
 def tensors_of(node: Node) -> list[torch.Tensor]:
     """Return the fake tensors that are a node's results."""
     return [value for value in parts(node.meta.get("val")) if isinstance(value, torch.Tensor)]

@@ -15,6 +15,7 @@ import torch
 from ingot.frontends.torch.lowering.bounds import greatest_value
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
+from ingot.frontends.torch.nodes import value_of
 from ingot.frontends.torch.sizes import Size, Sizes, size_of, sizes_of
 from ingot.frontends.torch.types import element_of, torch_type
 from ingot.hlo.dim import Dim
@@ -127,8 +128,8 @@ class Op:
             argument: which argument of the op it is.
         """
         args = self.node.args
-        size = _value(args[0]).shape[axis]
-        given, extent = _hint(_value(args[argument]) if argument < len(args) else 0), _hint(size)
+        size = value_of(args[0]).shape[axis]
+        given, extent = _hint(value_of(args[argument]) if argument < len(args) else 0), _hint(size)
         if given is None or given >= 0:
             return index
         return 0 if extent is not None and given + extent < 0 else index + size_of(size)
@@ -162,11 +163,6 @@ class Op:
             op_name=self.node.name,
             hint=hint,
         )
-
-
-def _value(argument: Any) -> Any:
-    """Return the value of an argument that may be a node."""
-    return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
 
 
 def _hint(value: Any) -> int | None:
