@@ -193,7 +193,8 @@ class FunctionCompiler:
     def forget_if_done(self, compiled: Compiled, key: Key) -> None:
         """Give the graph back if one program takes all calls of the shapes that it was made for."""
         captured = self._captured
-        may_be_more = key.is_special or may_lack_room(compiled.program.info.run_errors)
+        is_special = key.is_special or bool(key.varying)
+        may_be_more = is_special or may_lack_room(compiled.program.info.run_errors)
         if captured is not None and not (may_be_more or self._has_open_sizes(captured)):
             self._captured = None
 
@@ -212,6 +213,11 @@ class FunctionCompiler:
             name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
             unknown = self._unknown_shapes(arguments.sizes)
             shaped = captured.with_input_shapes(unknown)
+            if arguments.varying:
+                try:
+                    return make(shaped, self._binding, name, arguments)
+                except (UnsupportedError, VerifyError):
+                    arguments.specialise()
             try:
                 return make(shaped, self._binding, name, arguments)
             except UnsupportedError as error:

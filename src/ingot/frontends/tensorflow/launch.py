@@ -53,6 +53,8 @@ from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, Un
 from ingot.support.forking import ForkLock, defers_fork
 
 _MOST_FAILURES = 64
+_MOST_VALUES = 2
+"""Programs for values of one argument, before sizes that follow from it are computed."""
 _EXACT = Reason("size: the program for open sizes does not take these")
 
 
@@ -117,6 +119,16 @@ class _Variant:
     rooms: Rooms
     kept: list[Any] = field(default_factory=list[Any])
 
+    @property
+    def address(self) -> int:
+        """Address of the native record."""
+        return ctypes.addressof(self.record)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes inputs of several sizes, or arguments that vary."""
+        return bool(self.key.varying) or is_open(self.compiled)
+
     def fits(self, sizes: Sizes, read: Reader | None) -> bool:
         """Whether the kernel would run it on inputs of these sizes and values."""
         return self.key.fits(sizes, read) and all(
@@ -171,6 +183,7 @@ class Launch:
         "_failures",
         "_lock",
         "_rooms",
+        "_specialised",
         "_variants",
         "identifier",
         "kept",
@@ -204,6 +217,7 @@ class Launch:
         self._compiler = compiler
         self._lock = ForkLock()
         self._rooms = ListRooms()
+        self._specialised: set[int] = set()
         self._variants: list[_Variant] = []
         self._failures: list[tuple[Key, tuple[int, str]]] = []
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
@@ -254,9 +268,9 @@ class Launch:
         return found.compiled.program, found.key
 
     def _find(self, sizes: Sizes, read: Reader | None, exact: bool) -> _Variant | None:
-        # Newest first, as the kernel looks: a variant for exact sizes is younger than the open one.
+        # As the kernel looks: a variant for exact sizes is younger than the open one.
         for variant in reversed(self._variants):
-            if variant.fits(sizes, read) and not (exact and is_open(variant.compiled)):
+            if variant.fits(sizes, read) and not (exact and variant.is_open):
                 return variant
         return None
 
@@ -279,7 +293,7 @@ class Launch:
             rooms = self._rooms.latest
             # Where one for open sizes did not do, one with more room is for these sizes too.
             lacks_room = known is not None and wanted == TRY_ROOM and known.rooms != rooms
-            is_exact = wanted == TRY_EXACT or (known is not None and not is_open(known.compiled))
+            is_exact = wanted == TRY_EXACT or (known is not None and not known.is_open)
             arguments = CallArguments(sizes, read, _EXACT if is_exact else None, rooms)
             try:
                 self._compiler.check(sizes)
@@ -289,7 +303,9 @@ class Launch:
                     if key.fits(sizes, read):
                         return failed
                 self._take_over(arguments)
-                self._publish(*self._compiler.compile(arguments), rooms)
+                compiled, key = self._compiler.compile(arguments)
+                self._specialised |= arguments.refused
+                self._publish(compiled, key, rooms)
             except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
                 report = status_of(error, self.name)
                 if isinstance(error, UnsupportedError):
@@ -299,10 +315,25 @@ class Launch:
         return None
 
     def _take_over(self, arguments: CallArguments) -> None:
-        """Ask at once for the values that variants for the same ranks were specialised on."""
+        """Ask at once for the values that variants for the same ranks were specialised on.
+
+        Not for those of arguments that vary, unless the program is for exactly this call.
+        """
         ranks = tuple([len(item) for item in arguments.sizes])
-        for variant in self._variants:
-            for item in variant.key.values if variant.key.ranks == ranks else ():
+        found = [
+            item
+            for variant in self._variants
+            if variant.key.ranks == ranks
+            for item in variant.key.values
+        ]
+        if arguments.exact is None:
+            values: dict[int, set[bytes]] = {}
+            for item in found:
+                values.setdefault(item.parameter, set()).add(item.data)
+            many = {number for number, seen in values.items() if len(seen) >= _MOST_VALUES}
+            arguments.varying = frozenset(many - self._specialised)
+        for item in found:
+            if item.parameter not in arguments.varying:
                 arguments.value(item.parameter, item.name, item.array.dtype, item.reason)
 
     def explain(self, variant: int, dims: Any, code: int) -> tuple[int, str]:
@@ -324,10 +355,12 @@ class Launch:
 
     def may_be_exact(self, variant: int, code: int) -> bool:
         """Whether a variant for exact sizes may run where this one returned `code`."""
-        found = self._at(variant).compiled
-        is_staged = isinstance(found.program, StagedProgram)
+        found = self._at(variant)
+        if found.key.varying:
+            return code != DEVICE_FAILED
+        is_staged = isinstance(found.compiled.program, StagedProgram)
         is_refusal = DEVICE_FAILED < code <= FIRST_CONSTRAINT
-        return is_refusal and not is_staged and is_open(found)
+        return is_refusal and not is_staged and found.is_open
 
     def makes_room(self, variant: int, code: int) -> bool:
         """Whether a list had too little room: the next variant has more."""
@@ -337,7 +370,7 @@ class Launch:
             return self._rooms.learn(text, found.rooms)
 
     def _at(self, address: int) -> _Variant:
-        return next(item for item in self._variants if ctypes.addressof(item.record) == address)
+        return next(item for item in self._variants if item.address == address)
 
     def _publish(self, compiled: Compiled, key: Key, rooms: Rooms) -> None:
         record: Any = VARIANT.structure()
@@ -346,16 +379,22 @@ class Launch:
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, key.ranks)
         record.shared = getattr(compiled, "shared_memory", 0)
-        record.runs_again = int(may_lack_room(program.info.run_errors))
+        record.runs_again = int(bool(key.varying) or may_lack_room(program.info.run_errors))
         if isinstance(program, StagedProgram):
             _fill_staged(variant, program)
         record.num_guards, record.guards = len(key.values), _guards(variant)
-        record.next = self.record.variants
         report_recompilation(self.name, [item.key for item in self._variants], key)
-        self._variants.append(variant)
+        # Behind those for single values, which are faster.
+        varying = sum(bool(item.key.varying) for item in self._variants)
+        at = varying if key.varying else len(self._variants)
+        record.next = self._variants[at - 1].address if at else 0
+        self._variants.insert(at, variant)
         # An aligned 8-byte store is one instruction, and x86 and the interpreter's own locks keep
         # the stores above before it; the kernel loads it with acquire.
-        self.record.variants = ctypes.addressof(record)
+        if at + 1 == len(self._variants):
+            self.record.variants = variant.address
+        else:
+            self._variants[at + 1].record.next = variant.address
 
 
 _identifiers = itertools.count(1)

@@ -6,6 +6,9 @@ the value of an argument (`tf.range(n)`, an axis, a permutation) needs it when i
 lowering asks `CallArguments` for it; what it asked for becomes part of the `Key` of the compiled
 variant, and `launch` uses the variant only for calls whose arguments have the same bytes there.
 
+An argument that has had several values already is *varying*: sizes that follow from it are computed
+when the program runs, as those that follow from large data are, and one program takes every value.
+
 Invariant: a program depends on the arguments only through what `CallArguments` was asked for, so
 two calls that fit one key may share the program.
 """
@@ -112,6 +115,8 @@ class Key:
     ranks: Ranks
     values: tuple[Value, ...] = ()
     sizes: tuple[FixedSize, ...] = ()
+    varying: tuple[str, ...] = ()
+    """Names of arguments that sizes are computed from, where others are specialised on them."""
 
     def fits(self, sizes: Sizes, read: Reader | None) -> bool:
         """Whether a call with parameters of these sizes and values is one of them."""
@@ -133,7 +138,8 @@ class Key:
 
     def explain(self) -> tuple[str, ...]:
         """Return a line per value and size that the variant was made for."""
-        return tuple(map(str, (*self.values, *self.sizes)))
+        varying = [f"argument '{name}': any value, sizes are computed" for name in self.varying]
+        return (*map(str, (*self.values, *self.sizes)), *varying)
 
 
 @dataclass(slots=True)
@@ -145,6 +151,10 @@ class CallArguments:
         read: gives their memory; None when there is no call, only sizes to try.
         exact: why every size is fixed; None while sizes stay open that can.
         rooms: the room of lists that grow, where the usual one was too little.
+        varying: parameters that had several values already: what can be computed from them when the
+            program runs is not asked for.
+        refused: parameters that the function had to be specialised on though they vary.
+        computed: by parameter, the names of those that the program computes sizes from.
         values: by parameter, what was asked for.
         fixed: by parameter and axis, the sizes that were asked for.
     """
@@ -153,6 +163,9 @@ class CallArguments:
     read: Reader | None = None
     exact: Reason | None = None
     rooms: Rooms = field(default_factory=dict[str, int])
+    varying: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+    computed: dict[int, str] = field(default_factory=dict[int, str])
     values: dict[int, Value] = field(default_factory=dict[int, Value])
     fixed: dict[tuple[int, int], FixedSize] = field(
         default_factory=dict[tuple[int, int], FixedSize]
@@ -183,6 +196,10 @@ class CallArguments:
         """Return the dimensions of a parameter, to compare them or to tell of them."""
         return self.sizes[parameter]
 
+    def specialise(self) -> None:
+        """Let the function be compiled for the values of the call, even of varying arguments."""
+        self.refused, self.varying = self.varying, frozenset()
+
     def fix_sizes(self, reason: Reason) -> None:
         """Let the function be compiled for all sizes of the call."""
         self.exact = reason
@@ -190,7 +207,8 @@ class CallArguments:
     def key(self) -> Key:
         """Return which calls fit what was asked for."""
         ranks = tuple([len(item) for item in self.sizes])
-        return Key(ranks, tuple(self.values.values()), tuple(self.fixed.values()))
+        values, fixed = tuple(self.values.values()), tuple(self.fixed.values())
+        return Key(ranks, values, fixed, tuple(self.computed.values()))
 
 
 Guess = Callable[[int], np.ndarray]

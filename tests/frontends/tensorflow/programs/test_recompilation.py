@@ -187,7 +187,7 @@ def test_structure_that_large_data_decides_is_an_error():
 def test_many_recompilations_are_told_once(caplog):
     @tf.function(jit_compile=True)
     def slow(x, n):
-        return x[:n]
+        return tf.cumsum(tf.reshape(x, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1]), n)
 
     with caplog.at_level(logging.WARNING, logger="ingot.tensorflow"):
         for count in range(11):
@@ -196,7 +196,7 @@ def test_many_recompilations_are_told_once(caplog):
     text = record.getMessage()
     assert "the function 'slow'" in text
     assert "was compiled 8 times" in text
-    assert "7, 6, 5, 4, 3, ... for argument 'n', because StridedSlice" in text
+    assert "7, 6, 5, 4, 3, ... for argument 'n', because Cumsum" in text
     assert "test_recompilation.py" in text
 
 

@@ -53,8 +53,17 @@ class UnknownValueError(Exception):
     """A value depends on what only run time knows; the text says on what."""
 
 
-def known_value(program: Program, value: Instruction, what: str) -> Known:
+def known_value(
+    program: Program, value: Instruction, what: str, *, or_computed: bool = False
+) -> Known:
     """Return the value of an instruction that is needed at compile time.
+
+    Args:
+        program: the lowering.
+        value: the instruction.
+        what: what its value is needed for.
+        or_computed: whether run time will do, so that what follows from arguments that vary from
+            call to call is unknown.
 
     Raises:
         ValueNeededError: it follows from arguments and sizes that the function can specialise on.
@@ -62,7 +71,7 @@ def known_value(program: Program, value: Instruction, what: str) -> Known:
     """
     found = program.evaluated.get(value)
     if found is None:
-        source = _Source(program)
+        source = _Source(program, or_computed)
         source.follow(value)
         if source.inputs or source.symbols:
             raise ValueNeededError(frozenset(source.inputs), frozenset(source.symbols), what)
@@ -82,12 +91,14 @@ class _Source:
     """What a value is computed from.
 
     Attributes:
+        or_computed: whether arguments that vary make it unknown.
         inputs: the function's inputs.
         symbols: sizes that are open.
         order: the instructions that compute it, operands first.
     """
 
     program: Program
+    or_computed: bool = False
     inputs: set[int] = field(default_factory=set[int])
     symbols: set[str] = field(default_factory=set[str])
     order: list[Instruction] = field(default_factory=list[Instruction])
@@ -132,6 +143,10 @@ class _Source:
         problem = self.program.why_not_fixed(index)
         if problem is not None:
             raise UnknownValueError(problem)
+        if self.or_computed and self.program.is_varying(index):
+            self.program.varying.add(index)
+            name = self.program.captured.inputs[index].name
+            raise UnknownValueError(f"argument '{name}' has another value in each call")
         self.inputs.add(index)
 
     def _add_symbols(self, sizes: tuple[Size, ...]) -> None:

@@ -44,7 +44,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols
 from ingot.semantics.assertions import emit_assertion
-from ingot.support.diagnostics import UnsupportedError
 
 
 @dataclass(slots=True)
@@ -277,12 +276,10 @@ def _is_specialised(op: Op, shapes: Sequence[Shape]) -> bool:
     is_open = all(have_same_ranks(shapes[0], shape) for shape in shapes)
     if is_open and op.b.program.is_computed(sizes):
         return False
-    try:
-        op.array(0, "condition, whose branches give different shapes")
-    except UnsupportedError:
-        if is_open:
-            return False
-        raise
+    what = "condition, whose branches give different shapes"
+    if is_open:
+        return op.known_or_computed(0, what) is not None
+    op.array(0, what)
     return True
 
 

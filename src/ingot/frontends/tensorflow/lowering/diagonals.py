@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Sizes, Value
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo.dim import maximum, minimum
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 
@@ -79,28 +80,26 @@ class _Band:
 
     low: int
     high: int
-    rows: int
-    columns: int
+    rows: Size
+    columns: Size
     align: str
 
     @property
-    def longest(self) -> int:
+    def longest(self) -> Size:
         """Length of the longest diagonal of the band."""
-        return min(self.rows + min(self.high, 0), self.columns - max(self.low, 0))
+        return minimum(self.rows + min(self.high, 0), self.columns - max(self.low, 0))
 
-    def length(self, diagonal: int) -> int:
+    def length(self, diagonal: int) -> Size:
         """Length of one diagonal."""
-        return max(0, min(self.rows + min(diagonal, 0), self.columns - max(diagonal, 0)))
+        if self.low == self.high:
+            return self.longest
+        return maximum(0, minimum(self.rows + min(diagonal, 0), self.columns - max(diagonal, 0)))
 
-    def offset(self, diagonal: int) -> int:
+    def offset(self, diagonal: int) -> Size:
         """Where the diagonal's first element stands in its packed row."""
         above, _, below = self.align.partition("_")
         side = above if diagonal >= 0 else below
         return self.longest - self.length(diagonal) if side == "RIGHT" else 0
-
-
-def _matrices(op: Op, dims: Sizes) -> tuple[int, int]:
-    return op.fixed(dims[-2], "number of rows"), op.fixed(dims[-1], "number of columns")
 
 
 def _limits(op: Op, number: int) -> tuple[int, int]:
@@ -151,7 +150,8 @@ def _unpacked(b: TensorBuilder, packed: Instruction, band: _Band, into: Instruct
 
 def _diag_part_of(op: Op, low: int, high: int, fill: Instruction | None, align: str) -> Value:
     x, b = op.tensor(0), op.b
-    band = _Band(low, high, *_matrices(op, x.shape.dims), align)
+    rows, columns = x.shape.dims[-2:]
+    band = _Band(low, high, rows, columns, align)
     value = b.constant(0, x.shape.dtype) if fill is None else fill
     made = _packed(b, x, band, value)
     if low == high:
@@ -171,7 +171,8 @@ def _matrix_diag_part_v2(op: Op) -> Value:
 def _matrix_set_diag(op: Op) -> Value:
     x, line, b = op.tensor(0), op.tensor(1), op.b
     low, high = _limits(op, 2) if len(op) > 2 else (0, 0)
-    band = _Band(low, high, *_matrices(op, x.shape.dims), str(op.attribute("align", "LEFT_LEFT")))
+    rows, columns = x.shape.dims[-2:]
+    band = _Band(low, high, rows, columns, str(op.attribute("align", "LEFT_LEFT")))
     packed = b.reshape_to(line, (*x.shape.dims[:-2], high - low + 1, band.longest))
     return _unpacked(b, packed, band, x)
 
@@ -190,11 +191,12 @@ def _matrix_diag_v2(op: Op) -> Value:
     """diagonal, k, num_rows, num_cols, padding_value: -1 for a size that follows from the rest."""
     line, b = op.tensor(0), op.b
     low, high = _limits(op, 1)
-    rows, columns = op.integer(2, "number of rows"), op.integer(3, "number of columns")
-    longest = op.fixed(line.shape.dims[-1], "length of the diagonal")
+    rows = op.size(2, "number of rows", least=-1)
+    columns = op.size(3, "number of columns", least=-1)
+    longest = line.shape.dims[-1]
     least_rows, least_columns = longest - min(high, 0), longest + max(low, 0)
     if rows == -1 and columns == -1:
-        rows = columns = max(least_rows, least_columns)
+        rows = columns = maximum(least_rows, least_columns)
     rows = least_rows if rows == -1 else rows
     columns = least_columns if columns == -1 else columns
     outer = line.shape.dims[:-1] if low == high else line.shape.dims[:-2]

@@ -71,6 +71,8 @@ def lower(
                 raise
         else:
             if not program.learned:
+                if arguments is not None:
+                    arguments.computed = _varying_names(program)
                 return LoweredFunction(captured, binding, module)
         specialiser.learn(program.learned)
 
@@ -102,9 +104,16 @@ def _attempt(program: Program, name: str) -> Module:
             results.append(_variable_result(frame, captured, result.variable, inputs))
     results = [_of_exact_sizes(frame, result) for result in results]
     module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
-    # A program that may run again for more room must find its variables as they were.
-    module.aliases = () if program.has_rooms else _aliases(module, binding)
+    # A program that another one may follow must leave its variables as they were.
+    is_last = not (program.has_rooms or program.varying)
+    module.aliases = _aliases(module, binding) if is_last else ()
     return module
+
+
+def _varying_names(program: Program) -> dict[int, str]:
+    """Return by parameter the names of arguments that sizes are computed from."""
+    inputs = program.captured.inputs
+    return {program.parameter_of(index): inputs[index].name for index in sorted(program.varying)}
 
 
 def _entry_parameters(frame: Frame) -> tuple[dict[int, Instruction], dict[int, Instruction]]:

@@ -130,12 +130,13 @@ class Op:
     def known_or_computed(self, number: int, what: str) -> Array | None:
         """Return operand `number` like `array`, or None if only run time knows it."""
         value = self.values[number]
-        if isinstance(value, Known):
-            return value.array
-        try:
-            return known_value(self.b.program, self.tensor(number), what).array
-        except UnknownValueError:
-            return None
+        if not isinstance(value, Known):
+            try:
+                value = known_value(self.b.program, self.tensor(number), what, or_computed=True)
+            except UnknownValueError:
+                return None
+            self.values[number] = value
+        return value.array
 
     def number(self, value: Instruction, what: str) -> int:
         """Return an integer scalar that must be known at compile time, like `array`."""
@@ -181,7 +182,8 @@ class Op:
 
     def _size(self, value: Instruction, what: str) -> Size:
         try:
-            return plain_size(known_value(self.b.program, value, what).array.ravel()[0])
+            found = known_value(self.b.program, value, what, or_computed=True)
+            return plain_size(found.array.ravel()[0])
         except UnknownValueError:
             return computed_size(self.frame, value)
 

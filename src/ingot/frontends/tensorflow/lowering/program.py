@@ -49,6 +49,7 @@ class Program:
         effects: which variables the functions of the library write.
         learned: sizes that were found to be one in this attempt, which is then of no other use.
         has_rooms: whether lists that grow may have too little room.
+        varying: the inputs that sizes are computed from though the function could be specialised.
         walked: the functions that are being lowered, each inside of the one before.
     """
 
@@ -64,6 +65,7 @@ class Program:
     effects: EffectsAnalysis = field(init=False)
     learned: list[SizeLearnedError] = field(default_factory=list[SizeLearnedError])
     has_rooms: bool = False
+    varying: set[int] = field(default_factory=set[int])
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
@@ -135,6 +137,11 @@ class Program:
         if count > MOST_ELEMENTS:
             return f"it is computed from the {count} elements of '{item.name}'"
         return None
+
+    def is_varying(self, index: int) -> bool:
+        """Whether input `index` had several values already, so that specialising does not pay."""
+        varying = frozenset[int]() if self.arguments is None else self.arguments.varying
+        return bool(varying) and self.parameter_of(index) in varying
 
     def parameter_of(self, index: int) -> int:
         """Return which parameter holds input `index`."""

@@ -2,9 +2,9 @@
 """Resizing of images: nearest, bilinear, bicubic, by area; and the gradients.
 
 Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a
-few source pixels (taps), whose indices and weights are known at compile time; where the program
-computes the size of the image, such as that of a random crop, it computes those of nearest and
-bilinear too. Source: TensorFlow's `util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
+few source pixels (taps), whose indices and weights are known at compile time; where a size is open,
+as that of a random crop, the program computes those of nearest and bilinear. Source: TensorFlow's
+`util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
 from ingot.frontends.building.sampling import Taps, sampled, taken
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Array, Size, Value
+from ingot.frontends.tensorflow.lowering.values import Array, Size, Sizes, Value
 from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
 
-_SIZE = "size of the image"
+_SIZE, _TARGET = "size of the image", "size that the image gets"
 
 Method = Callable[[Op, int, int], Taps]
 
@@ -104,17 +104,21 @@ def _image_sizes(op: Op, number: int) -> tuple[int, int]:
     return height, width
 
 
-def target_sizes(op: Op) -> tuple[int, ...]:
-    """Return the height and width that operand 1 asks for."""
-    sizes = op.integers(1, "size")
-    if min(sizes) <= 0:
+def _target_sizes(op: Op) -> Sizes:
+    sizes = op.sizes(1, "size", least=-1)
+    if any(isinstance(size, int) and size <= 0 for size in sizes):
         raise op.error(f"output dimensions must be positive, got {list(sizes)}")
     return sizes
 
 
+def fixed_targets(op: Op) -> tuple[int, ...]:
+    """Return the height and width that operand 1 asks for, which must be known."""
+    return tuple(op.fixed(size, _TARGET) for size in _target_sizes(op))
+
+
 def _resized(method: Method) -> Rule:
     def rule(op: Op) -> Value:
-        sizes, targets = _image_sizes(op, 0), target_sizes(op)
+        sizes, targets = _image_sizes(op, 0), fixed_targets(op)
         image = op.b.convert_to(op.tensor(0), F32)
         for axis, size, target in zip((1, 2), sizes, targets, strict=True):
             image = sampled(op.b, image, axis, method(op, size, target))
@@ -123,22 +127,24 @@ def _resized(method: Method) -> Rule:
     return rule
 
 
-def _computed_positions(op: Op, size: Size, target: int, half: float) -> Instruction:
-    """Return where each target pixel lies in a source of computed size, `f32[target]`.
+def _computed_positions(op: Op, size: Size, target: Size, half: float) -> Instruction:
+    """Return where each target pixel lies in the source, one size of which is open, `f32[target]`.
 
     With half-pixel centers `half` is subtracted: 0.5 counts from the middle of the first pixel.
     """
     b = op.b
     is_centered = bool(op.attribute("half_pixel_centers", False))
-    place = np.arange(target, dtype=np.float32) + np.float32(0.5 * is_centered)
-    is_aligned = bool(op.attribute("align_corners", False)) and target > 1
-    steps = b.constant(np.float32(target - is_aligned), F32)
-    scale = b.divide(b.scalar(size - is_aligned, F32), steps)
-    made = b.multiply(b.constant(place, F32), b.spread(scale, (target,)))
+    place = b.iota_of(F32, (target,), 0)
+    place = b.binary("add", place, 0.5) if is_centered else place
+    scale = b.divide(b.scalar(size, F32), b.scalar(target, F32))
+    if op.attribute("align_corners", False):
+        aligned = b.divide(b.scalar(size - 1, F32), b.scalar(target - 1, F32))
+        scale = b.select(b.compared("GT", b.size(target), 1), aligned, scale)
+    made = b.multiply(place, b.spread(scale, (target,)))
     return b.binary("subtract", made, half) if is_centered else made
 
 
-def _bilinear_axis(op: Op, image: Instruction, axis: int, target: int) -> Instruction:
+def _bilinear_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
     """Return an image brought to `target` pixels along an axis.
 
     Low + (high - low) * share, so that an infinity gives what it gives in TensorFlow.
@@ -146,7 +152,7 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: int) -> Instru
     b, size = op.b, image.shape.dims[axis]
     if size == target:
         return image
-    if op.b.program.is_computed((size,)):
+    if not (isinstance(size, int) and isinstance(target, int)):
         place = _computed_positions(op, size, target, 0.5)
         floor = b.floor(place)
         last = b.spread(b.scalar(size - 1, F32), (target,))
@@ -156,7 +162,7 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: int) -> Instru
         low, high = (take(b, image, b.convert_to(side, S64), axis) for side in (lower, upper))
         shares = b.subtract(place, floor)
     else:
-        taps = _linear(op, op.fixed(size, _SIZE), target)
+        taps = _linear(op, size, target)
         low, high = (taken(b, image, axis, taps.indices[:, side]) for side in range(2))
         shares = b.constant(taps.weights[:, 1])
     share = b.spread(shares, low.shape.dims, (axis,))
@@ -164,30 +170,30 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: int) -> Instru
 
 
 def _resize_bilinear(op: Op) -> Value:
-    targets, image = target_sizes(op), op.b.convert_to(op.tensor(0), F32)
+    targets, image = _target_sizes(op), op.b.convert_to(op.tensor(0), F32)
     for axis, target in zip((1, 2), targets, strict=True):
         image = _bilinear_axis(op, image, axis, target)
     return image
 
 
-def _nearest_axis(op: Op, image: Instruction, axis: int, target: int) -> Instruction:
+def _nearest_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
     """Return an image with `target` of its pixels along an axis."""
     b, size = op.b, image.shape.dims[axis]
-    if op.b.program.is_computed((size,)):
+    if not (isinstance(size, int) and isinstance(target, int)):
         place = _computed_positions(op, size, target, 0.0)
         is_rounded = bool(op.attribute("align_corners", False))
         place = b.binary("add", place, 0.5) if is_rounded else place
         last = b.spread(b.scalar(size - 1, F32), (target,))
         source = b.clamp(b.zeros(last.shape), b.floor(place), last)
         return take(b, image, b.convert_to(source, S64), axis)
-    source = _nearest(op, op.fixed(size, _SIZE), target).indices[:, 0]
+    source = _nearest(op, size, target).indices[:, 0]
     parts = [b.sliced(image, axis, int(n), int(n) + 1) for n in source]
     return b.concatenated(parts, axis)
 
 
 def _resize_nearest(op: Op) -> Value:
     """Rows and columns taken whole: exact for every element type."""
-    targets, image = target_sizes(op), op.tensor(0)
+    targets, image = _target_sizes(op), op.tensor(0)
     for axis, target in zip((1, 2), targets, strict=True):
         image = _nearest_axis(op, image, axis, target)
     return image
@@ -209,7 +215,7 @@ def _gradient(method: Method) -> Rule:
 
 
 def _nearest_gradient(op: Op) -> Value:
-    return _gradient_of(op, target_sizes(op), _nearest)
+    return _gradient_of(op, fixed_targets(op), _nearest)
 
 
 RULES: dict[str, Rule] = {

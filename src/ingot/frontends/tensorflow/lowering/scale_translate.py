@@ -18,7 +18,7 @@ import numpy as np
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.resizing import target_sizes
+from ingot.frontends.tensorflow.lowering.resizing import fixed_targets
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import F32, S32
@@ -186,7 +186,7 @@ def _resampled(op: Op, image: Instruction, axis: int, spans: _Spans) -> Instruct
 
 def _scaled(op: Op) -> Value:
     """images, size, scale, translation; rows first."""
-    image, targets = op.b.convert_to(op.tensor(0), F32), target_sizes(op)
+    image, targets = op.b.convert_to(op.tensor(0), F32), fixed_targets(op)
     for axis in range(2):
         size = op.fixed(op.dims(0)[axis + 1], "size of the image")
         spans = _spans(op, axis, 2, size, targets[axis])

@@ -261,7 +261,9 @@ def _moved(op: Op, part: Instruction, axis: int, entry: Entry, size: Size) -> In
     """Put `part` where a slice lies that only run time knows, and zeros around it."""
     b = op.b
     zero = b.constant(0, part.shape.dtype)
-    part = _strided_pad(b, part, axis, 0, entry.stride, entry.span, zero)
+    # Of a slice of nothing with a stride the span is negative.
+    span = dim_math.maximum(entry.span, 0)
+    part = _strided_pad(b, part, axis, 0, entry.stride, span, zero)
     dims = (*part.shape.dims[:axis], size, *part.shape.dims[axis + 1 :])
     element = index_type(dims)
     starts = [b.scalar(0, element)] * len(dims)

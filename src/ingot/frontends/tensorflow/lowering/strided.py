@@ -25,6 +25,8 @@ from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
 
+_BOUND = "slice's bound"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -131,21 +133,22 @@ class _Reader:
         axis: int,
     ) -> Entry:
         """Return the entry of a slice of dimension `axis`, which is `place` of the result."""
-        if isinstance(begin, Instruction) and stride > 0 and self.result is not None:
+        if stride > 0 and self.result is not None and self._is_moving(begin, end):
             # Where the forward slice lay inside, so does its gradient.
             size = self.result[place]
             span = size if stride == 1 else (size - 1) * stride + 1
-            return Entry("slice", begin, None, stride, span, is_checked=True)
+            first = begin if isinstance(begin, Instruction) else self.op.b.size(begin or 0)
+            return Entry("slice", first, None, stride, span, is_checked=True)
         if isinstance(begin, Instruction) and isinstance(end, Instruction) and stride > 0:
             span = self._moving_span(begin, end)
             if span is not None and not self._is_cut(begin, span, axis):
                 return Entry("slice", begin, None, stride, span)
-        try:
+        if stride < 1 or self.first != 1:
             return Entry("slice", self._fixed(begin), self._fixed(end), stride)
-        except UnsupportedError:
-            if stride < 1 or self.first != 1:
-                raise
-        return self._computed(begin, end, stride, axis)
+        try:
+            return Entry("slice", self._known(begin), self._known(end), stride)
+        except UnknownValueError:
+            return self._computed(begin, end, stride, axis)
 
     def _computed(
         self,
@@ -173,7 +176,23 @@ class _Reader:
         return Entry("slice", low, None, stride, size, is_checked=True)
 
     def _fixed(self, bound: Size | Instruction | None) -> Size | None:
-        return self.op.number(bound, "slice's bound") if isinstance(bound, Instruction) else bound
+        return self.op.number(bound, _BOUND) if isinstance(bound, Instruction) else bound
+
+    def _is_moving(self, begin: Size | Instruction | None, end: Size | Instruction | None) -> bool:
+        """Whether only run time knows a slice, or its size."""
+        if isinstance(begin, Instruction):
+            return True
+        try:
+            self._known(end)
+        except UnknownValueError:
+            return True
+        return False
+
+    def _known(self, bound: Size | Instruction | None) -> Size | None:
+        """Return a bound; raises UnknownValueError where the slice's size is to be computed."""
+        if not isinstance(bound, Instruction):
+            return bound
+        return int(known_value(self.op.b.program, bound, _BOUND, or_computed=True).array)
 
     def _moving_span(self, begin: Instruction, end: Instruction) -> int | None:
         """Return `end - begin` where it is one number while the bounds themselves change."""
@@ -181,15 +200,15 @@ class _Reader:
         span = difference(end, begin, program.origins)
         try:
             for factor in (factor for product in span for factor in product):
-                known_value(program, factor, "slice's size")
+                known_value(program, factor, "slice's size", or_computed=True)
         except UnknownValueError:
             return None
         if span and (set(span) != {()} or span[()] < 0):
             return None
         try:
             # Bounds that follow from arguments may be cut at the ends: another size for each.
-            known_value(program, begin, "slice's bound")
-            known_value(program, end, "slice's bound")
+            known_value(program, begin, _BOUND, or_computed=True)
+            known_value(program, end, _BOUND, or_computed=True)
         except UnknownValueError:
             return span.get((), 0)
         return None
