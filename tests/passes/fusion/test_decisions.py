@@ -215,6 +215,26 @@ def test_parts_of_a_concatenation_are_computed_once_for_each_point() -> None:
     assert len(fuse(text.replace("WHAT", "add(rolled, v13)")).kernels) == 2
 
 
+@pytest.mark.parametrize(("results", "kernels"), [(8, 1), (96, 2)])
+def test_a_concatenated_vector_is_not_computed_for_each_result(results: int, kernels: int) -> None:
+    text = f"""x = f32[32] parameter(0)
+      y = f32[32] parameter(1)
+      w = f32[{results},64] parameter(2)
+      a = f32[32] multiply(x, y)
+      b = f32[32] subtract(x, y)
+      c = f32[32] multiply(a, b)
+      d = f32[32] add(a, c)
+      both = f32[64] concatenate(c, d), dimensions={{0}}
+      wide = f32[{results},64] broadcast(both), dimensions={{1}}
+      m = f32[{results},64] multiply(wide, w)
+      zero = f32[] constant(0)
+      ROOT r = f32[{results}] reduce(m, zero), dimensions={{1}}, to_apply=add"""
+    made = fuse(text)
+    assert len(made.kernels) == kernels
+    # The whole vector goes through memory, and its parts do not.
+    assert made.kernels[0].shape.dims == ((8,) if kernels == 1 else (64,))
+
+
 def test_several_results_of_one_kernel() -> None:
     text = """x = f32[100] parameter(0)
       e = f32[100] exponential(x)

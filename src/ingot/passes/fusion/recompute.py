@@ -128,13 +128,38 @@ def is_repeated(group: Group, producer: Instruction) -> bool:
     That is so where the producer does not vary along an axis of the grid: the vector of a
     matrix-vector product, say, which each row reads whole.
     """
-    frame = group.frames.frames.get(producer)
-    if group.grid is None or frame is None or not producer.has(Trait.ELEMENTWISE):
+    if group.grid is None or not _is_work(producer):
         return False
-    times = dim.product(group.frames.extents[axis] for axis in group.grid.difference(frame))
+    repeated = group.grid.difference(_axes_in(group, producer))
+    times = dim.product(group.frames.extents[axis] for axis in repeated)
     if isinstance(times, int) and times < MIN_REPETITIONS:
         return False
     return not is_cheap_to_recompute(producer, MAX_REPEATED)
+
+
+def _is_work(producer: Instruction) -> bool:
+    """Whether a kernel computes something for a value, be it one of several parts."""
+    return producer.has(Trait.ELEMENTWISE) or producer.opcode == "concatenate"
+
+
+def _axes_in(group: Group, producer: Instruction) -> frozenset[object]:
+    """Return the axes of a kernel that a value varies along, at most.
+
+    What is read at an index of its own, as a part of a concatenation is, varies along no other
+    axes than its readers.
+    """
+    found: set[object] = set()
+    seen, stack = {producer}, [producer]
+    while stack:
+        item = stack.pop()
+        frame = group.frames.frames.get(item)
+        if frame is not None:
+            found.update(frame)
+            continue
+        more = [user for user in _users_in(group, item) if user not in seen]
+        seen.update(more)
+        stack += more
+    return frozenset(found)
 
 
 def indices_in(group: Group, producer: Instruction) -> frozenset[object]:

@@ -135,7 +135,7 @@ def _swap(transpose: Instruction) -> bool:
     )
     if transpose.attributes.dimensions != swapped or not (lhs.is_native and rhs.is_native):
         return False
-    made = _dot(dot, Builder(dot.computation, dot.metadata), (rhs, lhs), swapped=True)
+    made = dot_of(dot, Builder(dot.computation, dot.metadata), (rhs, lhs), swapped=True)
     transpose.computation.replace(transpose, made)
     return True
 
@@ -160,7 +160,7 @@ def _canonicalize(dot: Instruction) -> bool:
     lhs, rhs = folded
     # The order of contracting dimensions is free: take it as the lhs has it in memory.
     order = sorted(range(len(lhs.contracting)), key=lambda number: lhs.contracting[number])
-    made = _dot(dot, build, (_packed(lhs, order, build), _packed(rhs, order, build)))
+    made = dot_of(dot, build, (_packed(lhs, order, build), _packed(rhs, order, build)))
     dot.computation.replace(dot, build.reshape_to(made, dot.shape.dims))
     return True
 
@@ -183,7 +183,7 @@ def _packed(side: Side, order: list[int], build: Builder) -> Side:
     return Side(packed, (0,) * len(batch), (dimension,))
 
 
-def _dot(
+def dot_of(
     dot: Instruction, build: Builder, sides: tuple[Side, Side], *, swapped: bool = False
 ) -> Instruction:
     """Return `dot` on other operands; `swapped`: the first one is what was the second."""
@@ -212,7 +212,7 @@ def _dot(
 
 
 def _replace(dot: Instruction, sides: tuple[Side, Side]) -> None:
-    dot.computation.replace(dot, _dot(dot, Builder(dot.computation, dot.metadata), sides))
+    dot.computation.replace(dot, dot_of(dot, Builder(dot.computation, dot.metadata), sides))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.unfolding import UnfoldingLimit
+from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
@@ -57,6 +58,7 @@ FIXED_POINT = FixedPoint(
         SortSimplifier(),
         WhileLoopSimplifier(),
         WhileLoopInvariantCodeMotion(),
+        WhileLoopDotCodeMotion(),
         DeadCodeElimination(),
     ),
 )
@@ -185,7 +187,12 @@ ORDER = (
         "while-loop-invariant-code-motion",
         "constants are in the body, not in its state",
     ),
-    Order("while-loop-invariant-code-motion", "dce", "what moved is left behind in the body"),
+    Order(
+        "while-loop-invariant-code-motion",
+        "while-loop-dot-code-motion",
+        "products of invariants are not taken for products of rows",
+    ),
+    Order("while-loop-dot-code-motion", "dce", "what moved is left behind in the body"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),

@@ -18,29 +18,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import copy_into
-from ingot.passes.simplify.trip_count import element_index
+from ingot.passes.simplify.while_state import (
+    copy_before,
+    invariants,
+    is_plain,
+    replace_loop,
+    widened,
+)
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
 """Ops that are not worth an element of the state."""
-
-_STAYS = ops_with(
-    RegionKind.BRANCH,
-    RegionKind.CALL,
-    RegionKind.SCAN,
-    RegionKind.FOREIGN,
-    Trait.BARRIER,
-    also=("parameter",),
-)
-"""Ops that depend on where they stand, and those that may fail or not end."""
 
 _DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPAQUE)
 """Ops whose results are kept whatever memory they take."""
@@ -69,14 +62,9 @@ class WhileLoopInvariantCodeMotion(Pass):
         return changed
 
     def _hoist(self, loop: Instruction, module: Module) -> bool:
-        body: Computation = loop.attributes.body
-        condition: Computation = loop.attributes.condition
-        start, states = loop.operands[0], (body.parameters[0], condition.parameters[0])
-        if start.opcode != "tuple" or body.root.opcode != "tuple":
+        if not is_plain(loop):
             return False
-        if any(element_index(user, state) is None for state in states for user in state.users):
-            return False
-        invariant = _invariants(body)
+        invariant = invariants(loop.attributes.body)
         hoistable = [
             one
             for one in invariant
@@ -85,7 +73,9 @@ class WhileLoopInvariantCodeMotion(Pass):
         ]
         moved = [one for one in hoistable if _is_read(one, invariant, hoistable)]
         if moved:
-            _move(loop, moved, module)
+            copies = copy_before(loop, moved)
+            made = widened(loop, [copies[one] for one in moved], module, moved)
+            replace_loop(loop, made.loop)
         return bool(moved)
 
     def _is_worth(self, one: Instruction) -> bool:
@@ -118,28 +108,6 @@ def _is_inflated(one: Instruction) -> bool:
     return isinstance(size, int) and isinstance(read, int) and size > read
 
 
-def _invariants(body: Computation) -> dict[Instruction, None]:
-    """Return the instructions that are the same in each trip, operands first."""
-    state, effects = body.parameters[0], dict[Computation, bool]()
-    pinned = {p for one in body.instructions for p in one.control_predecessors}
-    found: dict[Instruction, None] = {}
-    for one in body.post_order():
-        index = element_index(one, state)
-        if index is not None:
-            if body.root.operands[index] is one:
-                found[one] = None
-        elif (
-            one.opcode not in _STAYS
-            and not one.is_root
-            and one not in pinned
-            and not one.control_predecessors
-            and not has_side_effect(one, effects)
-            and all(operand in found for operand in one.operands)
-        ):
-            found[one] = None
-    return found
-
-
 def _is_read(
     one: Instruction, invariant: dict[Instruction, None], hoistable: list[Instruction]
 ) -> bool:
@@ -153,63 +121,3 @@ def _is_read(
                 seen.add(user)
                 stack.append(user)
     return False
-
-
-def _move(loop: Instruction, moved: list[Instruction], module: Module) -> None:
-    """Replace the loop by one whose state also has `moved`, computed before it."""
-    caller, body = loop.computation, loop.attributes.body
-    first = loop.operands[0].operands
-    state: Instruction = body.parameters[0]
-    copies = {
-        read: first[index]
-        for read in state.users
-        if (index := element_index(read, state)) is not None
-    }
-    copy_into(caller, _behind(moved, copies), copies)
-    values = [*first, *(copies[one] for one in moved)]
-    shape = Shape.tuple(tuple(value.shape for value in values))
-    build = Builder(caller, loop.metadata)
-    made = build.while_(
-        build.tuple(*values),
-        condition=module.take(_widened(loop.attributes.condition, shape, (), len(first))),
-        body=module.take(_widened(body, shape, moved, len(first))),
-    )
-    made.extra = dict(loop.extra)
-    caller.transfer_control_deps(loop, made)
-    results = [build.get_tuple_element(made, index=n) for n in range(len(first))]
-    caller.replace_all_uses(loop, build.tuple(*results))
-    caller.remove(loop)
-
-
-def _behind(roots: list[Instruction], known: dict[Instruction, Instruction]) -> list[Instruction]:
-    """Return the instructions that `roots` need and that are not `known`, operands first."""
-    found: dict[Instruction, None] = {}
-    stack = list(reversed(roots))
-    while stack:
-        item = stack[-1]
-        waiting = [one for one in item.operands if one not in found and one not in known]
-        if waiting:
-            stack += waiting
-        else:
-            found[stack.pop()] = None
-    return list(found)
-
-
-def _widened(
-    source: Computation, shape: Shape, moved: list[Instruction] | tuple[()], count: int
-) -> Computation:
-    """Return a copy of a body or condition for a state with `moved` at its end."""
-    made = Computation(source.name)
-    build = Builder(made)
-    old = source.parameters[0]
-    state = build.parameter(0, shape, old.name)
-    copies = {old: state}
-    for number, one in enumerate(moved, count):
-        copies[one] = build.get_tuple_element(state, index=number)
-    copy_into(made, source.post_order(), copies)
-    root = copies[source.root]
-    if source.root.shape.is_tuple:
-        added = [copies[one] for one in moved]
-        root = build.tuple(*root.operands, *added)
-    made.set_root(root)
-    return made

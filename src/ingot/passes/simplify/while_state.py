@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops whose state gets more elements: a copy of a loop, for passes that move work out of it.
+
+A pass makes the values that the loop is to carry in the caller, asks for the wider copy
+(`widened`), edits the body of the copy, and lets it take the loop's place (`replace_loop`).
+
+Invariant: the loop itself and its computations stay as they are until the copy replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.simplify.inline import copy_into
+from ingot.passes.simplify.trip_count import element_index
+
+_STAYS = ops_with(
+    RegionKind.BRANCH,
+    RegionKind.CALL,
+    RegionKind.SCAN,
+    RegionKind.FOREIGN,
+    Trait.BARRIER,
+    also=("parameter",),
+)
+"""Ops that depend on where they stand, and those that may fail or not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class WideLoop:
+    """A copy of a loop whose state has more elements at its end.
+
+    Attributes:
+        loop: the copy, in the same caller.
+        body: its body.
+        copies: the body's instruction for each one of the old body.
+        added: the new elements, as the body reads them; it returns them unchanged.
+    """
+
+    loop: Instruction
+    body: Computation
+    copies: Mapping[Instruction, Instruction]
+    added: tuple[Instruction, ...]
+
+
+def is_plain(loop: Instruction) -> bool:
+    """Whether a loop starts with a tuple, ends with one, and reads its state by elements."""
+    body: Computation = loop.attributes.body
+    condition: Computation = loop.attributes.condition
+    states = (body.parameters[0], condition.parameters[0])
+    return (
+        loop.operands[0].opcode == "tuple"
+        and body.root.opcode == "tuple"
+        and all(element_index(user, state) is not None for state in states for user in state.users)
+    )
+
+
+def invariants(body: Computation) -> dict[Instruction, None]:
+    """Return the instructions that are the same in each trip, operands first."""
+    state, effects = body.parameters[0], dict[Computation, bool]()
+    pinned = {p for one in body.instructions for p in one.control_predecessors}
+    found: dict[Instruction, None] = {}
+    for one in body.post_order():
+        index = element_index(one, state)
+        if index is not None:
+            if body.root.operands[index] is one:
+                found[one] = None
+        elif (
+            one.opcode not in _STAYS
+            and not one.is_root
+            and one not in pinned
+            and not one.control_predecessors
+            and not has_side_effect(one, effects)
+            and all(operand in found for operand in one.operands)
+        ):
+            found[one] = None
+    return found
+
+
+def copy_before(loop: Instruction, wanted: Iterable[Instruction]) -> dict[Instruction, Instruction]:
+    """Compute invariant instructions of a loop's body in its caller; return the copies of all."""
+    state: Instruction = loop.attributes.body.parameters[0]
+    first = loop.operands[0].operands
+    copies = {
+        read: first[index]
+        for read in state.users
+        if (index := element_index(read, state)) is not None
+    }
+    copy_into(loop.computation, _behind(wanted, copies), copies)
+    return copies
+
+
+def _behind(
+    roots: Iterable[Instruction], known: Mapping[Instruction, Instruction]
+) -> list[Instruction]:
+    """Return the instructions that `roots` need and that are not `known`, operands first."""
+    found: dict[Instruction, None] = {}
+    stack = [root for root in roots if root not in known][::-1]
+    while stack:
+        item = stack[-1]
+        waiting = [one for one in item.operands if one not in found and one not in known]
+        if waiting:
+            stack += waiting
+        else:
+            found[stack.pop()] = None
+    return list(found)
+
+
+def widened(
+    loop: Instruction,
+    values: Sequence[Instruction],
+    module: Module,
+    stand_for: Sequence[Instruction] = (),
+) -> WideLoop:
+    """Return a copy of a plain loop whose state also has `values`, in the loop's caller.
+
+    Args:
+        loop: the loop.
+        values: the first values of the new elements.
+        module: gets the copies of the loop's computations.
+        stand_for: instructions of the body that the first new elements replace.
+    """
+    first = loop.operands[0].operands
+    values = [*first, *values]
+    shape = Shape.tuple(tuple(value.shape for value in values))
+    build = Builder(loop.computation, loop.metadata)
+    state = build.tuple(*values)
+    condition, _, _ = _wide_copy(loop.attributes.condition, shape, len(first), ())
+    condition = module.take(condition)
+    body, copies, added = _wide_copy(loop.attributes.body, shape, len(first), stand_for)
+    body = module.take(body)
+    made = build.while_(state, condition=condition, body=body)
+    made.extra = dict(loop.extra)
+    return WideLoop(made, body, copies, added)
+
+
+def replace_loop(
+    loop: Instruction, made: Instruction, results: Mapping[int, Instruction] | None = None
+) -> None:
+    """Let a wider copy take a loop's place; `results`: what replaces single elements after it."""
+    caller = loop.computation
+    build = Builder(caller, loop.metadata)
+    caller.transfer_control_deps(loop, made)
+    other = results or {}
+    elements = [
+        other[n] if n in other else build.get_tuple_element(made, index=n)
+        for n in range(len(loop.shape.elements))
+    ]
+    caller.replace_all_uses(loop, build.tuple(*elements))
+    caller.remove(loop)
+
+
+def _wide_copy(
+    source: Computation, shape: Shape, count: int, stand_for: Sequence[Instruction]
+) -> tuple[Computation, dict[Instruction, Instruction], tuple[Instruction, ...]]:
+    """Return a copy of a body or condition, its instructions, and its new elements."""
+    made = Computation(source.name)
+    build = Builder(made)
+    old = source.parameters[0]
+    state = build.parameter(0, shape, old.name)
+    copies = {old: state}
+    if not source.root.shape.is_tuple:
+        copy_into(made, source.post_order(), copies)
+        made.set_root(copies[source.root])
+        return made, copies, ()
+    numbers = range(count, len(shape.elements))
+    added = tuple(build.get_tuple_element(state, index=number) for number in numbers)
+    copies.update(zip(stand_for, added, strict=False))
+    inner = [one for one in source.post_order() if not one.is_root or one.users]
+    copy_into(made, inner, copies)
+    results = (copies[result] for result in source.root.operands)
+    made.set_root(build.tuple(*results, *added))
+    return made, copies, added
