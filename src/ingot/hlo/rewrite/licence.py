@@ -26,8 +26,9 @@ class Fp(IntEnum):
     SIGNED_ZERO: a zero may get the other sign (`-0 + 0` may stay `-0`). All else is bit-equal.
         Infinities born of dividing by such a zero follow its sign.
     CONTRACT: a rounding may be left out or be done elsewhere (multiply-add as one operation, `x^3`
-        as `x*x*x`, the products that a loop adds up as one product): finite results agree to a few ulp of the largest intermediate. NaN stays NaN,
-        infinities stay, and nothing becomes NaN or infinite except where rounding meets overflow.
+        as `x*x*x`, the products that a loop adds up as one product): finite results agree to a few
+        ulp of the largest intermediate. NaN stays NaN, infinities stay, and nothing becomes NaN or
+        infinite except where rounding meets overflow.
     REASSOCIATE: equal over the real numbers. Sums and products are regrouped, division becomes
         multiplication with the inverse, inverse functions cancel. Intermediates that overflow may
         now be finite or the other way; NaN inputs still give NaN: no rule may assume their absence.

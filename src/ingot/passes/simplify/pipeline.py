@@ -43,6 +43,8 @@ from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
+from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
+from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
 FIXED_POINT = FixedPoint(
@@ -57,6 +59,8 @@ FIXED_POINT = FixedPoint(
         ConditionalSimplifier(),
         SortSimplifier(),
         WhileLoopSimplifier(),
+        WhileLoopStackMotion(),
+        WhileLoopConstantSinking(),
         WhileLoopInvariantCodeMotion(),
         WhileLoopDotCodeMotion(),
         DeadCodeElimination(),
@@ -186,6 +190,21 @@ ORDER = (
         "simplify-while-loops",
         "while-loop-invariant-code-motion",
         "constants are in the body, not in its state",
+    ),
+    Order(
+        "simplify-while-loops",
+        "while-loop-stack-motion",
+        "trip counts are known where they follow from other loops",
+    ),
+    Order(
+        "while-loop-stack-motion",
+        "while-loop-constant-sinking",
+        "it makes arrays that repeat a value",
+    ),
+    Order(
+        "while-loop-constant-sinking",
+        "while-loop-invariant-code-motion",
+        "what repeats elements is in the body",
     ),
     Order(
         "while-loop-invariant-code-motion",

@@ -28,18 +28,20 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.dots import Side, dot_of, sides_of
-from ingot.passes.simplify.trip_count import Induction, element_index, induction
+from ingot.passes.simplify.trip_count import element_index
 from ingot.passes.simplify.while_rows import (
     Row,
+    Trips,
     empty_stack,
     put,
     row_of,
     taken,
-    visits_each_once,
+    trips_of,
     whole,
 )
 from ingot.passes.simplify.while_state import (
@@ -47,11 +49,12 @@ from ingot.passes.simplify.while_state import (
     invariants,
     is_plain,
     replace_loop,
+    sole_reader,
     widened,
 )
 from ingot.support.records import record
 
-_LINEAR = ("transpose", "reshape")
+_LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose",))
 """Ops between a product and its sum that may also come after the sum."""
 
 
@@ -60,13 +63,17 @@ class WhileLoopDotCodeMotion(Pass):
     """Moves products on rows out of loops.
 
     Attributes:
-        most_rows: products of more rows are no faster together.
+        most_rows: products of as many rows are no faster together.
+        most_rows_of_small: the same for a matrix that a core keeps near it.
+        small_bytes: the size of such a matrix, at most.
         most_bytes: the most that one loop keeps for all trips.
     """
 
     name: ClassVar[str] = "while-loop-dot-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while", "dot"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
     most_rows: int = 16
+    most_rows_of_small: int = 3
+    small_bytes: int = 512 << 10
     most_bytes: int = 8 << 20
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -76,10 +83,10 @@ class WhileLoopDotCodeMotion(Pass):
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
                 if loop.parent is None or loop.control_predecessors or not is_plain(loop):
                     continue
-                counted = induction(loop)
-                if counted is None or (counted.trips or 0) < 2:
+                trips = trips_of(loop)
+                if trips is None or trips.count < 2:
                     continue
-                made = _Loop(loop, counted, self, module)
+                made = _Loop(loop, trips, self, module)
                 changed = made.move_before() or changed
                 if context.fp >= Fp.CONTRACT:
                     changed = made.move_after() or changed
@@ -124,11 +131,10 @@ class _Loop:
     """One loop, replaced by another one with each move."""
 
     def __init__(
-        self, loop: Instruction, counted: Induction, limits: WhileLoopDotCodeMotion, module: Module
+        self, loop: Instruction, trips: Trips, limits: WhileLoopDotCodeMotion, module: Module
     ) -> None:
         self._loop = loop
-        self._counted = counted
-        self._trips = counted.trips or 0
+        self._trips = trips
         self._limits = limits
         self._module = module
 
@@ -183,10 +189,15 @@ class _Loop:
             row = row_of(side.value, invariant)
             if row is None or dot.operands[1 - number] not in invariant:
                 continue
-            few = prod(side.sizes(side.free)) < self._limits.most_rows
-            if few and row.count <= self._trips:
+            rows = prod(side.sizes(side.free))
+            if rows < self._most_rows(dot.operands[1 - number]) and row.count <= self._trips.count:
                 return _Product(dot, row, number)
         return None
+
+    def _most_rows(self, matrix: Instruction) -> int:
+        limits = self._limits
+        is_small = _bytes(matrix) <= limits.small_bytes
+        return limits.most_rows_of_small if is_small else limits.most_rows
 
     # ---- after the loop
 
@@ -201,7 +212,7 @@ class _Loop:
             if item is None:
                 continue
             wanted = [key for key in _stacked(item) if key not in stacks]
-            size = self._trips * sum(_bytes(value) for value, _ in wanted)
+            size = self._trips.count * sum(_bytes(value) for value, _ in wanted)
             if size <= room:
                 room -= size
                 found.append(item)
@@ -234,33 +245,28 @@ class _Loop:
 
     def _added(self, number: int) -> Instruction | None:
         """Return what the body adds to an element of the state that nothing else reads."""
-        state, result = self._body.parameters[0], self._body.root.operands[number]
+        result = self._body.root.operands[number]
         if result.opcode != "add" or result.use_count != 1 or result.control_predecessors:
             return None
-        condition: Computation = self._loop.attributes.condition
-        if any(
-            element_index(user, condition.parameters[0]) == number
-            for user in condition.parameters[0].users
-        ):
+        old = sole_reader(self._loop, number)
+        if old is None or old.use_count != 1 or old not in result.operands:
             return None
-        readers = [one for one in state.users if element_index(one, state) == number]
-        for old, other in (result.operands, result.operands[::-1]):
-            if readers == [old] and old.use_count == 1 and old is not other:
-                return other
-        return None
+        left, right = result.operands
+        return right if left is old else left
 
     def _row(self, operand: Instruction, invariant: dict[Instruction, None]) -> Row | None:
         row = row_of(operand, invariant)
-        if row is None or not visits_each_once(row.index, self._counted, row.count):
+        if row is None or row.count != self._trips.count:
+            return None
+        if not self._trips.visits_each(row.index):
             return None
         return row
 
     def _counter(self) -> Instruction | None:
         """Return the number of the trip in the body, if an element of the state is that."""
         state = self._body.parameters[0]
-        if (self._counted.start, self._counted.step) != (0, 1):
-            return None
-        readers = (one for one in state.users if element_index(one, state) == self._counted.index)
+        numbers = {number for number, steps in self._trips.counters.items() if steps == (0, 1)}
+        readers = (one for one in state.users if element_index(one, state) in numbers)
         return next(readers, None)
 
     def _is_worth(self, item: _Sum) -> bool:
@@ -278,7 +284,7 @@ class _Loop:
         build = Builder(caller, loop.metadata)
         arrays = [row.array for item in found for row in item.rows if row is not None]
         copies = copy_before(loop, arrays)
-        first = [empty_stack(build, self._trips, value.shape) for value, _ in stacks]
+        first = [empty_stack(build, self._trips.count, value.shape) for value, _ in stacks]
         made = widened(loop, first, self._module)
         inside, root = Builder(made.body, loop.metadata), made.body.root
         count = len(loop.shape.elements)
@@ -297,12 +303,7 @@ class _Loop:
             results[item.number] = _total(
                 build, item, sides, loop.operands[0].operands[item.number]
             )
-            old = next(
-                one
-                for one in made.body.parameters[0].users
-                if element_index(one, made.body.parameters[0]) == item.number
-            )
-            made.body.replace_operand(root, item.number, old)
+        made.keep_unchanged(results)
         replace_loop(loop, made.loop, results)
         self._loop = made.loop
 

@@ -4,7 +4,8 @@
 A loop whose body returns its state unchanged is removed: if it ends, its result is its first state.
 An element of the state is removed if nothing needs it, if it always equals another one
 (`while_duplicates`), or if the body returns it unchanged and its first value is a constant, which
-its readers then read. Readers of an unchanged element after the loop read its first value.
+its readers then read. Readers of an unchanged element after the loop read its first value, and
+those of one that counts in constant steps a constant.
 
 Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
 """
@@ -19,12 +20,13 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.dead_code import live_instructions
 from ingot.passes.simplify.inline import copy_into, from_callers
-from ingot.passes.simplify.trip_count import element_index, trip_count
+from ingot.passes.simplify.trip_count import counters, element_index, trip_count
 from ingot.passes.simplify.while_duplicates import duplicates
 
 
@@ -92,6 +94,9 @@ def _shrink(loop: Instruction, known: dict[Computation, bool]) -> bool:
     states = (body.parameters[0], condition.parameters[0])
     if any(element_index(user, state) is None for state in states for user in state.users):
         return False
+    is_changed = _read_counted(loop)
+    if loop.parent is None:
+        return True  # Only that was read of it.
     unchanged = {
         number
         for number, result in enumerate(body.root.operands)
@@ -102,7 +107,7 @@ def _shrink(loop: Instruction, known: dict[Computation, bool]) -> bool:
     needed = _needed(loop, unchanged, same, known) - constants
     count = len(start.operands)
     if len(needed) == count or not needed:
-        return _read_before(loop, unchanged)
+        return _read_before(loop, unchanged) or is_changed
     _rebuild(loop, sorted(needed), unchanged, same, known)
     return True
 
@@ -165,6 +170,24 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
         index = element_index(user, loop)
         if index is not None and index in unchanged:
             loop.computation.replace(user, loop.operands[0].operands[index])
+            changed = True
+    return changed
+
+
+def _read_counted(loop: Instruction) -> bool:
+    """Make readers of elements that count read after the loop what they are then: a constant."""
+    counted = counters(loop)
+    trips = trip_count(loop)
+    if trips is None or not counted:
+        return False
+    changed = False
+    for user in list(loop.users):
+        index = element_index(user, loop)
+        if index is not None and index in counted and not user.control_predecessors:
+            start, step = counted[index]
+            last = Literal.of(start + trips * step, user.shape.dtype)
+            caller = user.computation
+            caller.replace(user, Builder(caller, user.metadata).constant(last))
             changed = True
     return changed
 

@@ -7,16 +7,23 @@ updates of one row. For passes that move work on rows out of the loop, onto the 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 import numpy as np
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.trip_count import Induction, element_index
+from ingot.passes.simplify.trip_count import counters, element_index, trip_count
 from ingot.support.records import record
+
+_KEPT = ops_with(Trait.RESHAPE_LIKE, also=("convert",))
+"""Ops that keep the elements of their operand, in their order."""
+
+_MOST_OPS = 8
+"""Between an index and the counters that it is computed from."""
 
 
 @record
@@ -49,7 +56,7 @@ def row_of(value: Instruction, invariant: Container[Instruction]) -> Row | None:
         invariant: the instructions of the body that are the same in each trip.
     """
     source = value
-    while source.opcode in ("reshape", "convert"):
+    while source.opcode in _KEPT:
         source = source.operands[0]
     if source.opcode != "dynamic-slice" or source.operands[0] not in invariant:
         return None
@@ -111,35 +118,76 @@ def empty_stack(build: Builder, count: int, of: Shape) -> Instruction:
     return build.full(0, of.with_dims((count, *of.static_dims)))
 
 
-def visits_each_once(index: Instruction, induction: Induction, count: int) -> bool:
-    """Whether an index takes each of 0..count-1 in exactly one trip of a counted loop."""
-    found = _affine(index, induction.index)
-    if found is None or induction.trips != count:
-        return False
-    factor, offset = found
-    first = factor * induction.start + offset
-    step = factor * induction.step
-    return abs(step) == 1 and {first, first + step * (count - 1)} == {0, count - 1}
+@record
+class Trips:
+    """The trips of a counted loop.
+
+    Attributes:
+        count: how often the body runs.
+        counters: (first value, step) of the elements of the state that count
+            (`trip_count.counters`).
+    """
+
+    count: int
+    counters: Mapping[int, tuple[int, int]]
+
+    def visits_each(self, index: Instruction) -> bool:
+        """Whether an index takes each of 0..count-1 in exactly one trip."""
+        return self.affine(index) in ((1, 0), (-1, self.count - 1))
+
+    def affine(self, value: Instruction, depth: int = 0) -> tuple[int, int] | None:
+        """Return (factor, offset) of an integer that is `factor * number of the trip + offset`.
+
+        None if it is not seen to be one, or is behind more than a few ops (`depth`: how many).
+        """
+        if not value.shape.is_array or not value.shape.dtype.is_integer or depth > _MOST_OPS:
+            return None
+        number = splat_of(value)
+        if number is not None:
+            return 0, int(number)
+        match value.opcode:
+            case "get-tuple-element":
+                return self._counter(value)
+            case _ if value.opcode in _KEPT:
+                return self.affine(value.operands[0], depth + 1)
+            case "clamp":
+                return self._clamped(value, depth + 1)
+            case "add":
+                return self._combined(value, 1, depth + 1)
+            case "subtract":
+                return self._combined(value, -1, depth + 1)
+            case _:
+                return None
+
+    def _combined(self, value: Instruction, sign: int, depth: int) -> tuple[int, int] | None:
+        left, right = (self.affine(operand, depth) for operand in value.operands)
+        if left is None or right is None:
+            return None
+        return left[0] + sign * right[0], left[1] + sign * right[1]
+
+    def _counter(self, value: Instruction) -> tuple[int, int] | None:
+        (state,) = value.operands
+        number = element_index(value, state)
+        if state.opcode != "parameter" or number is None or number not in self.counters:
+            return None
+        start, step = self.counters[number]
+        return step, start
+
+    def _clamped(self, value: Instruction, depth: int) -> tuple[int, int] | None:
+        """Return what is clamped, if it is within the bounds in each trip."""
+        low, inner, high = value.operands
+        found, least, most = self.affine(inner, depth), splat_of(low), splat_of(high)
+        if found is None or least is None or most is None:
+            return None
+        factor, offset = found
+        ends = (offset, offset + factor * (self.count - 1))
+        return found if least <= min(ends) and max(ends) <= most else None
 
 
-def _affine(index: Instruction, counter: int) -> tuple[int, int] | None:
-    """Return (factor, offset) of an index that is `factor * state[counter] + offset`, in s32."""
-    if index.opcode == "get-tuple-element":
-        state = index.operands[0]
-        is_state = state.opcode == "parameter" and element_index(index, state) == counter
-        return (1, 0) if is_state else None
-    number = splat_of(index)
-    if number is not None and index.shape.dtype.is_integer:
-        return 0, int(number)
-    if index.opcode == "convert" and index.shape.dtype.is_integer:
-        return _affine(index.operands[0], counter)
-    if index.opcode not in ("add", "subtract"):
-        return None
-    left, right = (_affine(operand, counter) for operand in index.operands)
-    if left is None or right is None:
-        return None
-    sign = 1 if index.opcode == "add" else -1
-    return left[0] + sign * right[0], left[1] + sign * right[1]
+def trips_of(loop: Instruction) -> Trips | None:
+    """Return the trips of a loop, or None if it is not known how many there are, or none."""
+    count = trip_count(loop)
+    return Trips(count, counters(loop)) if count else None
 
 
 def _starts(build: Builder, rank: int, axis: int, index: Instruction) -> list[Instruction]:

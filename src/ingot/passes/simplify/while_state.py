@@ -48,6 +48,15 @@ class WideLoop:
     copies: Mapping[Instruction, Instruction]
     added: tuple[Instruction, ...]
 
+    def keep_unchanged(self, numbers: Iterable[int]) -> None:
+        """Let the body return elements of the state as it got them."""
+        state, wanted = self.body.parameters[0], set(numbers)
+        build = Builder(self.body, self.loop.metadata)
+        read = {element_index(user, state): user for user in state.users}
+        for number in wanted:
+            element = read.get(number) or build.get_tuple_element(state, index=number)
+            self.body.replace_operand(self.body.root, number, element)
+
 
 def is_plain(loop: Instruction) -> bool:
     """Whether a loop starts with a tuple, ends with one, and reads its state by elements."""
@@ -59,6 +68,19 @@ def is_plain(loop: Instruction) -> bool:
         and body.root.opcode == "tuple"
         and all(element_index(user, state) is not None for state in states for user in state.users)
     )
+
+
+def sole_reader(loop: Instruction, number: int) -> Instruction | None:
+    """Return the only instruction that is an element of the state, if the condition has none."""
+    body: Computation = loop.attributes.body
+    condition: Computation = loop.attributes.condition
+    found = [
+        user
+        for state in (body.parameters[0], condition.parameters[0])
+        for user in state.users
+        if element_index(user, state) == number
+    ]
+    return found[0] if len(found) == 1 and found[0].parent is body else None
 
 
 def invariants(body: Computation) -> dict[Instruction, None]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim, never_negative
+from ingot.hlo.dtype import greatest
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
@@ -179,12 +181,40 @@ def dynamic_slice_constant(root: Instruction, build: RuleBuilder) -> Instruction
         i = s32[] parameter(1)
         ROOT b = f32[3] dynamic-slice(a, i), dynamic_slice_sizes={3}""",
 )
-def dynamic_slice_of_splat(root: Instruction, build: RuleBuilder) -> Instruction | None:
-    """dynamic-slice(broadcast(scalar)) => broadcast(scalar)"""
-    operand = root.operands[0]
-    if operand.opcode != "broadcast" or operand.operands[0].shape.rank:
+def dynamic_slice_of_broadcast(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """dynamic-slice(broadcast(x)) => broadcast(dynamic-slice(x)), of dimensions that x has"""
+    operand, *starts = root.operands
+    if operand.opcode != "broadcast":
         return None
-    return build.broadcast_to(operand.operands[0], root.shape.dims)
+    (value,) = operand.operands
+    dimensions = dimensions_of(operand)
+    sizes = tuple(root.shape.dims[dim] for dim in dimensions)
+    if sizes != value.shape.dims:
+        indices = (starts[dim] for dim in dimensions)
+        value = build.dynamic_slice(value, *indices, dynamic_slice_sizes=sizes)
+    return build.broadcast_to(value, root.shape.dims, dimensions)
+
+
+@rule(
+    m.dynamic_slice(...),
+    example="""
+        a = s32[6,20] iota(), iota_dimension=0
+        i = s32[] parameter(0)
+        j = s32[] parameter(1)
+        ROOT b = s32[1,20] dynamic-slice(a, i, j), dynamic_slice_sizes={1,20}""",
+)
+def dynamic_slice_of_iota(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """dynamic-slice(iota) => broadcast(index), held inside, where one number is taken"""
+    operand, *starts = root.operands
+    if operand.opcode != "iota" or not operand.shape.is_static or not root.shape.dtype.is_integer:
+        return None
+    dim: int = operand.attributes.iota_dimension
+    index, last = starts[dim], operand.shape.static_dims[dim] - 1
+    if root.shape.dims[dim] != 1 or last > greatest(index.shape.dtype):
+        return None
+    least, most = (build.constant(bound, index.shape.dtype) for bound in (0, last))
+    held = build.convert_to(build.clamp(least, index, most), root.shape.dtype)
+    return build.broadcast_to(held, root.shape.dims)
 
 
 @rule(
@@ -232,6 +262,32 @@ def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
     if update.opcode != "dynamic-slice" or update.operands[0] is not operand:
         return None
     return operand if list(update.operands[1:]) == starts else None
+
+
+@rule(
+    m.add(...),
+    fp=Fp.SIGNED_ZERO,
+    example="""
+        s = (f32[6]) parameter(0)
+        x = f32[6] get-tuple-element(s), index=0
+        u = f32[2] parameter(1)
+        i = s32[] parameter(2)
+        zero = f32[] constant(0)
+        zeros = f32[6] broadcast(zero), dimensions={}
+        a = f32[6] dynamic-update-slice(zeros, u, i)
+        ROOT b = f32[6] add(x, a)""",
+)
+def add_update_of_zeros(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """x + dynamic-update-slice(0, u, i) => x updated by x[i] + u, of the state of a loop"""
+    for operand, update in (root.operands, root.operands[::-1]):
+        if update.opcode != "dynamic-update-slice" or update.use_count != 1:
+            continue
+        zeros, part, *starts = update.operands
+        if splat_of(zeros) == 0 and operand.opcode == "get-tuple-element":
+            sizes = part.shape.dims
+            old = build.dynamic_slice(operand, *starts, dynamic_slice_sizes=sizes)
+            return build.dynamic_update_slice(operand, build.add(old, part), *starts)
+    return None
 
 
 @rule(

@@ -114,6 +114,38 @@ def compare_bounded(
     return build.full(root.attributes.direction == "GE", root.shape)
 
 
+@rule(
+    m.compare(
+        m.clamp(const(name="low"), x, const(name="high"), where=is_integer),
+        const(name="c"),
+        where=lambda i: i.attributes.direction in ("LT", "GE", "LE", "GT"),
+    ),
+    example="""
+        x = s32[] parameter(0)
+        low = s32[] constant(0)
+        high = s32[] constant(4)
+        c = s32[] constant(5)
+        m = s32[] clamp(low, x, high)
+        ROOT r = pred[] compare(m, c), direction=LT""",
+)
+def compare_clamped(
+    root: Instruction, low: Instruction, high: Instruction, c: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """clamp(low, x, high) < c => true where high < c, false where low >= c, on integers"""
+    least, most, bound = splat_of(low), splat_of(high), splat_of(c)
+    if least is None or most is None or bound is None or least > most:
+        return None
+    direction = root.attributes.direction
+    is_less, is_not = (
+        (most < bound, least >= bound)
+        if direction in ("LT", "GE")
+        else (most <= bound, least > bound)
+    )
+    if not (is_less or is_not):
+        return None
+    return build.full(is_less == (direction in ("LT", "LE")), root.shape)
+
+
 def _equality(instruction: Instruction) -> bool:
     return instruction.attributes.direction in ("EQ", "NE")
 

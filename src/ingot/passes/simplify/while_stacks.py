@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""while-loop-stack-motion: stacks that are known without the loop that fills them.
+
+A loop that records its trips for its gradient puts a row into an array in each trip. Of some arrays
+all rows are known beforehand: the same value in each (a weight), the rows of another array in their
+order, or the number of the trip. They are made after the loop, without it.
+
+TensorFlow's loops push every value that the gradient reads, the weights of a recurrent layer among
+them: an array of a copy for each trip, which the loop of the gradient then reads row by row.
+
+Source: ours. XLA has no such pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.passes.simplify.while_rows import Row, Trips, row_of, trips_of, whole
+from ingot.passes.simplify.while_state import (
+    copy_before,
+    invariants,
+    is_plain,
+    replace_loop,
+    sole_reader,
+    widened,
+)
+from ingot.support.records import record
+
+
+@dataclass(frozen=True, slots=True)
+class WhileLoopStackMotion(Pass):
+    """Makes arrays that a loop fills with known rows after the loop."""
+
+    name: ClassVar[str] = "while-loop-stack-motion"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Visit the loops of every reachable computation, inner ones first."""
+        changed = False
+        for computation in module.post_order():
+            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
+                if loop.parent is not None and not loop.control_predecessors and is_plain(loop):
+                    changed = _move(loop, module) or changed
+        return changed
+
+
+@record
+class _Stack:
+    """An element of the state of which each trip fills a row.
+
+    Attributes:
+        number: which element it is.
+        shape: its dimensions; the rows lie along the first one.
+        row: what a trip puts into it, `[1, ...]`.
+        index: where.
+    """
+
+    number: int
+    dims: tuple[int, ...]
+    row: Instruction
+    index: Instruction
+
+
+def _move(loop: Instruction, module: Module) -> bool:
+    trips = trips_of(loop)
+    if trips is None:
+        return False
+    body: Computation = loop.attributes.body
+    invariant = invariants(body)
+    found: dict[int, tuple[_Stack, Row | None]] = {}
+    for number in range(len(body.root.operands)):
+        stack = _stack(loop, number, trips)
+        if stack is None:
+            continue
+        row = row_of(stack.row, invariant)
+        if row is not None and row.index is stack.index and row.count == trips.count:
+            found[number] = stack, row
+        elif stack.row in invariant or _numbers(stack, trips) is not None:
+            found[number] = stack, None
+    if not found:
+        return False
+    read = [stack.row if row is None else row.array for stack, row in found.values()]
+    copies = copy_before(loop, [one for one in read if one in invariant])
+    results: dict[int, Instruction] = {}
+    for number, (stack, row) in found.items():
+        build = Builder(loop.computation, stack.row.metadata)
+        if row is not None:
+            made = build.reshape_to(whole(build, row, copies[row.array]), stack.dims)
+        elif stack.row in invariant:
+            value = build.reshape_to(copies[stack.row], stack.dims[1:])
+            made = build.broadcast_to(value, stack.dims)
+        else:
+            made = _counts(build, stack, trips)
+        results[number] = made
+    wide = widened(loop, (), module)
+    wide.keep_unchanged(results)
+    replace_loop(loop, wide.loop, results)
+    return True
+
+
+def _stack(loop: Instruction, number: int, trips: Trips) -> _Stack | None:
+    """Return the element of a loop's state as a stack, if each trip fills one row of it."""
+    body: Computation = loop.attributes.body
+    result = body.root.operands[number]
+    is_only = result.opcode == "dynamic-update-slice" and result.use_count == 1
+    if not is_only or result.control_predecessors or not result.shape.is_static:
+        return None
+    stack, row, *starts = result.operands
+    dims = result.shape.static_dims
+    if sole_reader(loop, number) is not stack or stack.use_count != 1:
+        return None
+    is_row = dims[0] == trips.count and row.shape.static_dims == (1, *dims[1:])
+    if not is_row or any(splat_of(start) != 0 for start in starts[1:]):
+        return None
+    if not trips.visits_each(starts[0]):
+        return None
+    return _Stack(number, dims, row, starts[0])
+
+
+def _numbers(stack: _Stack, trips: Trips) -> tuple[int, int] | None:
+    """Return (factor, offset) of a stack of integers that are `factor * place + offset`."""
+    if len(stack.dims) != 1 or not stack.row.shape.dtype.is_integer:
+        return None
+    value, place = trips.affine(stack.row), trips.affine(stack.index)
+    if value is None or place is None:
+        return None
+    # The trip whose place is p is (p - offset) * factor, as the factor of places is 1 or -1.
+    factor = value[0] * place[0]
+    return factor, value[1] - factor * place[1]
+
+
+def _counts(build: Builder, stack: _Stack, trips: Trips) -> Instruction:
+    found = _numbers(stack, trips)
+    assert found is not None, "it was one before"
+    shape = stack.row.shape.with_dims(stack.dims)
+    made = build.iota(shape=shape, iota_dimension=0)
+    factor, offset = (build.full(number, shape) for number in found)
+    return build.add(build.multiply(made, factor), offset)
