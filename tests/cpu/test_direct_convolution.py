@@ -100,7 +100,7 @@ CASES = (
 def test_windows(case: Case, epilogue: bool) -> None:
     module = case.module(epilogue=epilogue)
     # What follows narrow groups is computed in code of their own.
-    has_own_code = epilogue and case.groups > 1 and case.features < 24 * case.groups
+    has_own_code = epilogue and case.groups > 1 and case.features < 12 * case.groups
     is_product = all(one == W(one.size, one.stride) and one.size == 1 for one in case.window)
     is_read_in_loops = epilogue and case.groups == case.features
     assert (_plan(module) is None) == (has_own_code or is_product or is_read_in_loops)
