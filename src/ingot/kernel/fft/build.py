@@ -38,11 +38,11 @@ SHORTEST_SPLIT = 64
 FEWEST_LANES = 8
 """Both parts of a split have at least so many sequences side by side."""
 
-SHORTEST_ALONE, LONGEST_ALONE = 256, 1 << 15
+SHORTEST_ALONE, LONGEST_ALONE = 240, 1 << 15
 """Sequences of these lengths go through their two stages one by one: 512x4096 took 0.52 of the
 time of sixteen side by side, 256x256 0.6 (AVX-512, 2026-11-27)."""
 
-MAX_IDLE = 1.25
+MAX_IDLE = 1.3
 """Lanes for each sequence that a split may have at most."""
 
 FOLD_BLOCK = 4096
