@@ -112,8 +112,9 @@ def test_longer_sequences_by_themselves(kind, batch, lengths):
 
 @pytest.mark.parametrize("level", ["avx2", "plain"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_narrower_vectors(level, kind):
-    check(kind, (5,), (72,), target=TargetSpec.host(level))
+@pytest.mark.parametrize(("rows", "length"), [(5, 72), (9, 2048)])
+def test_narrower_vectors(level, kind, rows, length):
+    check(kind, (rows,), (length,), target=TargetSpec.host(level))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -211,7 +211,7 @@ class _Maker:
         self.kernel = kernel
         self.scalar = F32 if kernel.element is C64 else F64
         self.widest = target.vector_bits // self.scalar.bits
-        self.plan = plan_fft(kernel, lanes=self.widest)
+        self.plan = plan_fft(kernel, vector_bits=target.vector_bits)
         pair = 2 * self.scalar.bytes
         self.second = _aligned(self.plan.first * pair)
         self.tiles = self.second + _aligned(self.plan.second * pair)

@@ -15,6 +15,7 @@ Source: J. W. Cooley, J. W. Tukey 1965; D. H. Bailey, "FFTs in external or hiera
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.computation import Computation
@@ -38,9 +39,12 @@ SHORTEST_SPLIT = 64
 FEWEST_LANES = 8
 """Both parts of a split have at least so many sequences side by side."""
 
-SHORTEST_ALONE, LONGEST_ALONE = 240, 1 << 15
-"""Sequences of these lengths go through their two stages one by one: 512x4096 took 0.52 of the
-time of sixteen side by side, 256x256 0.6 (AVX-512, 2026-11-27)."""
+SHORTEST_ALONE: Mapping[int, int] = {512: 240, 256: 900}
+LONGEST_ALONE = 1 << 15
+"""Sequences of these lengths go through their two stages one by one, by the bits of a vector: with
+narrow ones as many as side by side fit the cache. 512x4096 took 0.52 of the time of sixteen side by
+side, 256x256 0.6, of f64 1024 0.73; with AVX2 1024 0.8, 720 1.25; with SSE all 1.2 to 1.6 (Xeon,
+2026-11-27)."""
 
 MAX_IDLE = 1.3
 """Lanes for each sequence that a split may have at most."""
@@ -162,7 +166,7 @@ def build_fft_kernel(fused: Computation) -> FftKernel:
 
 
 def plan_fft(
-    kernel: FftKernel, longest: int = LONGEST, fewest: int = FEWEST_LANES, lanes: int = 0
+    kernel: FftKernel, longest: int = LONGEST, fewest: int = FEWEST_LANES, vector_bits: int = 0
 ) -> FftPlan:
     """Return the stages of a kernel; none if it has no elements.
 
@@ -170,11 +174,11 @@ def plan_fft(
         kernel: the transform.
         longest: elements of a sequence beyond which it becomes two stages.
         fewest: rows below which shorter ones do so, too.
-        lanes: lanes of a vector, if sequences may go through two stages by themselves; 0: never.
+        vector_bits: bits of a vector, if sequences may go through two stages by themselves.
     """
     if 0 in kernel.lengths or kernel.batch == 0:
         return FftPlan((), 0, 0)
-    planner = _Planner(kernel, longest, fewest, lanes)
+    planner = _Planner(kernel, longest, fewest, vector_bits)
     planner.run()
     scale = 1 / math.prod(kernel.lengths) if kernel.inverse else 1.0
     last = max(n for n, stage in enumerate(planner.stages) if isinstance(stage, Stage))
@@ -190,11 +194,12 @@ def plan_fft(
 class _Planner:
     """Collects the stages of one kernel."""
 
-    def __init__(self, kernel: FftKernel, longest: int, fewest: int, lanes: int) -> None:
+    def __init__(self, kernel: FftKernel, longest: int, fewest: int, vector_bits: int) -> None:
         self.kernel = kernel
         self.longest = longest
         self.fewest = fewest
-        self.lanes = lanes
+        self.lanes = vector_bits * 2 // kernel.element.bits
+        self.shortest_alone = SHORTEST_ALONE.get(vector_bits, LONGEST_ALONE + 1)
         self.stages: list[Stage | FoldStage] = []
         self.first: int | Dim = 0
         self.second: int | Dim = 0
@@ -313,12 +318,12 @@ class _Planner:
 
     def _is_alone(self, length: int) -> bool:
         """Whether each sequence goes through two stages by itself."""
-        is_middle = SHORTEST_ALONE <= length <= LONGEST_ALONE
+        is_middle = self.shortest_alone <= length <= LONGEST_ALONE
         return is_middle and not self._are_few and self._full_split(length) is not None
 
     def _full_split(self, length: int) -> tuple[int, int] | None:
         """Return the two factors that leave the fewest lanes idle, if few enough are."""
-        if not self.lanes or factors(length) is None:
+        if factors(length) is None:
             return None
         pairs = [
             (count, length // count)

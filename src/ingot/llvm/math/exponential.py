@@ -48,7 +48,11 @@ def scale(m: MathEmitter, value: Value, exponent: Value) -> Value:
 
 def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     """Return 2^offset exp(x); a negative offset keeps what would overflow."""
-    return _scaled_exp_below(m, m.at_most(x, m.single_or_double(90.0, 711.0)), offset)
+    if not (m.is_f32 and m.has_scaling):
+        # Else the polynomial is positive for every r, and VSCALEF makes it infinite, or +inf of NaN
+        # and the exponent +inf.
+        x = m.at_most(x, m.single_or_double(90.0, 711.0))
+    return _scaled_exp_below(m, x, offset)
 
 
 def _scaled_exp_below(m: MathEmitter, x: Value, offset: int = 0) -> Value:
