@@ -56,6 +56,9 @@ def _plan(module: Module) -> FilterGradient | None:
 
 
 CASES = (
+    # one vector behind whole panels: full, and masked
+    Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 48),
+    Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 35),
     # several images in a group, the last group with fewer
     Case((7, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 32),
     # forward stride 2
