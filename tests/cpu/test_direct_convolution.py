@@ -91,6 +91,9 @@ CASES = (
     Case((2, 9, 13, 40), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 40, 40),
     Case((1, 12, 30), (W(5, 1, 2, 2, 1, 2),), 30, 30),
     Case((1, 8, 9, 40), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 160),
+    # one vector behind whole panels: full, and masked
+    Case((2, 9, 20, 24), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 48),
+    Case((2, 9, 20, 24), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 35),
 )
 
 
@@ -100,7 +103,7 @@ CASES = (
 def test_windows(case: Case, epilogue: bool) -> None:
     module = case.module(epilogue=epilogue)
     # What follows narrow groups is computed in code of their own.
-    has_own_code = epilogue and case.groups > 1 and case.features < 24 * case.groups
+    has_own_code = epilogue and case.groups > 1 and case.features < 12 * case.groups
     is_product = all(one == W(one.size, one.stride) and one.size == 1 for one in case.window)
     is_read_in_loops = epilogue and case.groups == case.features
     assert (_plan(module) is None) == (has_own_code or is_product or is_read_in_loops)

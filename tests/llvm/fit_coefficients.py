@@ -71,6 +71,17 @@ def expm1_tail(r):
     return (mp.expm1(r) - r - r * r / 2) / r**3
 
 
+def tanh_rest(z):
+    """x^3 / (tanh(x) - x) as a function of z = x^2."""
+    x = mp.sqrt(max(z, mp.mpf(10) ** -8))
+    return x**3 / (mp.tanh(x) - x)
+
+
+def tanh_weight(z):
+    x = mp.sqrt(max(z, mp.mpf(10) ** -8))
+    return x**3 / tanh_rest(z) ** 2 / mp.tanh(x)
+
+
 def log_tail(z):
     s = mp.sqrt(small(z))
     return (mp.log((1 + s) / (1 - s)) - 2 * s) / s**3
@@ -127,7 +138,7 @@ FITS = {
         lambda f: 1,
     ),
     "exp2 f64": (lambda r: mp.mpf(2) ** r, -0.5, 0.5, 7, lambda r: 1),
-    "tanh f32": (odd(mp.tanh), 0, "0.3907", 5, small),
+    "tanh f32": (tanh_rest, 0, mp.mpf("0.7") ** 2 * mp.mpf("1.001"), 2, tanh_weight),
     "tanh f64": (odd(mp.tanh), 0, (mp.log(2) / 4) ** 2 * mp.mpf("1.001"), 5, small),
     "sinh f64": (odd(mp.sinh), 0, 1, 6, small),
     "asinh f64": (odd(mp.asinh), 0, "0.2501", 12, small),

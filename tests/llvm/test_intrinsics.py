@@ -78,7 +78,10 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         f"vector.reduce.{name}": [(F32, [V]), (F64, [vector(F64, 4)])]
         for name in ["fmax", "fmin", "fmaximum", "fminimum"]
     },
-    "ldexp": [(F32, [F32, I32]), (F64, [F64, I64]), (V, [V, W]), (D, [D, vector(I64, 3)])],
+    "x86.avx512.mask.scalef.ps.512": [(vector(F32, 16), [*[vector(F32, 16)] * 3, I16, (I32, 4)])],
+    "x86.avx512.mask.scalef.pd.512": [(vector(F64, 8), [*[vector(F64, 8)] * 3, I8, (I32, 4)])],
+    "x86.avx512.fpclass.ps.512": [(vector(I1, 16), [vector(F32, 16), (I32, 255)])],
+    "x86.avx512.fpclass.pd.512": [(vector(I1, 8), [vector(F64, 8), (I32, 255)])],
     "vector.reduce.fadd": [(F32, [F32, V])],
     "vector.reduce.fmul": [(F32, [F32, V])],
     "assume": [(VOID, [I1])],

@@ -35,7 +35,7 @@ MIN_LINE = 4
 MIN_SEGMENT, MAX_SEGMENT, MAX_SEGMENTS = 8, 256, 512
 MIN_FEATURES = 4
 MAX_WASTE = 1.4
-"""Columns of whole panels for each feature at most."""
+"""Lanes of whole vectors for each feature at most."""
 
 
 @record
@@ -144,24 +144,25 @@ class Sizes:
             lanes //= 2
         return 1, lanes
 
-    def fills(self, columns: int) -> bool:
-        """Whether the features fill panels of `columns` columns well enough."""
+    def fills(self, panel: tuple[int, int]) -> bool:
+        """Whether the features fill panels of (vectors, lanes) well enough."""
+        columns, lanes = panel[0] * panel[1], panel[1]
         if self.is_depthwise:
             return 2 * self.features >= columns
         if self.groups == 1 and columns // 2 < self.features <= columns:
             return True
-        whole = -(-self.group_features // columns) * columns
-        return whole <= MAX_WASTE * self.group_features
+        # The last panel has no more vectors than it needs.
+        return -(-self.group_features // lanes) * lanes <= MAX_WASTE * self.group_features
 
-    def refusal(self, columns: int, cell: int) -> str:
+    def refusal(self, panel: tuple[int, int], cell: int) -> str:
         """Return why the driver would be slow; empty if it would not.
 
         Args:
-            columns: columns of a panel.
+            panel: (vectors, lanes) of a panel.
             cell: bytes of an element.
         """
-        if not self.fills(columns):
-            return f"{self.group_features} features fill panels of {columns} columns badly"
+        if not self.fills(panel):
+            return f"{self.group_features} features fill vectors of {panel[1]} lanes badly"
         parts = tuple(parts_of(self))
         if not parts or not all(part.is_suited(cell) for part in parts):
             return "its lines are short, or its channels make too many segments"
@@ -283,7 +284,7 @@ def _is_taken(convolution: Instruction) -> bool:
         return False
     cell = max(F32.bits, convolution.shape.dtype.bits) // 8
     panels = (sizes.panel(bits // 8 // cell) for bits in driver_vector_bits())
-    return not any(sizes.refusal(vectors * lanes, cell) for vectors, lanes in panels)
+    return not any(sizes.refusal(panel, cell) for panel in panels)
 
 
 def _sizes_of(convolution: Instruction) -> ConvolutionSizes | None:

@@ -88,8 +88,6 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_family("F F", "llvm.", "roundeven", _BY_RESULT),
     **_family("F F", "llvm.", "canonicalize", _BY_RESULT, ("x86", "nvptx", "aarch64")),
     **_family("F F F", "llvm.", "copysign minnum maxnum minimum maximum", _BY_RESULT),
-    # One instruction of AVX-512. Elsewhere it is a call of libm, so that nothing asks for it there.
-    "llvm.ldexp": Intrinsic("F F J", (RESULT, 1), _X86),
     **_family("I I I", "llvm.", "smax smin umax umin", _BY_RESULT),
     **_family("I I I", "llvm.", "uadd.sat sadd.sat usub.sat ssub.sat", _BY_RESULT),
     **_family("I I i1", "llvm.", "abs ctlz cttz", _BY_RESULT),
@@ -136,6 +134,12 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.x86.avx512.pmaddw.d.512": Intrinsic(_PAIRS.format(16, 32), (), _X86),
     "llvm.x86.avx512.mask.range.ss": Intrinsic("v4f32 v4f32 v4f32 v4f32 i8 i32 i32", (), _X86),
     "llvm.x86.avx512.mask.range.sd": Intrinsic("v2f64 v2f64 v2f64 v2f64 i8 i32 i32", (), _X86),
+    "llvm.x86.avx512.mask.scalef.ps.512": Intrinsic(
+        "v16f32 v16f32 v16f32 v16f32 i16 i32", (), _X86
+    ),
+    "llvm.x86.avx512.mask.scalef.pd.512": Intrinsic("v8f64 v8f64 v8f64 v8f64 i8 i32", (), _X86),
+    "llvm.x86.avx512.fpclass.ps.512": Intrinsic("v16i1 v16f32 i32", (), _X86),
+    "llvm.x86.avx512.fpclass.pd.512": Intrinsic("v8i1 v8f64 i32", (), _X86),
     "llvm.x86.sse2.pause": Intrinsic("void", (), _X86),
     "llvm.readcyclecounter": Intrinsic("i64", (), _X86),
     "llvm.wasm.memory.grow": Intrinsic("i32 i32 i32", _BY_RESULT, ("wasm",)),

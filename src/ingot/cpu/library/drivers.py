@@ -136,8 +136,8 @@ def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     yield library_part(target, direct_template(F32, panel))
     yield library_part(target, filter_gradient_template(F32, lanes))
     for rows in heights_of(vectors):
-        micro = filter_gradient.micro_kernel(F32, lanes, rows, masked=False)
+        micro = filter_gradient.micro_kernel(F32, lanes, rows)
         yield library_part(target, template_of(micro))
     for rows, is_depthwise in product(heights_of(vectors), (False, True)):
-        micro = direct.micro_kernel(F32, panel, rows, masked=False, is_depthwise=is_depthwise)
+        micro = direct.micro_kernel(F32, panel, rows, is_depthwise=is_depthwise)
         yield library_part(target, template_of(micro))

@@ -8,7 +8,7 @@ walk. Invariant: what depends on sizes is in env, the addresses of tables includ
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -28,8 +28,26 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64
-from ingot.kernel.fft.build import FOLD_BLOCK, Area, FoldStage, Stage, Strides, plan_fft
-from ingot.kernel.fft.steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
+from ingot.kernel.fft.build import (
+    FOLD_BLOCK,
+    Area,
+    FoldStage,
+    Stage,
+    Strides,
+    fold_strides,
+    is_of_chunk,
+    plan_fft,
+)
+from ingot.kernel.fft.steps import (
+    Argument,
+    Code,
+    Side,
+    Step,
+    Table,
+    fold_step,
+    stage_steps,
+    tile_bytes,
+)
 from ingot.kernel.fft.tables import table
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
@@ -65,6 +83,8 @@ MOVES = (
     Code("extend", "tile", "tile"),
     Code("pack", "tile", "tile"),
     Code("unpack", "tile", "tile"),
+    Code("pack", "sequence", "sequence"),
+    Code("unpack", "sequence", "sequence"),
 )
 
 
@@ -140,15 +160,58 @@ class _Steps:
         return library_part(self.target, Template(name, define))
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A stage, and what blocks of its sequences there are.
+
+    Attributes:
+        stage: the stage.
+        lanes, width, blocks: sequences side by side, those of a block, and how many blocks.
+        block_work: floating-point operations of a block.
+        tile_bytes: bytes of a tile.
+    """
+
+    stage: Stage | FoldStage
+    lanes: int | Dim
+    width: int
+    blocks: int | Dim
+    block_work: int
+    tile_bytes: int
+
+    @staticmethod
+    def of(stage: Stage | FoldStage, widest: int, scalar_bytes: int) -> _Made:
+        """Return what there is of a stage in vectors of `widest` lanes at most."""
+        if isinstance(stage, FoldStage):
+            return _Made(stage, 1, widest, 1, 5 * stage.length, 0)
+        width = _lanes(stage, widest)
+        blocks = dim.floordiv(stage.lanes + (width - 1), width)
+        work = 5 * stage.length * stage.length.bit_length() * width
+        return _Made(
+            stage, stage.lanes, width, blocks, work, tile_bytes(stage, width, scalar_bytes)
+        )
+
+    @property
+    def elements(self) -> int:
+        """Elements of an outer sequence, whose lanes are of known number."""
+        assert isinstance(self.lanes, int)
+        return self.stage.length * self.lanes + isinstance(self.stage, FoldStage)
+
+    @property
+    def sequence_work(self) -> int:
+        """Floating-point operations of an outer sequence."""
+        assert isinstance(self.blocks, int)
+        return self.block_work * self.blocks
+
+
 class _Maker:
     """Makes one kernel: collects the slots, tables and parts of its stages."""
 
     def __init__(self, target: TargetSpec, kernel: FftKernel) -> None:
         self.target = target
         self.kernel = kernel
-        self.plan = plan_fft(kernel)
         self.scalar = F32 if kernel.element is C64 else F64
         self.widest = target.vector_bits // self.scalar.bits
+        self.plan = plan_fft(kernel, vector_bits=target.vector_bits)
         pair = 2 * self.scalar.bytes
         self.second = _aligned(self.plan.first * pair)
         self.tiles = self.second + _aligned(self.plan.second * pair)
@@ -162,13 +225,14 @@ class _Maker:
         slots: list[Slot] = []
         scratch: int | Dim = self.tiles
         start = drivers.BUFFERS + 1 + drivers.MAX_STAGES
-        for number, stage in enumerate(self.plan.stages):
+        for number, stages in enumerate(self.plan.phases):
             offsets.append((start + len(slots)) * SLOT_BYTES)
-            if isinstance(stage, Stage):
-                phase, values, tile_size = self._stage(stage, number)
-                scratch = dim.maximum(scratch, self.tiles + phase.chunks * tile_size)
+            first = stages[0]
+            if len(stages) == 1 and isinstance(first, FoldStage):
+                phase, values = self._fold(first, number)
             else:
-                phase, values = self._fold(stage, number)
+                phase, values, chunk_bytes = self._stages(stages, number)
+                scratch = dim.maximum(scratch, self.tiles + phase.chunks * chunk_bytes)
             phases.append(phase)
             slots.extend(values)
         offsets.extend([0] * (drivers.MAX_STAGES - len(offsets)))
@@ -187,37 +251,63 @@ class _Maker:
 
     # ---- stages
 
-    def _stage(self, stage: Stage, number: int) -> tuple[Phase, list[Slot], int]:
-        """Return a stage's phase, its slots, and the bytes of a chunk's tiles."""
+    def _stages(
+        self, stages: Sequence[Stage | FoldStage], number: int
+    ) -> tuple[Phase, list[Slot], int]:
+        """Return the phase of stages, its slots, and the bytes of a chunk's memory."""
         self._need(_stages(self.target))
-        width = _lanes(stage, self.widest)
-        steps = _Steps(self.target, vector(self.scalar, width))
-        blocks = dim.floordiv(stage.lanes + (width - 1), width)
-        total = stage.outer * blocks
-        work = 5 * stage.length * stage.length.bit_length() * width
+        # One stage goes through its blocks; of several each sequence goes through all.
+        is_alone = len(stages) > 1
+        made = [_Made.of(stage, self.widest, self.scalar.bytes) for stage in stages]
+        units = stages[0].outer if is_alone else stages[0].outer * made[0].blocks
+        work = sum(one.sequence_work for one in made) if is_alone else made[0].block_work
         least = -(-CHUNK_WORK // work)
-        grain = dim.maximum(dim.floordiv(total + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
-        chunks = dim.floordiv(total + (grain - 1), grain)
-        tile_size = 2 * tile_bytes(stage, width, self.scalar.bytes)
-        planned = stage_steps(stage, width, self.scalar.bytes, self.kernel.inverse)
+        grain = dim.maximum(dim.floordiv(units + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
+        chunks = dim.floordiv(units + (grain - 1), grain)
+        self.own = 2 * max(one.tile_bytes for one in made)
+        longest = max(one.elements for one in made) * 2 * self.scalar.bytes if is_alone else 0
+        self.own_sequence = -(-longest // ALIGNMENT) * ALIGNMENT
+        self.chunk_bytes = self.own + 2 * self.own_sequence
         values: Mapping[str, Slot] = {
-            **self._side("source", stage.source, is_real=stage.load == "real"),
-            **self._side("target", stage.target, is_real=stage.store == "real"),
-            **{"lanes": stage.lanes, "width": width, "blocks": blocks, "total": total},
-            **{"grain": grain, "tiles": self.tiles, "tile_bytes": tile_size},
-            "steps": len(planned),
+            **{"total": units, "grain": grain, "round": 1 if is_alone else grain},
+            **{"tiles": self.tiles, "tile_bytes": self.chunk_bytes, "stages": len(stages)},
         }
-        slots = [values[name] for name in drivers.STAGE]
-        for step in planned:
-            slots.extend(self._step(steps, step))
-        return Phase(drivers.stage_symbol(number), chunks), slots, tile_size
+        slots: list[Slot] = [values[name] for name in drivers.PHASE]
+        for one in made:
+            slots.extend(self._stage(one, is_alone=is_alone))
+        return Phase(drivers.stage_symbol(number), chunks), slots, self.chunk_bytes
 
-    def _side(self, side: str, strides: Strides, *, is_real: bool) -> dict[str, Slot]:
+    def _stage(self, made: _Made, *, is_alone: bool) -> list[Slot]:
+        """Return a stage's slots, those of its steps behind."""
+        stage = made.stage
+        steps = _Steps(self.target, vector(self.scalar, made.width))
+        if isinstance(stage, FoldStage):
+            planned = (fold_step(stage),)
+            source, target = fold_strides(stage)
+            reads_real = writes_real = False
+        else:
+            planned = stage_steps(stage, made.width, self.scalar.bytes, self.kernel.inverse)
+            source, target = stage.source, stage.target
+            reads_real, writes_real = stage.load == "real", stage.store == "real"
+        behind = [slot for step in planned for slot in self._step(steps, step)]
+        read = self._side("source", source, is_real=reads_real)
+        fetched = dim.floordiv(read["source_outer"], made.blocks) if is_alone else 0
+        values: Mapping[str, Slot] = {
+            **read,
+            **self._side("target", target, is_real=writes_real),
+            **{"lanes": made.lanes, "width": made.width, "blocks": made.blocks},
+            **{"unit_blocks": made.blocks if is_alone else 1, "fetched": fetched},
+            **{"bytes": (len(drivers.STAGE) + len(behind)) * SLOT_BYTES, "steps": len(planned)},
+        }
+        return [*(values[name] for name in drivers.STAGE), *behind]
+
+    def _side(self, side: str, strides: Strides, *, is_real: bool) -> dict[str, int | Dim]:
         each = self.scalar.bytes if is_real else 2 * self.scalar.bytes
         slot, offset = self._area(strides.area)
         return {
             f"{side}_slot": slot,
             f"{side}_offset": offset,
+            f"{side}_chunk": self.chunk_bytes if is_of_chunk(strides.area) else 0,
             f"{side}_outer": strides.outer * each,
             f"{side}_lane": strides.lane * each,
         }
@@ -226,6 +316,9 @@ class _Maker:
         """Return the slot of env that holds an area's address, and bytes behind it."""
         if area in ("operand", "result"):
             return int(area == "result"), 0
+        if is_of_chunk(area):
+            start = self.own + self.own_sequence * (area == "chunk second")
+            return drivers.SCRATCH, self.tiles + start
         return drivers.SCRATCH, self.second if area == "second" else 0
 
     def _step(self, steps: _Steps, step: Step) -> Iterator[Slot]:

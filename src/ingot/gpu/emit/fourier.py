@@ -25,7 +25,8 @@ from ingot.gpu.schedule.strategies import ChirpConvolution, SequenceTransforms, 
 from ingot.hlo.dtype import C64, DType
 from ingot.kernel.fft import tables
 from ingot.kernel.fft.build import FINE, Strides
-from ingot.kernel.fft.steps import factors, is_columns
+from ingot.kernel.fft.factors import factors
+from ingot.kernel.fft.steps import is_columns
 from ingot.kernel.ir import Buffer, FftKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder

@@ -34,7 +34,13 @@ from ingot.kernel.contraction.product_blocks import (
 )
 from ingot.kernel.contraction.product_form import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
-from ingot.kernel.contraction.register_block import BlockSearch, EvenBlocks, most_rows
+from ingot.kernel.contraction.register_block import (
+    FAR_ROW_CYCLES,
+    FEW_ROWS,
+    BlockSearch,
+    EvenBlocks,
+    most_rows,
+)
 from ingot.kernel.contraction.schedule import (
     DOTS,
     MAX_PACKED_VECTORS,
@@ -204,6 +210,12 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     even = search.even(m, n)
     block = (even.rows, even.columns)
     schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
+    if schedule.rhs == "direct" and m > FEW_ROWS:
+        wider = replace(search, more=FAR_ROW_CYCLES).even(m, n, most=VECTORS + 1)
+        block = (wider.rows, wider.columns)
+        found = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
+        if found.rhs == "direct":
+            even, schedule = wider, found
     if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
         even = search.even(m, n, most=MAX_PACKED_VECTORS)
         block = (even.rows, even.columns)

@@ -26,6 +26,13 @@ MAX_LOSS = 1.05
 """The common number of vectors is kept where another would not save more than that."""
 
 
+FAR_ROW_CYCLES = 2.5
+"""Cycles of each k of a block for a row of the rhs that lies in place, by itself: its page, and the
+lines that it shares with other blocks. 8x178x1040 took 0.87 of the time with three vectors,
+16x59x1291 0.91, 16x300x192 0.92; 12x300x300 1.13 and 40x768x768 1.12, which stay with two (AVX-512,
+2026-11-27)."""
+
+
 @record
 class EvenBlocks:
     """Register blocks whose heights differ by one at most.
@@ -58,14 +65,15 @@ class EvenBlocks:
         """Return the vectors of the columns that are left over behind whole blocks, if any."""
         return -(-(n % self.columns) // self.lanes)
 
-    def cycles(self, n: int) -> float:
-        """Return the cycles of one k over all blocks."""
+    def cycles(self, n: int, more: float = 0.0) -> float:
+        """Return the cycles of one k over all blocks, `more` for each block."""
         whole, rest = n // self.columns, self.rest_vectors(n)
-        return sum(
+        cycles = sum(
             count
             * (whole * block_cycles(rows, self.vectors) + (block_cycles(rows, rest) if rest else 0))
             for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low))
         )
+        return cycles + more * self.row_blocks * (whole + (rest > 0))
 
 
 @record
@@ -75,10 +83,12 @@ class BlockSearch:
     Attributes:
         lanes: lanes of a vector of sums.
         vectors: the target's registers.
+        more: cycles of each k of a block beside its products.
     """
 
     lanes: int
     vectors: Vectors
+    more: float = 0.0
 
     def even(self, m: int, n: int, most: int = COUNTS[-1]) -> EvenBlocks:
         """Return the blocks that take the fewest cycles, of the common width if that is as good.
@@ -89,7 +99,7 @@ class BlockSearch:
         lanes, registers = self.lanes, self.vectors.registers
         least = m * -(-n // lanes) / 2
         best = common = self._of_width(m, VECTORS if n > lanes else 1)
-        lowest = common.cycles(n)
+        lowest = common.cycles(n, self.more)
         stays = MAX_LOSS if m > FEW_ROWS else 0.0
         if lowest <= stays * least:
             return common
@@ -98,10 +108,10 @@ class BlockSearch:
                 break
             if count + MIN_SPARE <= registers:
                 found = self._of_width(m, count)
-                cycles = found.cycles(n)
+                cycles = found.cycles(n, self.more)
                 if (cycles, -count) < (lowest, -best.vectors):
                     best, lowest = found, cycles
-        return common if common.cycles(n) <= stays * lowest else best
+        return common if common.cycles(n, self.more) <= stays * lowest else best
 
     def _of_width(self, m: int, count: int) -> EvenBlocks:
         """Return the blocks of `count` vectors a row."""

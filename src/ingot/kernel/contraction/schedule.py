@@ -101,12 +101,17 @@ empty: long enough to pay for adding lanes, short enough to pack whole rows."""
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of those, which pay for packing the columns."""
 
-CACHED_PIECE, CACHED_BYTES = 32, 2 * L2_BYTES
-"""Rows of the rhs that few rows meet at once where it has no more bytes than a cache near the core
-keeps, or where its rows are shorter than the runs of memory that are read fastest. Against pieces
-of 8 rows 5x153x1850 took 0.70 of the time, 7x45x1846 0.69, 8x224x380 0.82, 5x1126x281 0.88,
-14x768x909 0.89, 12x768x1500 0.83, 10x2000x2000 0.91; 8x768x3072, whose rows are longer, 1.13 to
-1.22. Against `BLOCKS_PIECE` 28x1000x1000 took 0.89 (AVX-512, one thread, 2026-11-27)."""
+SHORT_PIECE = 32
+"""Rows of the rhs that few rows meet at once where these are shorter than the runs of memory that
+are read fastest. Against pieces of 8 rows 14x768x909 took 0.89 of the time, 12x768x1500 0.83,
+10x2000x2000 0.91; 8x768x3072, whose rows are longer, 1.13 to 1.22. Against `BLOCKS_PIECE`
+28x1000x1000 took 0.89 (AVX-512, one thread, 2026-11-27)."""
+
+CACHED_PIECE, CACHED_BYTES = 64, 2 * L2_BYTES
+"""So many where a cache near the core keeps all of the rhs. Against `SHORT_PIECE` 30x500x500 took
+0.88 of the time, 24x700x333 0.91, 38x1106x277 0.93, 7x45x1846 0.90; with the rhs in no near cache
+0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it (AVX-512, one
+thread, 2026-11-27)."""
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
@@ -468,8 +473,10 @@ def _piece(
 ) -> int:
     """Return the products that are summed before sums go to memory; `has_blocks`: of rows."""
     if (reading, rhs) == ("streamed", "direct"):
-        if rhs_bytes <= CACHED_BYTES or row_bytes < STREAM_BYTES[0]:
+        if rhs_bytes <= CACHED_BYTES:
             return CACHED_PIECE
+        if row_bytes < STREAM_BYTES[0]:
+            return SHORT_PIECE
         if has_blocks:
             return BLOCKS_PIECE
     return PIECES[reading, rhs]

@@ -70,7 +70,7 @@ class Direct:
         packing_chunks: chunks of panels that are packed before.
         chunks: chunks of units.
         scratch_bytes: bytes of scratch.
-        has_rest: whether columns are left over behind the whole panels.
+        rest: columns that are left over behind the whole panels.
         is_depthwise: whether each feature is a sum over its own channel alone.
     """
 
@@ -80,7 +80,7 @@ class Direct:
     packing_chunks: int
     chunks: int
     scratch_bytes: int
-    has_rest: bool
+    rest: int
     is_depthwise: bool
 
 
@@ -109,7 +109,7 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
         which = "is" if sizes.is_depthwise else "is not"
         return f"each feature {which} a sum over its own channel alone"
     block = RegisterBlock(*panel, most_rows(panel[0], vectors), cell_bits(element) // 8)
-    return sizes.refusal(block.columns, block.cell) or _plan(sizes, element, block)
+    return sizes.refusal(panel, block.cell) or _plan(sizes, element, block)
 
 
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
@@ -138,7 +138,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
         used.packing,
         used.chunks,
         block.cell * used.elements,
-        sizes.group_features % block.columns > 0,
+        sizes.group_features % block.columns,
         sizes.is_depthwise,
     )
 

@@ -71,7 +71,7 @@ class FilterGradient(Numbered):
         lanes: lanes of one vector.
         chunks: chunks, of one unit each.
         scratch_bytes: bytes of scratch.
-        has_rest: whether columns are left over behind the whole panels.
+        rest: columns that are left over behind the whole panels.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
@@ -80,7 +80,7 @@ class FilterGradient(Numbered):
     lanes: int
     chunks: int
     scratch_bytes: int
-    has_rest: bool
+    rest: int
 
 
 def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradient | str:
@@ -94,15 +94,14 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return NO_DRIVER
     lanes = vectors.lanes(cell_bits(element), 1)
-    columns = VECTORS * lanes
     if given.channels < MIN_CHANNELS or math.prod(given.results) < MIN_TAPS:
         return f"fewer than {MIN_CHANNELS} channels or {MIN_TAPS} taps"
     if not 1 <= len(given.window) <= DIMENSIONS:
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
     if any(one.base_dilation != 1 or one.reversal for one in given.window):
         return "the window is reversed, or its input is dilated"
-    if -(-given.features // columns) * columns > MAX_WASTE * given.features:
-        return f"{given.features} features fill panels of {columns} columns badly"
+    if -(-given.features // lanes) * lanes > MAX_WASTE * given.features:
+        return f"{given.features} features fill vectors of {lanes} lanes badly"
     return _plan(given, element, lanes, most_rows(VECTORS, vectors))
 
 
@@ -185,7 +184,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
         lanes,
         units,
         units * chunk * cell,
-        given.features % columns > 0,
+        given.features % columns,
     )
 
 

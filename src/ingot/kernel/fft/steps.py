@@ -3,7 +3,7 @@
 
 Between the stages of `kernel.fft.build` and their code: a block is as many sequences as a vector
 has lanes. It is brought in, taken through Stockham passes from tile to tile, and stored. Each pass
-takes one factor off the length. Lengths with a prime factor above `LARGEST_PRIME` are convolved
+takes one factor off the length. Lengths with a large prime factor (`factors`) are convolved
 (Bluestein). The code of a step is the same at every size: what depends on sizes is a number or a
 table (`Code.arguments`). An inverse transform is a transform with real and imaginary parts swapped
 on the way in and out.
@@ -17,22 +17,13 @@ FFT, 1992, sections 1.7 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Literal
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.fft.build import Stage, Strides
+from ingot.kernel.fft.build import FoldStage, Stage, Strides
+from ingot.kernel.fft.factors import factors
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
-
-LARGEST_PRIME = 31
-"""A longer prime length is a convolution (Bluestein's algorithm)."""
-
-_CACHE_SIZE = 64
-"""Lengths whose factors are kept: a program asks several times for those of few lengths."""
-
-RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
-"""Factors that passes take off, in the order in which they are tried."""
 
 Kind = Literal[
     "first",
@@ -51,9 +42,10 @@ Kind = Literal[
 no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
 signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
 
-Side = Literal["tile", "columns", "rows", "grid"]
+Side = Literal["tile", "columns", "rows", "grid", "sequence"]
 """Where a step reads or writes: a tile; memory whose lanes lie side by side, or whose elements do;
-columns whose elements are multiplied by twiddle factors."""
+columns whose elements are multiplied by twiddle factors; one sequence whose neighbouring elements
+are lanes."""
 
 NUMBERS: Mapping[Kind, tuple[str, ...]] = {
     "first": ("count", "table"),
@@ -72,6 +64,7 @@ SOURCE_NUMBERS: Mapping[Side, tuple[str, ...]] = {
     "tile": ("from",),
     "columns": ("source_step", "source_swaps"),
     "rows": ("source_step", "source_swaps"),
+    "sequence": (),
 }
 _MEMORY = ("target_step", "target_swaps", "factor")
 TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
@@ -79,6 +72,7 @@ TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
     "columns": _MEMORY,
     "rows": _MEMORY,
     "grid": (*_MEMORY, "shift", "low", "high", "low_bytes", "high_bytes"),
+    "sequence": (),
 }
 
 
@@ -120,19 +114,6 @@ class Step:
     values: Mapping[str, Argument]
 
 
-@lru_cache(_CACHE_SIZE)
-def factors(length: int, radices: tuple[int, ...] = RADICES) -> tuple[int, ...] | None:
-    """Return the radices of the passes, out of those given; None if a prime factor is too large."""
-    found: list[int] = []
-    rest = length
-    for radix in radices:
-        # Two fours are better than eight and two.
-        while rest % radix == 0 and (radix != 8 or rest % 32 == 0 or rest % 16):
-            found.append(radix)
-            rest //= radix
-    return tuple(found) if rest == 1 else None
-
-
 def padded_length(length: int) -> int:
     """Return the length of the convolution that stands for a transform of `length`."""
     least = 2 * length - 1
@@ -156,6 +137,13 @@ def stage_steps(stage: Stage, lanes: int, scalar_bytes: int, inverse: bool) -> t
     planner = _Planner(stage, lanes, scalar_bytes, inverse)
     planner.run()
     return tuple(planner.steps)
+
+
+def fold_step(stage: FoldStage) -> Step:
+    """Return the step of a fold of one sequence."""
+    table = Table("fold_twiddles", (stage.length, int(stage.packs)))
+    code = Code("pack" if stage.packs else "unpack", "sequence", "sequence")
+    return Step(code, {"count": stage.length, "table": table})
 
 
 def is_columns(strides: Strides) -> bool:

@@ -84,10 +84,10 @@ class MathFunction:
 
 
 _FUNCTIONS = (
-    MathFunction("exponential", exponential.exponential, 1.1, 1.1),
+    MathFunction("exponential", exponential.exponential, 1.0, 1.1),
     MathFunction("exponential-minus-one", exponential.exponential_minus_one, 1.2, 1.2),
     MathFunction("logistic", exponential.logistic, 1.6, 1.6),
-    MathFunction("tanh", exponential.tanh, 2.0, 2.0),
+    MathFunction("tanh", exponential.tanh, 1.5, 2.0),
     MathFunction("log", logarithm.log, 0.9, 0.9),
     MathFunction("log-plus-one", logarithm.log_plus_one, 0.9, 0.9),
     MathFunction("sine", trigonometric.sine, 1.7, 0.9),

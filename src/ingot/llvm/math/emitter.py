@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import F32, F64, I32, I64, Type
+from ingot.llvm.types import F32, F64, I1, I8, I16, I32, I64, Type, vector
 from ingot.llvm.values import Value, const
 
 SCALING_BITS = 512
 """Bits of the vectors that x86 scales by powers of two (AVX-512)."""
+
+_AVX512 = "llvm.x86.avx512"
+_ROUND_AS_SET = 4
+"""The operand of AVX-512's instructions that leaves rounding as it is."""
+
+_ALL_CLASSES = 0xFF
+"""What VFPCLASS tells apart: NaNs, zeros, infinities, denormals, negative numbers."""
 
 INFINITY = float("inf")
 NAN = float("nan")
@@ -49,7 +56,16 @@ class MathEmitter:
 
     def pick(self, single: float, double: float) -> Value:
         """Return the constant of the element type."""
-        return const(self.type, single if self.is_f32 else double)
+        return const(self.type, self.single_or_double(single, double))
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number that is not denormal."""
+        return 2.0 ** (1 - self.bias)
+
+    def single_or_double(self, single: float, double: float) -> float:
+        """Return the number for the element type."""
+        return single if self.is_f32 else double
 
     def c(self, value: float) -> Value:
         """Return a float constant."""
@@ -156,13 +172,51 @@ class MathEmitter:
         return module.architecture == "x86" and module.vector_bits >= SCALING_BITS
 
     def scaled(self, a: Value, exponent: Value) -> Value:
-        """Return a * 2^exponent, rounded once, where the target `has_scaling`."""
-        return self.builder.intrinsic("llvm.ldexp", self.type, [a, exponent])
+        """Return a * 2^exponent, a whole number, rounded once; only where target `has_scaling`."""
+        kind, bits = ("ps", I16) if self.is_f32 else ("pd", I8)
+
+        def scale(register: Type, values: Sequence[Value]) -> Value:
+            everywhere = const(bits, (1 << register.lanes) - 1)
+            args = [*values, self.builder.zero(register), everywhere, const(I32, _ROUND_AS_SET)]
+            return self.builder.intrinsic(f"{_AVX512}.mask.scalef.{kind}.512", register, args)
+
+        return self._by_register(scale, a, exponent)
+
+    def is_positive_normal(self, a: Value) -> Value:
+        """Whether each lane is positive and neither denormal nor infinite."""
+        if self.has_scaling:
+            kind = "ps" if self.is_f32 else "pd"
+
+            def other(register: Type, values: Sequence[Value]) -> Value:
+                args = [*values, const(I32, _ALL_CLASSES)]
+                mask = register.with_element(I1)
+                return self.builder.intrinsic(f"{_AVX512}.fpclass.{kind}.512", mask, args)
+
+            return self.builder.not_(self._by_register(other, a))
+        finite = self.compare("olt", a, INFINITY)
+        return self.builder.and_(self.compare("oge", a, self.smallest_normal), finite)
+
+    def _by_register(self, emit: Callable[[Type, Sequence[Value]], Value], *values: Value) -> Value:
+        """Return what an instruction on whole registers makes of values of any lane count."""
+        builder, lanes = self.builder, SCALING_BITS // self.type.element.bits
+        register = vector(self.type.element, lanes)
+        if not self.type.is_vector:
+            return builder.extract(emit(register, [builder.widened(v, lanes) for v in values]), 0)
+        found: list[Value] = []
+        for start in range(0, self.type.lanes, lanes):
+            count = min(lanes, self.type.lanes - start)
+            parts = [builder.slice_lanes(value, start, count) for value in values]
+            result = emit(register, [builder.widened(part, lanes) for part in parts])
+            found.append(builder.slice_lanes(result, 0, count))
+        return builder.concat_lanes(found)
 
     def integer_to_float(self, a: Value) -> Value:
-        """Return a small integer (below 2^22, 2^51) as a float, without a conversion op."""
+        """Return a small integer (below 2^22, 2^51) as a float."""
+        if self.is_f32 and self.builder.module.architecture == "x86":
+            return self.builder.sitofp(a, self.type)
+        # AVX2 has no i64 conversion, and a GPU a slow one: adding to the magic number's bits is
+        # one op everywhere.
         magic = self.c(self.magic)
-        # AVX2 has no i64 conversion: adding to the magic number's bits is one op on every target.
         return self.sub(self.from_bits(self.builder.add(a, self.bits(magic))), magic)
 
     def round_product(self, a: Value, factor: float) -> tuple[Value, Value]:
@@ -210,8 +264,12 @@ class MathEmitter:
         (high, low), (total, lost) = numerator, denominator
         inverse = self.div(self.c(1.0), total)
         first = self.mul(high, inverse)
-        product, error = self.two_product(first, total)
-        rest = self.sub(self.sub(high, product), self.fma(first, lost, error))
+        if self.has_fma:
+            rest = self.builder.fma(self.neg(first), total, high)
+        else:
+            product, error = self.two_product(first, total)
+            rest = self.sub(self.sub(high, product), error)
+        rest = self.fma(self.neg(first), lost, rest)
         if low is not None:
             rest = self.add(rest, low)
         return self.fma(rest, inverse, first)

@@ -14,6 +14,7 @@ from ingot.llvm.math.emitter import MathEmitter
 from ingot.llvm.values import Value
 
 LOG2_E = 1.4426950408889634
+LN2 = 0.6931471805599453
 # The high part has trailing zeros, so that n times it is exact without FMA.
 LN2_HIGH_F32, LN2_LOW_F32 = 0.693145751953125, 1.42860682030941723212e-6
 LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -21,18 +22,21 @@ LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-
 LOWEST_NORMAL_F32, LOWEST_NORMAL_F64 = -87.34, -708.4
 """Arguments from which on the exponential is a normal number."""
 
+TANH_SMALL = 0.7
+"""Up to here the f32 tangent is its operand, corrected."""
+
 TANH_UNIT = 1.25
 """In this unit sums of 1 and 3 with up to half as much lie below a power of two, where they are
 rounded least (the factor was searched for)."""
 
 
-def reduce(m: MathEmitter, x: Value) -> tuple[Value, Value, Value]:
-    """Return (k, r, c): x = k ln2 + r + c, |r| <= ln2/2, c the rounding error of r."""
+def reduce(m: MathEmitter, x: Value) -> tuple[Value, Value, Value, Value]:
+    """Return (k as a float, k, r, c): x = k ln2 + r + c, |r| <= ln2/2, c r's rounding error."""
     n, k = m.round_product(x, LOG2_E)
     high = m.fma(n, m.pick(-LN2_HIGH_F32, -LN2_HIGH_F64), x)
     low = m.mul(n, m.pick(LN2_LOW_F32, LN2_LOW_F64))
     r = m.sub(high, low)
-    return k, r, m.sub(m.sub(high, r), low)
+    return n, k, r, m.sub(m.sub(high, r), low)
 
 
 def scale(m: MathEmitter, value: Value, exponent: Value) -> Value:
@@ -44,20 +48,32 @@ def scale(m: MathEmitter, value: Value, exponent: Value) -> Value:
 
 def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     """Return 2^offset exp(x); a negative offset keeps what would overflow."""
-    x = m.clamp(x, -104.0, 90.0) if m.is_f32 else m.clamp(x, -746.0, 711.0)
+    if not (m.is_f32 and m.has_scaling):
+        # Else the polynomial is positive for every r, and VSCALEF makes it infinite, or +inf of NaN
+        # and the exponent +inf.
+        x = m.at_most(x, m.single_or_double(90.0, 711.0))
+    return _scaled_exp_below(m, x, offset)
+
+
+def _scaled_exp_below(m: MathEmitter, x: Value, offset: int = 0) -> Value:
+    """Return 2^offset exp(x) for an x that is hardly above those with finite results."""
+    x = m.at_least(x, m.single_or_double(-104.0, -746.0))
     if m.is_f32:
         n, k = m.round_product(x, LOG2_E)
         r = m.fma(n, m.c(-LN2_HIGH_F32), x)
         r = m.fma(n, m.c(-LN2_LOW_F32), r)
-        tail = m.polynomial(r, rows.EXP_F32)
-        p = m.add(m.fma(tail, m.mul(r, r), r), m.c(1.0))
+        if m.has_fma:
+            p = m.polynomial(r, rows.EXP_F32)
+        else:
+            square = m.mul(r, r)
+            p = m.add(m.fma(m.polynomial(r, rows.EXP_F32[2:]), square, r), m.c(1.0))
     else:
-        k, r, c = reduce(m, x)
+        n, k, r, c = reduce(m, x)
         p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
-    exponent = m.builder.add(k, m.i(offset)) if offset else k
     if not m.has_scaling:
-        return scale(m, p, exponent)
-    lowest = (LOWEST_NORMAL_F32 if m.is_f32 else LOWEST_NORMAL_F64) - offset * LN2_HIGH_F64
+        return scale(m, p, m.builder.add(k, m.i(offset)) if offset else k)
+    lowest = m.single_or_double(LOWEST_NORMAL_F32, LOWEST_NORMAL_F64) - offset * LN2_HIGH_F64
+    exponent = m.add(n, m.c(float(offset))) if offset else n
     return _scaled_in_units(m, p, exponent, m.compare("olt", x, lowest))
 
 
@@ -70,11 +86,11 @@ def _scaled_in_units(m: MathEmitter, value: Value, exponent: Value, is_tiny: Val
     the result's bits.
     """
     builder, unit = m.builder, m.c(2.0**m.mantissa_bits)
-    exponents = m.bias - 1 + m.mantissa_bits
-    shifted = builder.select(is_tiny, builder.add(exponent, m.i(exponents)), exponent)
+    units = m.c(float(m.bias - 1 + m.mantissa_bits))
+    shifted = builder.select(is_tiny, m.add(exponent, units), exponent)
     scaled = m.scaled(value, shifted)
-    units = builder.sub(m.bits(m.add(scaled, unit)), m.bits(unit))
-    return m.from_bits(builder.select(is_tiny, units, m.bits(scaled)))
+    counted = m.bits(builder.select(is_tiny, m.add(scaled, unit), scaled))
+    return m.from_bits(builder.sub(counted, builder.select(is_tiny, m.bits(unit), m.i(0))))
 
 
 def _expm1_rest(m: MathEmitter, r: Value) -> Value:
@@ -88,12 +104,20 @@ def _expm1_inner(m: MathEmitter, r: Value) -> Value:
     return m.fma(m.polynomial(r, row), r, m.c(0.5))
 
 
-def short_exp(m: MathEmitter, x: Value) -> Value:
-    """Return exp(x) in f32 to about 2 ulp for x in [-87, 88]: the inside of tanh and erf."""
-    n, k = m.round_product(x, LOG2_E)
-    r = m.fma(n, m.c(-LN2_HIGH_F32), x)
-    r = m.fma(n, m.c(-LN2_LOW_F32), r)
-    p = m.polynomial(r, rows.EXP_SHORT_F32)
+def short_exp(m: MathEmitter, x: Value, factor: float = 1.0) -> Value:
+    """Return exp(factor x) in f32 to about 2 ulp, for factor x in [-87, 30]; a power of two.
+
+    It is the inside of tanh and erf, where small results count little.
+    """
+    n, k = m.round_product(x, LOG2_E * factor)
+    if m.has_fma:
+        # Exact, and what is missing of ln2 is 2e-9 of each n.
+        r = m.fma(n, m.c(-LN2 / factor), x)
+    else:
+        r = m.fma(n, m.c(-LN2_HIGH_F32 / factor), x)
+        r = m.fma(n, m.c(-LN2_LOW_F32 / factor), r)
+    row = [item * factor**power for power, item in enumerate(rows.EXP_SHORT_F32)]
+    p = m.polynomial(r, row)
     return m.from_bits(m.builder.add(m.bits(p), m.builder.shl(k, m.i(m.mantissa_bits))))
 
 
@@ -105,7 +129,7 @@ def exponential(m: MathEmitter, x: Value) -> Value:
 def exponential_minus_one(m: MathEmitter, x: Value) -> Value:
     """Return e^x - 1, accurate near zero."""
     limited = m.clamp(x, -50.0, 89.0) if m.is_f32 else m.clamp(x, -60.0, 710.0)
-    k, r, c = reduce(m, limited)
+    _, k, r, c = reduce(m, limited)
     rest = m.add(_expm1_rest(m, r), m.fma(c, r, c))
     # All at half size, so that the largest finite results do not overflow on the way.
     half_power = m.power_of_two(m.builder.sub(k, m.i(1)))
@@ -119,23 +143,27 @@ def exponential_minus_one(m: MathEmitter, x: Value) -> Value:
 
 
 def logistic(m: MathEmitter, x: Value) -> Value:
-    """Return 1 / (1 + e^-x), by e^-|x| so that no side loses digits or overflows."""
-    e = scaled_exp(m, m.neg(m.abs(x)))
-    numerator = m.select(m.compare("olt", x, 0.0), e, 1.0)
-    return m.quotient((numerator, None), m.fast_two_sum(m.c(1.0), e))
+    """Return 1 / (1 + e^-x): s = e / (1 + e) of e = e^-|x| where x is negative, else 1 - s.
+
+    So no side loses digits or overflows.
+    """
+    e = _scaled_exp_below(m, m.neg(m.abs(x)))
+    s = m.quotient((e, None), m.fast_two_sum(m.c(1.0), e))
+    return m.select(m.compare("olt", x, 0.0), s, m.sub(m.c(1.0), s))
 
 
 def tanh(m: MathEmitter, x: Value) -> Value:
-    """Return the hyperbolic tangent; f32: near zero by a series, else 1 - 2 / (e^2|x| + 1)."""
+    """Return the hyperbolic tangent; f32: a + a^3 / p(a^2) near zero, else 1 - 2 / (e^2a + 1)."""
     a = m.abs(x)
     if not m.is_f32:
         return _tanh_f64(m, a, x)
-    z = m.mul(x, x)
-    small = m.fma(m.mul(m.polynomial(z, rows.TANH_F32), z), x, x)
-    limited = m.at_most(a, 10.0)
-    e = short_exp(m, m.add(limited, limited))
-    large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(e, m.c(1.0))))
-    return m.copysign(m.select(m.compare("ult", a, 0.625), small, large), x)
+    # NaN goes the way of small numbers.
+    large = m.compare("oge", a, TANH_SMALL)
+    e = short_exp(m, m.at_most(a, 10.0), 2.0)
+    z = m.mul(a, a)
+    below = m.select(large, m.add(e, m.c(1.0)), m.polynomial(z, rows.TANH_F32))
+    above = m.select(large, -2.0, m.mul(a, z))
+    return m.copysign(m.add(m.select(large, 1.0, a), m.div(above, below)), x)
 
 
 def _tanh_f64(m: MathEmitter, a: Value, x: Value) -> Value:

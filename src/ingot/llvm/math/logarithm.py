@@ -21,7 +21,7 @@ _LN2_HIGH_F32, _LN2_LOW_F32 = 0.693359375, -2.12194440e-4
 def split_exponent(m: MathEmitter, x: Value) -> tuple[Value, Value]:
     """Return (k, f) with x = 2^k (1 + f), k as a float; x positive, denormals included."""
     shift = m.mantissa_bits
-    denormal = m.compare("olt", x, smallest_normal(m))
+    denormal = m.compare("olt", x, m.smallest_normal)
     k, f = split_normal(m, m.select(denormal, m.mul(x, m.c(2.0**shift)), x))
     return m.add(k, m.select(denormal, -float(shift), 0.0)), f
 
@@ -33,11 +33,6 @@ def split_normal(m: MathEmitter, x: Value) -> tuple[Value, Value]:
     exponent = m.builder.ashr(m.builder.sub(bits, start), m.i(shift))
     mantissa = m.from_bits(m.builder.sub(bits, m.builder.shl(exponent, m.i(shift))))
     return m.integer_to_float(exponent), m.sub(mantissa, m.c(1.0))
-
-
-def smallest_normal(m: MathEmitter) -> float:
-    """Return the smallest number that is not denormal."""
-    return 2.0**-126 if m.is_f32 else 2.0**-1022
 
 
 def assemble(m: MathEmitter, k: Value, f: Value, correction: Value) -> Value:
@@ -60,11 +55,8 @@ def assemble(m: MathEmitter, k: Value, f: Value, correction: Value) -> Value:
 
 def log(m: MathEmitter, x: Value) -> Value:
     """Return the natural logarithm: -inf at zero, NaN below."""
-    ordinary = m.builder.and_(
-        m.compare("oge", x, smallest_normal(m)), m.compare("olt", x, INFINITY)
-    )
     result = assemble(m, *split_normal(m, x), m.c(-0.0))
-    return m.unless_all(ordinary, result, lambda: _log_of_any(m, x))
+    return m.unless_all(m.is_positive_normal(x), result, lambda: _log_of_any(m, x))
 
 
 def _log_of_any(m: MathEmitter, x: Value) -> Value:

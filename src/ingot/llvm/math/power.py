@@ -51,7 +51,7 @@ def _power_f64(m: MathEmitter, a: Value, y: Value) -> Value:
     rest = m.fma(y, low, error)
     limited = m.clamp(product, -746.0, 711.0)
     rest = m.select(m.compare("oeq", limited, product), rest, 0.0)
-    k, r, c = reduce(m, limited)
+    _, k, r, c = reduce(m, limited)
     r, rest = m.two_sum(r, m.add(rest, c))
     square = m.mul(r, r)
     inner = m.fma(m.polynomial(r, rows.EXP_TAIL_F64), r, m.c(0.5))

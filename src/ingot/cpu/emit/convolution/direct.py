@@ -39,13 +39,22 @@ def micro_kernel(
     panel: tuple[int, int],
     rows: int,
     *,
-    masked: bool,
+    rest: int = 0,
     is_depthwise: bool = False,
 ) -> MicroKernel:
-    """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
-    vectors, lanes = panel
+    """Return the micro-kernel of a convolution's row blocks.
+
+    Args:
+        element: type of operands and sums.
+        panel: (vectors, lanes) of a panel.
+        rows: rows of a block.
+        rest: columns of the panel that exist; 0: all.
+        is_depthwise: whether each feature is a sum over its own channel alone.
+    """
+    lanes, columns = panel[1], panel[0] * panel[1]
+    vectors, masked = -(-(rest or columns) // lanes), rest % lanes > 0
     common = shared_along(cell_type(element), lanes, rows, vectors, masked=masked)
-    panels = on_panels(replace(common, is_segmented=True), vectors * lanes)
+    panels = on_panels(replace(common, is_segmented=True), columns)
     # Depthwise taps are few.
     return replace(panels, is_elementwise=True, rows_ahead=0) if is_depthwise else panels
 
@@ -93,8 +102,8 @@ def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[Template, ...]:
     """Return a part's micro-kernels, in the order of its env."""
     shape, is_depthwise = (plan.element, plan.panel), plan.is_depthwise
     return tuple(
-        template_of(micro_kernel(*shape, rows, masked=masked, is_depthwise=is_depthwise))
-        for masked in (False, plan.has_rest)
+        template_of(micro_kernel(*shape, rows, rest=rest, is_depthwise=is_depthwise))
+        for rest in (0, plan.rest)
         for rows in part.heights
     )
 
@@ -139,9 +148,7 @@ class _Units(DirectEmitter):
         super().__init__(f, element, panel, env)
         self.packer = PanelPacker(f, element, panel, env)
         self.copier = RowCopier(f, element, panel, env)
-        self.signature = [
-            type_ for _, type_ in micro_kernel(element, panel, 1, masked=False).params
-        ]
+        self.signature = [type_ for _, type_ in micro_kernel(element, panel, 1).params]
         given = self.given
         chunks = f.gep(env.scratch, given["chunks_at"], self.cell)
         chunk = self.at(chunks, (env.chunk, given["chunk_elements"]))

@@ -39,9 +39,10 @@ MICRO_KERNELS = 4
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
-    """Return the micro-kernel of a block of channels."""
-    common = shared_across(cell_type(element), lanes, rows, VECTORS, masked=masked)
+def micro_kernel(element: DType, lanes: int, rows: int, rest: int = 0) -> MicroKernel:
+    """Return the micro-kernel of a block of channels; `rest` columns of the panel, 0: all."""
+    vectors, masked = -(-rest // lanes) or VECTORS, rest % lanes > 0
+    common = shared_across(cell_type(element), lanes, rows, vectors, masked=masked)
     return on_panels(replace(common, is_segmented=True), VECTORS * lanes)
 
 
@@ -63,8 +64,8 @@ def filter_gradient_call(
     """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
     code = filter_gradient_template(plan.element, plan.lanes)
     micro = tuple(
-        template_of(micro_kernel(plan.element, plan.lanes, rows, masked=masked))
-        for masked in (False, plan.has_rest)
+        template_of(micro_kernel(plan.element, plan.lanes, rows, rest))
+        for rest in (0, plan.rest)
         for rows in plan.heights
     )
     return DriverCall(
@@ -113,9 +114,7 @@ class _Unit(DirectEmitter):
         own = replace(env, given={**given, "copied": self.count})
         self.packer = PanelPacker(f, element, panel, own)
         self.copier = RowCopier(f, element, panel, own)
-        self.signature = [
-            type_ for _, type_ in micro_kernel(element, panel[1], 1, masked=False).params
-        ]
+        self.signature = [type_ for _, type_ in micro_kernel(element, panel[1], 1).params]
         self.tile = self.at(env.scratch, (env.chunk, given["chunk_elements"]))
         self.copy = f.gep(self.tile, given["tile_elements"], self.cell)
         self.rows = f.gep(self.copy, given["copy_elements"], self.cell)

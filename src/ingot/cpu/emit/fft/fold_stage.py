@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage that takes half-length transforms apart, or packs for them, between two areas.
+"""What takes half-length transforms apart, or packs for them, between two areas.
 
-Used where a real sequence is too long for a tile. Vectors hold neighbouring elements of one
-sequence; the mirrored ones are read backwards. Root w^k is the product of element k // `FINE` of
-the table `high` and k % `FINE` of `low`, which goes on for a vector beyond `FINE`.
+Used where a real sequence is not brought into a tile. Vectors hold neighbouring elements of one
+sequence; the mirrored ones are read backwards. It is a phase of its own for long sequences, where
+root w^k is the product of element k // `FINE` of the table `high` and k % `FINE` of `low`, which
+goes on for a vector beyond `FINE`; a step for those that a chunk's memory holds.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ingot.cpu.emit.fft.sides import interleave, separate
 from ingot.emit.fft.butterflies import Complex, ComplexMath
@@ -35,43 +39,59 @@ def emit_fold(
         f.gep(area, f.imul(f.imul(outer, length), pair))
         for area, length in zip(areas, lengths, strict=True)
     )
-    work = _Fold(m, packs, given, source, target)
+
+    def twiddle(m: ComplexMath, k: IndexValue) -> Complex:
+        low = _load(m, given["low"], f.irem(k, FINE))
+        return m.mul(low, m.constant(given["high"], f.idiv(k, FINE)))
+
+    work = _Fold(m, packs, half, source, target, twiddle)
     start = f.imul(block, FOLD_BLOCK)
     stop = f.imin(f.iadd(start, FOLD_BLOCK), half)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
     work.middle(f.imax(start, 1), stop)
 
 
-class _Fold:
-    """Emits the work on one sequence."""
+def emit_sequence_fold(
+    m: ComplexMath, packs: bool, given: Mapping[str, Value], ends: tuple[Value, Value]
+) -> None:
+    """Emit the work on one sequence, from `ends[0]` to `ends[1]`, with a table of all roots."""
+    half, table = given["count"], given["table"]
+    work = _Fold(m, packs, half, *ends, lambda m, k: _load(m, table, k))
+    work.ends()
+    work.middle(1, half)
 
-    def __init__(
-        self,
-        m: ComplexMath,
-        packs: bool,
-        given: dict[str, Value],
-        source: Value,
-        target: Value,
-    ) -> None:
-        self.m = m
-        self.packs = packs
-        self.half = given["half"]
-        self.source, self.target = source, target
-        self.low, self.high = given["low"], given["high"]
+
+def _load(m: ComplexMath, base: Value, index: IndexValue) -> Complex:
+    """Return neighbouring elements, in lanes."""
+    scalar = m.type.element
+    at = m.f.gep(base, m.f.imul(index, 2 * scalar.bytes))
+    return separate(m, [m.f.load(vector(scalar, 2 * m.type.lanes), at)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """Emits the work on one sequence; `twiddle` returns roots from an index on, in lanes."""
+
+    m: ComplexMath
+    packs: bool
+    half: Value
+    source: Value
+    target: Value
+    twiddle: Callable[[ComplexMath, IndexValue], Complex]
 
     def ends(self) -> None:
         """Emit elements 0 (and h), which have no mirrored partner of their own."""
         single, half = self._scalar(), self.half
         f = single.f
         if not self.packs:
-            first = self._load(single, self.source, 0)
+            first = _load(single, self.source, 0)
             for index in (0, half):
-                twiddle = self._twiddle(single, index)
+                twiddle = self.twiddle(single, index)
                 self._store(single, index, unpacked(single, first, first, twiddle))
             return
-        first, last = (self._load(single, self.source, index) for index in (0, half))
+        first, last = (_load(single, self.source, index) for index in (0, half))
         first, last = (Complex(value.re, f.zero(single.type)) for value in (first, last))
-        self._store(single, 0, packed(single, first, last, self._twiddle(single, 0)))
+        self._store(single, 0, packed(single, first, last, self.twiddle(single, 0)))
 
     def middle(self, start: IndexValue, stop: IndexValue) -> None:
         """Emit elements [start, stop): whole vectors, then the rest."""
@@ -87,24 +107,14 @@ class _Fold:
     def _at(self, m: ComplexMath, k: Value) -> None:
         f, lanes = m.f, m.type.lanes
         mirror = f.isub(self.half, f.iadd(k, lanes - 1))
-        element = self._load(m, self.source, k)
-        mirrored = self._load(m, self.source, mirror)
+        element = _load(m, self.source, k)
+        mirrored = _load(m, self.source, mirror)
         if lanes > 1:
             back = range(lanes - 1, -1, -1)
             re, im = mirrored
             mirrored = Complex(f.shuffle(re, re, back), f.shuffle(im, im, back))
         fold = packed if self.packs else unpacked
-        self._store(m, k, fold(m, element, mirrored, self._twiddle(m, k)))
-
-    def _twiddle(self, m: ComplexMath, k: IndexValue) -> Complex:
-        f = m.f
-        low = self._load(m, self.low, f.irem(k, FINE))
-        return m.mul(low, m.constant(self.high, f.idiv(k, FINE)))
-
-    def _load(self, m: ComplexMath, base: Value, index: IndexValue) -> Complex:
-        scalar = m.type.element
-        at = m.f.gep(base, m.f.imul(index, 2 * scalar.bytes))
-        return separate(m, [m.f.load(vector(scalar, 2 * m.type.lanes), at)])
+        self._store(m, k, fold(m, element, mirrored, self.twiddle(m, k)))
 
     def _store(self, m: ComplexMath, index: IndexValue, value: Complex) -> None:
         at = m.f.gep(self.target, m.f.imul(index, 2 * m.type.element.bytes))

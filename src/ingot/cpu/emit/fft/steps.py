@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
+from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold
 from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
@@ -87,6 +88,8 @@ class _Step:
             self._move()
         elif kind == "extend":
             extend_tile(self.m, given["count"], self._tile("to"))
+        elif kind in ("pack", "unpack") and self.code.source == "sequence":
+            emit_sequence_fold(self.m, kind == "pack", given, (self.source, self.target))
         elif kind in ("pack", "unpack"):
             work = pack_tile if kind == "pack" else unpack_tile
             work(self.m, given["count"], given["table"], self._tile("from"), self._tile("to"))
