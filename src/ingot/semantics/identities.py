@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from ingot.hlo.dtype import PRED, DType
 
+WITH_IDENTITY = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+"""The opcodes that have one."""
+
 
 def identity_of(opcode: str, element: DType) -> float | int | bool:
     """Return the value e with `e op x = x` for every x of a type, -0.0 for sums of floats."""

@@ -26,9 +26,15 @@ _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
 
 
 class WrittenGroups(Groups):
-    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed unchanged."""
+    """Groups with a shorter text (`[2,4]<=[8]`, a mesh), which is printed; hashed once."""
 
     text: str
+
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("hash")
+        if found is None:
+            found = self.__dict__["hash"] = super().__hash__()
+        return found
 
     @staticmethod
     def of(groups: Groups, text: str) -> WrittenGroups:

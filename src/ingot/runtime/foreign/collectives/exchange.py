@@ -41,7 +41,14 @@ from ingot.runtime.foreign.collectives.records import (
     Rendezvous,
     Site,
 )
-from ingot.runtime.foreign.collectives.visit import Visit, box_of, copy_part, is_here, measure
+from ingot.runtime.foreign.collectives.visit import (
+    Visit,
+    box_of,
+    copy_part,
+    is_here,
+    is_neighbour,
+    measure,
+)
 from ingot.runtime.records import CallFrame
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
 
@@ -133,7 +140,7 @@ def wait_until_taken(visit: Visit) -> i32:
     meeting = visit.meeting
     for index in range(visit.first_target, visit.end_target):
         other = site.given[index]
-        if is_here(meeting, other):
+        if is_neighbour(visit, other):
             box = box_of(meeting, visit.device, other)
             status = wait_while(meeting, box.taken, box.published.load("monotonic") - 1)
             if unlikely(status != DONE):
@@ -149,7 +156,7 @@ def retreat(visit: Visit) -> None:
     meeting.failed.exchange(1, "seq_cst")
     for index in range(visit.first_target, visit.end_target):
         other = site.given[index]
-        if is_here(meeting, other):
+        if is_neighbour(visit, other):
             reading = box_of(meeting, visit.device, other).reading
             steps: i64 = 0
             while reading.load("seq_cst") != 0:
@@ -165,7 +172,7 @@ def exchange_of(visit: Visit) -> i32:
     site = visit.site
     meeting = visit.meeting
     for index in range(visit.first_target, visit.end_target):
-        if is_here(meeting, site.given[index]):
+        if is_neighbour(visit, site.given[index]):
             give(visit, site.given[index])
     if visit.first_source == visit.end_source:
         memset(visit.target, 0, visit.outer * visit.source_step)

@@ -45,6 +45,12 @@ def is_here(meeting: Rendezvous, device: i64) -> bool:
 
 
 @inlined
+def is_neighbour(visit: Visit, device: i64) -> bool:
+    """Whether a device is another one of this process."""
+    return device != visit.device and is_here(visit.meeting, device)
+
+
+@inlined
 def box_of(meeting: Rendezvous, giver: i64, taker: i64) -> Box:
     """Return the box of two devices of this process."""
     return meeting.boxes[meeting.slots[giver] * meeting.local_devices + meeting.slots[taker]]
@@ -69,10 +75,10 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     """
     site = visit.site
     device = visit.device
-    visit.first_target = site.targets[device]
-    visit.end_target = site.targets[device + 1]
-    visit.first_source = site.sources[device]
-    visit.end_source = site.sources[device + 1]
+    visit.first_target = site.targets[2 * device]
+    visit.end_target = site.targets[2 * device + 1]
+    visit.first_source = site.sources[2 * device]
+    visit.end_source = site.sources[2 * device + 1]
     whole = product(dims, site.along, site.rank) * site.element_bytes
     count = visit.end_source - visit.first_source
     # A device that takes nothing has no parts to divide by.
