@@ -57,6 +57,8 @@ def decide(computation: Computation) -> Grouping:
     order = computation.post_order()
     for instruction in reversed(order):
         _visit(grouping, instruction)
+        if not grouping.groups_with(instruction):
+            grouping.note_height(instruction, instruction)
     return grouping
 
 
@@ -222,6 +224,7 @@ def _materialize(
         home.roots.append(producer)
     home.members[producer] = None
     grouping.group_of[producer] = home
+    grouping.note_height(producer, home)
     _adopt(home, producer)
 
 
