@@ -80,8 +80,8 @@ def _digits(devices: np.ndarray) -> list[tuple[int, int]]:
         # Each block of `known` devices begins `stride` after the one before.
         starts = devices[::known] - devices[0]
         stride = int(starts[1])
-        unlike = np.nonzero(starts != np.arange(starts.size) * stride)[0]
-        count = int(unlike[0]) if unlike.size else starts.size
+        is_alike = np.equal(starts, np.arange(starts.size) * stride)
+        count = starts.size if is_alike.all() else int(is_alike.argmin())
         if starts.size % count:
             break
         digits.insert(0, (count, stride))

@@ -101,7 +101,9 @@ def _step(step: StepReport) -> Iterator[Line]:
     yield "bold", f"a step on {step.network}: {format_seconds(step.seconds)} by the models"
     yield "", f"  {', '.join(shares)}"
     if step.unknown_loops:
-        yield "", f"  {step.unknown_loops} loops of unknown length count as one round"
+        loops = "loop" if step.unknown_loops == 1 else "loops"
+        counts = "counts" if step.unknown_loops == 1 else "count"
+        yield "", f"  {step.unknown_loops} {loops} of unknown length {counts} as one round"
     for row in step.collectives[:LIMIT]:
         nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
         yield (

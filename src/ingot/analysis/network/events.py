@@ -32,40 +32,46 @@ def simulate(rounds: Iterable[Sequence[Message]], network: Network) -> float:
         rounds: the messages of each round; a device sends and receives at most one in each.
         network: the network.
     """
-    ready: defaultdict[int, float] = defaultdict(float)
-    free: defaultdict[tuple[str, int], float] = defaultdict(float)
+    state = _State(network)
     for messages in rounds:
+        state.run(messages)
+    return max(state.ready.values(), default=0.0)
+
+
+class _State:
+    """When each device is ready for its next round, and when each way is free again."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.ready: defaultdict[int, float] = defaultdict(float)
+        self._free: defaultdict[tuple[str, int], float] = defaultdict(float)
+
+    def run(self, messages: Sequence[Message]) -> None:
+        """Send the messages of a round; who can start first comes first."""
         arrived: defaultdict[int, float] = defaultdict(float)
-        # Who can start first comes first.
-        order = sorted(messages, key=lambda row: (max(ready[row[0]], ready[row[1]]), row))
-        for sender, receiver, size in order:
-            end = _send(sender, receiver, size, ready, free, network)
-            for device in (sender, receiver):
+        for message in sorted(messages, key=lambda row: (self._start(row), row)):
+            end = self._send(message)
+            for device in message[:2]:
                 arrived[device] = max(arrived[device], end)
-        ready.update(arrived)
-    return max(ready.values(), default=0.0)
+        self.ready.update(arrived)
 
+    def _start(self, message: Message) -> float:
+        sender, receiver, _ = message
+        return max(self.ready[sender], self.ready[receiver])
 
-def _send(
-    sender: int,
-    receiver: int,
-    size: float,
-    ready: defaultdict[int, float],
-    free: defaultdict[tuple[str, int], float],
-    network: Network,
-) -> float:
-    """Return when a message has arrived; note until when it holds what it goes through."""
-    here, there = network.node(sender), network.node(receiver)
-    held = [(("out", sender), network.inside), (("in", receiver), network.inside)]
-    channel = network.inside
-    if here != there:
-        channel = network.between
-        held += [(("leave", here), channel), (("enter", there), channel)]
-    start = max(ready[sender], ready[receiver], *(free[name] for name, _ in held))
-    taken = [size / through.bytes_per_second for _, through in held]
-    for (name, _), seconds in zip(held, taken, strict=True):
-        free[name] = start + seconds
-    return start + channel.latency + max(taken)
+    def _send(self, message: Message) -> float:
+        """Return when a message has arrived; note until when it holds what it goes through."""
+        network, (sender, receiver, size) = self.network, message
+        here, there = network.node(sender), network.node(receiver)
+        channel = network.inside if here == there else network.between
+        held = {("out", sender): network.inside, ("in", receiver): network.inside}
+        if here != there:
+            held |= {("leave", here): channel, ("enter", there): channel}
+        start = max(self._start(message), *(self._free[way] for way in held))
+        taken = {way: size / through.bytes_per_second for way, through in held.items()}
+        for way, seconds in taken.items():
+            self._free[way] = start + seconds
+        return start + channel.latency + max(taken.values())
 
 
 def messages_of(phases: Sequence[Phase], groups: Sequence[Sequence[int]]) -> list[list[Message]]:

@@ -13,7 +13,7 @@ collective reduction operations", 2004 (all-reduce as reduce-scatter and all-gat
 
 Example: 4 devices reduce 4 MB round a ring: 6 rounds of 1 MB.
     >>> phases_of("all-reduce", "ring", 4, 4e6)
-    (Phase(pattern='ring', rounds=3, size=1000000.0), Phase(pattern='ring', rounds=3, size=1000000.0))
+    (3 ring of 1000000, 3 ring of 1000000)
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Phase(NamedTuple):
     distance: int = 1
 
     def __repr__(self) -> str:
-        far = f", distance={self.distance}" if self.pattern == LEAP else ""
-        return f"Phase(pattern={self.pattern!r}, rounds={self.rounds}, size={self.size}{far})"
+        far = f" {self.distance}" if self.pattern == LEAP else ""
+        return f"{self.rounds} {self.pattern}{far} of {self.size:.0f}"
 
 
 class Placement(NamedTuple):

@@ -121,7 +121,7 @@ def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool
     if not found.is_unique:
         require(False, f"{prefix}_{unique}", f"replica_groups {groups} name one twice")
     if not found.is_range:
-        message = f"replica_groups {groups} do not name 0 to {found.count - 1}"
+        message = f"replica_groups {groups} do not name 0 to {found.named - 1}"
         require(False, f"{prefix}_{within}", message)
     if found.has_empty or (uniform and not found.is_uniform):
         require(False, f"{prefix}_{size}", f"replica_groups {groups} are of different sizes")
@@ -130,7 +130,7 @@ def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool
 class _Facts(NamedTuple):
     """What is checked of groups: many ops of a program have the same."""
 
-    count: int
+    named: int
     is_unique: bool
     is_range: bool
     is_uniform: bool
@@ -141,7 +141,7 @@ class _Facts(NamedTuple):
 def _facts(groups: Groups) -> _Facts:
     named = [one for group in groups for one in group]
     return _Facts(
-        count=len(named),
+        named=len(named),
         is_unique=len(set(named)) == len(named),
         is_range=sorted(named) == list(range(len(named))),
         is_uniform=len({len(group) for group in groups}) <= 1,

@@ -19,7 +19,6 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.support.records import fresh, record
 
-
 MAX_SEARCHED = 500
 """Values through which a path from one group to another is searched: in a network of many layers
 and its gradient nearly all groups depend on each other, over paths as long as the network."""

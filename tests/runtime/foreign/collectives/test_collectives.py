@@ -62,6 +62,39 @@ EVERYONE = {1: "{}", 2: "{{1,0}}", 4: "{{0,2},{3,1}}", 8: "{{7,1,2,4},{0,3,5,6}}
 GROUP = {1: 1, 2: 2, 4: 2, 8: 4}
 
 
+@pytest.mark.parametrize("reducer", ["add", "multiply", "maximum", "minimum", "and", "or", "xor"])
+def test_reductions_over_more_devices_than_are_folded_one_by_one(reducer: str) -> None:
+    devices = 20
+    body = f"""sum = s32[40] all-reduce(x), replica_groups={{}}, to_apply={reducer}
+    part = s32[2] reduce-scatter(sum), replica_groups={{}}, dimensions={{0}}, to_apply={reducer}
+    ROOT r = (s32[40], s32[2]) tuple(sum, part)"""
+    text, inputs = one_each(body, "s32", (40,), (devices, 1), reducer)
+    assert "reduce(" in ingot.compile(ingot.parse_hlo(text)).as_text("hlo")
+    check(text, inputs)
+
+
+def test_large_sums_over_many_devices_are_folded_by_parts() -> None:
+    devices, size = 17, 17 * 4096
+    body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, _ = one_each(body, "f32", (size,), (devices, 1))
+    # Whole numbers, whose sums are exact in any order; and what a sum of floats must keep.
+    inputs = [[np.arange(size, dtype=np.float32) % 100 - device] for device in range(devices)]
+    for row in inputs:
+        row[0][:3] = -0.0, np.inf, np.nan
+    check(text, inputs)
+
+
+def test_an_unknown_reducer_is_applied_from_the_first_to_the_last() -> None:
+    body = "ROOT r = f32[5] all-reduce(x), replica_groups={}, to_apply=odd"
+    text, inputs = one_each(body, "f32", (5,), (18, 1))
+    text = text.replace("ENTRY", """odd { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] subtract(a, b)
+  ROOT d = f32[] add(c, c) }
+ENTRY""")  # fmt: skip
+    check(text, inputs)
+
+
 @pytest.mark.parametrize("devices", [1, 2, 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_all_ops_over_groups_of_replicas(devices: int) -> None:
     groups, count = f"replica_groups={EVERYONE[devices]}", GROUP[devices]

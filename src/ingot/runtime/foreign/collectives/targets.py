@@ -94,10 +94,11 @@ def _tables_of(text: str) -> dict[str, Any]:
     devices: int = config["devices"]
     parts = [0] * devices
     if "sources" in config:
-        sources = [[one] if one >= 0 else [] for one in config["sources"]]
+        listed: list[int] = config["sources"]
+        sources = [[one] if one >= 0 else [] for one in listed]
         targets: list[list[int]] = [[] for _ in range(devices)]
-        for taker, givers in enumerate(sources):
-            for giver in givers:
+        for taker, giver in enumerate(listed):
+            if giver >= 0:
                 targets[giver].append(taker)
         given, taken = _rows(targets), _rows(sources)
     else:
