@@ -123,7 +123,9 @@ def test_a_step_on_a_cluster_is_explained() -> None:
     text = str(report)
     assert f"a step on {NETWORK}: " in text
     assert "all-reduce of 4 B over 4096 devices on 512 nodes (latency-bound)" in text
-    assert json.loads(report.to_json())["programs"][0]["step"]["collectives"][0]["line"] == last.line
+    assert (
+        json.loads(report.to_json())["programs"][0]["step"]["collectives"][0]["line"] == last.line
+    )
 
 
 LOOP = """HloModule looped, num_partitions=2

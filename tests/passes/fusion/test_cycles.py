@@ -48,7 +48,9 @@ def graph(seed: int) -> str:
         kind = pick.choice(["fold", "product", "call", "add", "multiply", "exponential"])
         made = f"v{number} = f32[40,32]"
         if kind == "fold":
-            lines.append(f"s{number} = f32[40] reduce({value()}, zero), dimensions={{1}}, to_apply=f")
+            lines.append(
+                f"s{number} = f32[40] reduce({value()}, zero), dimensions={{1}}, to_apply=f"
+            )
             lines.append(f"{made} broadcast(s{number}), dimensions={{0}}")
         elif kind == "product":
             lines.append(f"d{number} = f32[40,40] dot({value()}, {value()}), "

@@ -65,10 +65,11 @@ GROUP = {1: 1, 2: 2, 4: 2, 8: 4}
 @pytest.mark.parametrize("reducer", ["add", "multiply", "maximum", "minimum", "and", "or", "xor"])
 def test_reductions_over_more_devices_than_are_folded_one_by_one(reducer: str) -> None:
     devices = 20
-    body = f"""sum = s32[40] all-reduce(x), replica_groups={{}}, to_apply={reducer}
-    part = s32[2] reduce-scatter(sum), replica_groups={{}}, dimensions={{0}}, to_apply={reducer}
+    body = """sum = s32[40] all-reduce(x), replica_groups={}, to_apply=add
+    part = s32[2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add
     ROOT r = (s32[40], s32[2]) tuple(sum, part)"""
-    text, inputs = one_each(body, "s32", (40,), (devices, 1), reducer)
+    text, inputs = one_each(body, "s32", (40,), (devices, 1))
+    text = text.replace("s32[] add(a, b)", f"s32[] {reducer}(a, b)")
     assert "reduce(" in ingot.compile(ingot.parse_hlo(text)).as_text("hlo")
     check(text, inputs)
 
@@ -87,11 +88,16 @@ def test_large_sums_over_many_devices_are_folded_by_parts() -> None:
 def test_an_unknown_reducer_is_applied_from_the_first_to_the_last() -> None:
     body = "ROOT r = f32[5] all-reduce(x), replica_groups={}, to_apply=odd"
     text, inputs = one_each(body, "f32", (5,), (18, 1))
-    text = text.replace("ENTRY", """odd { a = f32[] parameter(0)
+    text = text.replace(
+        "ENTRY",
+        """odd {
+  a = f32[] parameter(0)
   b = f32[] parameter(1)
   c = f32[] subtract(a, b)
-  ROOT d = f32[] add(c, c) }
-ENTRY""")  # fmt: skip
+  ROOT d = f32[] add(c, c)
+}
+ENTRY""",
+    )
     check(text, inputs)
 
 
