@@ -165,7 +165,7 @@ def test_loops_count_as_often_as_they_run() -> None:
 
 
 def test_a_network_of_other_devices_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="runs on 8 devices, and the network .* has 4"):
+    with pytest.raises(ArgumentError, match=r"runs on 8 devices, and the network .* has 4"):
         ingot.explain(ingot.partition(layers(8)), network="4 devices, inside 3us 1GB/s")
 
 

@@ -138,8 +138,13 @@ def test_groups_share_the_channel_of_their_node() -> None:
 
 
 @pytest.mark.parametrize("devices", [2, 4, 8])
-@pytest.mark.parametrize("text", ["{} devices, inside 3us 2GB/s, {}",
-                                  "{} nodes of 1, inside 1us 9GB/s, between 3us 2GB/s, {}"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{} devices, inside 3us 2GB/s, {}",
+        "{} nodes of 1, inside 1us 9GB/s, between 3us 2GB/s, {}",
+    ],
+)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("opcode", OPCODES)
 def test_the_simulation_is_the_formula(
