@@ -36,7 +36,8 @@ Each row is a collective of f32; the size is that of one device's operand. Predi
 `ingot.explain` on the fitted network (formulas of `analysis.network`, kernels by the model of the
 machine), and JAX's dispatch, measured on as many devices. More devices than CPUs take turns, so
 that their prediction is multiplied by devices / CPUs. Measured is the median over turns of the
-fastest tenth of calls: in others a device waits for a CPU that something else has. The off column is predicted / measured."""
+fastest tenth of calls: in others a device waits for a CPU that something else has. The off column
+is predicted / measured."""
 Row = tuple[str, int]
 """A collective and kilobytes."""
 
