@@ -30,7 +30,7 @@ from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, pairs_of
-from ingot.semantics.identities import WITH_IDENTITY, identity_of
+from ingot.semantics.identities import has_identity, identity_of
 from ingot.support.diagnostics import UnsupportedError
 
 Dims = tuple[int | Dim, ...]
@@ -57,7 +57,7 @@ def _folded(
     """
     build, count, called = exchange.build, exchange.size, op.attributes.to_apply
     opcode = reducer_opcode(called) if count > MOST_MAPS else ""
-    if opcode in WITH_IDENTITY:
+    if has_identity(opcode, value.shape.dtype):
         rows = build.reshape_to(value, (*dims[:along], count, *dims[along:]))
         start = build.constant(identity_of(opcode, value.shape.dtype), value.shape.dtype)
         return build.reduce(rows, start, dimensions=(along,), to_apply=called)
