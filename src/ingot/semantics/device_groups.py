@@ -33,6 +33,8 @@ CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
+ADDED_BY_EXCHANGE = frozenset({"f32", "f64", "s32", "s64", "u32", "u64"})
+"""Element types of which the runtime adds the parts of devices while it takes them."""
 _KEPT = 1 << 9
 """Groups that are kept with what is known of them: a program has few, and many ops."""
 _COMBINING = ("all-reduce", "all-reduce-start")

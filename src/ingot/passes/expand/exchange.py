@@ -56,6 +56,12 @@ class Exchange:
         shape = value.shape.with_dims(value.shape.dims)
         return self._call("ingot.all_to_all", value, shape, self.config(along=along))
 
+    def sum_parts(self, value: Instruction, along: int) -> Instruction:
+        """Return the sum of the group's values, of which each device gets a part."""
+        dims = value.shape.dims
+        part = value.shape.with_dims((*dims[:along], dims[along] // self.size, *dims[along + 1 :]))
+        return self._call("ingot.sum_parts", value, part, self.config(along=along))
+
     def _call(
         self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
     ) -> Instruction:
