@@ -40,9 +40,8 @@ def _emit_sum(f: FunctionBuilder, type: lt.Type, width: int) -> None:
 
     def add(of: lt.Type) -> None:
         def body(at: Value, _: list[Value]) -> list[Value]:
-            terms = [f.load(of, f.gep(base, at), width) for base in (a, b)]
-            f.store(f.add(*terms, flags="") if of.is_float else f.add(*terms), f.gep(target, at),
-                    width)  # fmt: skip
+            left, right = (f.load(of, f.gep(base, at), width) for base in (a, b))
+            f.store(f.add(left, right, flags=""), f.gep(target, at), width)
             return []
 
         low, high, by = (
