@@ -128,6 +128,14 @@ def test_a_step_on_a_cluster_is_explained() -> None:
     )
 
 
+def test_the_page_has_the_step() -> None:
+    html = ingot.explain(ingot.partition(layers(4096)), network=NETWORK).to_html()
+    assert "A step on a network" in html
+    assert NETWORK in html
+    assert "<td>all-reduce</td>" in html
+    assert "A step on a network" not in ingot.explain(ingot.partition(layers(8))).to_html()
+
+
 LOOP = """HloModule looped, num_partitions=2
 body { s = (s32[], f32[8]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
