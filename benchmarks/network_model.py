@@ -182,9 +182,7 @@ def main() -> int:
         }  # fmt: skip
         channel = fit(measured[2])
         cells, told = table(measured, channel)
-        idle = ", ".join(
-            f"{duration(measured[count]['nothing', 1])} on {count}" for count in counts
-        )
+        idle = ", ".join(f"{duration(row['nothing', 1])} on {n}" for n, row in measured.items())
         fitted = (
             f"Fitted: {channel[0] * 1e6:.3g} us and {channel[1] / 1e9:.3g} GB/s. "
             f"Dispatch: {idle}. {told}"
