@@ -70,10 +70,14 @@ def work(text: str) -> None:
 
     processes, address, index, devices = text.split()
     make = jax_calls(int(processes), address, int(index), int(devices))
-    rows: list[Row] = [("nothing", 1)]
-    rows += [(name, size) for name in COLLECTIVES for size in sorted((*FITTED, *PREDICTED))]
-    found = {f"{name} {size}": times(make(name, size << 10), size << 10, SHARE)
-             for name, size in rows}  # fmt: skip
+    sizes = sorted((*FITTED, *PREDICTED))
+    found: dict[str, float] = {}
+    for name in COLLECTIVES:
+        # Dispatch again and again: it is short, and what it is compared with is not far longer.
+        for row, size in (("nothing", 1), *((name, size) for size in sizes)):
+            seconds = times(make(row, size << 10), size << 10, SHARE)
+            key = f"{row} {size}"
+            found[key] = min(seconds, found.get(key, seconds))
     if index == "0":
         print(json.dumps(found), flush=True)
     if int(processes) > 1:
