@@ -30,7 +30,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices network-model bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -53,7 +53,8 @@ help:
 	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make roofline    how near the kernels of make bench come to this machine's limit"
-	@echo "make scaling     compile time and memory by size of the module"
+	@echo "make network-model   what explain predicts of collectives, and measured"
+	@echo "make scaling     compile time and memory by size of the module and by devices"
 	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
@@ -153,6 +154,9 @@ bench-libraries: $(TORCH_BENCH)
 
 bench-devices: $(BENCH)
 	$(BIN)/python -m benchmarks.devices --write $(BENCH_FLAGS)
+
+network-model: $(BENCH)
+	$(BIN)/python -m benchmarks.network_model --write $(BENCH_FLAGS)
 
 bench-gpu: $(DEV)
 	$(BIN)/python -m benchmarks.gpu $(BENCH_FLAGS)

@@ -3,7 +3,9 @@
 
 Each module is compiled in a process of its own, with empty caches, so that memory can be measured
 and no size helps another. Cost per instruction should be flat. Beside it stands real XLA, in turn:
-its time is superlinear in the size of these graphs, so that it is stopped after a while.
+its time is superlinear in the size of these graphs, so that it is stopped after a while. Programs
+that many devices share follow (`sharded_scaling`); `--only` measures one of the two, and keeps the
+page's other part.
 
 Example:
     .venv/bin/python -m benchmarks.compile_scaling --write
@@ -20,6 +22,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from benchmarks import sharded_scaling
 
 PAGE = Path(__file__).resolve().parent / "SCALING.md"
 SIZES = (1_000, 10_000, 100_000)
@@ -206,13 +210,29 @@ def main() -> int:
     options.add_argument("--most", type=int, default=SIZES[-1])
     options.add_argument("--limit", type=float, default=600.0, help="seconds per module")
     options.add_argument("--xla-limit", type=float, default=120.0, help="seconds per module of XLA")
+    options.add_argument("--only", choices=("alone", "shared"), help="default: both")
+    options.add_argument("--most-layers", type=int, default=sharded_scaling.LAYERS[-1])
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     if given.one:
         engine, graph, count = given.one.split(":")
         print(json.dumps(ENGINES[engine](graph, int(count))))
         return 0
-    rows = []
+    parts = PAGE.read_text(encoding="utf-8").split("\n## ", 1) if PAGE.exists() else [""]
+    alone = parts[0].rstrip("\n")
+    shared = "## " + parts[1].rstrip("\n") if len(parts) > 1 else ""
+    if given.only != "shared":
+        alone = page(_measured(given)).rstrip("\n")
+    if given.only != "alone":
+        shared = "\n".join(sharded_scaling.section(sharded_scaling.rows(given.most_layers)))
+    if given.write:
+        PAGE.write_text("\n\n".join(filter(None, (alone, shared))) + "\n", encoding="utf-8")
+    return 0
+
+
+def _measured(given: argparse.Namespace) -> list[dict[str, object]]:
+    """Return the rows of programs of one device."""
+    rows: list[dict[str, object]] = []
     for graph in GRAPHS:
         for size in (size for size in SIZES if size <= given.most):
             row = measure_apart("ingot", graph, size, given.limit)
@@ -221,9 +241,7 @@ def main() -> int:
             row |= {"xla": _xla_seconds(graph, size, given.xla_limit), "xla limit": given.xla_limit}
             rows.append(row)
             print(json.dumps(row), flush=True)
-    if given.write:
-        PAGE.write_text(page(rows), encoding="utf-8")
-    return 0
+    return rows
 
 
 if __name__ == "__main__":

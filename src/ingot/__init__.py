@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable, reset_gpu, to_gpu
     from ingot.client.gpu_staged import GpuStagedExecutable
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
+    from ingot.client.partition import partition
     from ingot.client.profile import Profile, profile
     from ingot.client.staged import StagedExecutable
     from ingot.formats.hlo_text import parse_hlo
@@ -104,6 +105,7 @@ __all__ = [
     "load_executable",
     "parse_hlo",
     "parse_stablehlo",
+    "partition",
     "profile",
     "register_custom_call_target",
     "reset_gpu",
@@ -151,6 +153,7 @@ _HOMES = {
     "load": "ingot.frontends.loading",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
+    "partition": "ingot.client.partition",
     "profile": "ingot.client.profile",
     "register_custom_call_target": "ingot.runtime.foreign",
     "reset_gpu": "ingot.client.gpu_executable",

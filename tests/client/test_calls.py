@@ -335,3 +335,43 @@ def test_passes_may_make_a_program_within_the_limit_longer(monkeypatch):
     monkeypatch.setattr(unfolding, "MAX_UNFOLDED", 5972 // unfolding.MAX_GROWTH - 1)
     with pytest.raises(ingot.IngotError, match=r"5972 instructions.*5968 are the most"):
         unfolding.check_unfolded(module)
+
+
+def test_long_programs_are_several_functions(monkeypatch):
+    monkeypatch.setattr(host, "MAX_IN_FUNCTION", 2)
+    text = """HloModule m
+    body { s = (s32[], f32[40], f32[40]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      x = f32[40] get-tuple-element(s), index=1
+      y = f32[40] get-tuple-element(s), index=2
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      a = f32[40] sort(x), dimensions={0}, to_apply=less
+      b = f32[40] sort(y), dimensions={0}, to_apply=less
+      c = f32[40] subtract(b, a)
+      ROOT r = (s32[], f32[40], f32[40]) tuple(next, c, a) }
+    less { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = pred[] compare(a, b), direction=LT }
+    cond { s = (s32[], f32[40], f32[40]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      most = s32[] constant(3)
+      ROOT c = pred[] compare(i, most), direction=LT }
+    ENTRY e { zero = s32[] constant(0)
+      x = f32[40] parameter(0)
+      y = f32[40] parameter(1)
+      a = f32[40] sort(x), dimensions={0}, to_apply=less
+      b = f32[40] sort(y), dimensions={0}, to_apply=less
+      s = (s32[], f32[40], f32[40]) tuple(zero, a, b)
+      w = (s32[], f32[40], f32[40]) while(s), condition=cond, body=body
+      p = f32[40] get-tuple-element(w), index=1
+      q = f32[40] get-tuple-element(w), index=2
+      u = f32[40] sort(p), dimensions={0}, to_apply=less
+      ROOT r = (f32[40], f32[40]) tuple(u, q) }"""
+    module = ingot.parse_hlo(text)
+    executable = ingot.compile(module)
+    assert executable.as_text("llvm").count("define internal i32") >= 3
+    generator = np.random.default_rng(3)
+    arguments = [generator.standard_normal(40).astype(np.float32) for _ in range(2)]
+    for got, want in zip(executable(*arguments), evaluate(module, arguments), strict=True):
+        np.testing.assert_array_equal(got, want)

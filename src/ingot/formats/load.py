@@ -104,7 +104,7 @@ def load(source: str | bytes | Path, format: str = "", *, isolated: bool | None 
         UnsupportedError: the format, an op or an element type is not known.
     """
     require_type(format, str, "the format")
-    data = _data(source)
+    data = data_of(source)
     is_isolated = ISOLATED_READER.value() if isolated is None else isolated
     readers = READERS if is_isolated else _TRUSTED_READERS
     return _choose(readers, format or sniff(data), "read")(data)
@@ -117,6 +117,11 @@ def dump(module: Module, format: str = "hlo_text") -> bytes:
     return _choose(WRITERS, format, "written")(module)
 
 
+def has_global_shapes(format: str) -> bool:
+    """Whether programs of a format have global shapes: XLA's may be of one device already."""
+    return format in ("mlir", "stablehlo", "jax_export")
+
+
 def _choose(table: dict[str, _Function], format: str, what: str) -> _Function:
     if format not in table:
         known = ", ".join(table)
@@ -125,7 +130,8 @@ def _choose(table: dict[str, _Function], format: str, what: str) -> _Function:
     return table[format]
 
 
-def _data(source: str | bytes | Path) -> bytes:
+def data_of(source: str | bytes | Path) -> bytes:
+    """Return the bytes of a file or of data, as `load` takes them."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes_of(source, "the data")
     require_type(source, (str, os.PathLike), "the source")

@@ -69,7 +69,11 @@ class ControlFlow(ABC):
 
     def computation(self, computation: Computation) -> None:
         """Emit the instructions of a computation in schedule order."""
-        for instruction in self.module.schedule[computation]:
+        self.instructions(self.module.schedule[computation])
+
+    def instructions(self, instructions: Sequence[Instruction]) -> None:
+        """Emit instructions in their order."""
+        for instruction in instructions:
             self.instruction(instruction)
 
     def instruction(self, instruction: Instruction) -> None:

@@ -49,11 +49,19 @@ the level does not matter: 20,000 iterations of a small product take as long as 
 and compilation three quarters of the time.
 """
 
+MAX_IN_FUNCTION = 1_000
+"""Instructions of a computation in one function: what they keep on its stack, and what LLVM keeps
+while it compiles it, does not grow with the program beyond."""
+
 MAX_STACK = 1 << 22
 """Bytes of the stack that nested calls may take, by a generous estimate."""
 
 _LINE_BYTES = 8
 """Stack bytes of a line of LLVM IR, at most on average: a slot for its value. One is typical."""
+
+
+Outlined = Computation | Sequence[Instruction]
+"""What a function of its own runs."""
 
 
 @record
@@ -115,7 +123,7 @@ class HostProgram(ControlFlow):
         ]
         self.outer = outer or self
         self._function = function or placed.module.entry
-        self._outlined: list[tuple[HostProgram, Instruction | Computation]] = []
+        self._outlined: list[tuple[HostProgram, Outlined]] = []
         self._functions: dict[Computation, HostProgram] = {}
         self._callees: dict[HostProgram, None] = {}
         self._parts = 0
@@ -171,7 +179,7 @@ class HostProgram(ControlFlow):
             if isinstance(what, Computation):
                 part.computation(what)
             else:
-                part.instruction(what)
+                part.instructions(what)
             part.f.ret(part.f.const(lt.I32, 0))
             asked.update(dict.fromkeys(part._sizes.asked))
         self._require_stack()
@@ -197,9 +205,9 @@ class HostProgram(ControlFlow):
 
     def outline(self, instruction: Instruction) -> None:
         """Emit the call of a function that runs a `while` or `conditional`; `emit` fills it."""
-        self._run(self._part(instruction, self._function), self.f.params)
+        self._run(self._part((instruction,), self._function), self.f.params)
 
-    def _part(self, what: Instruction | Computation, function: Computation) -> HostProgram:
+    def _part(self, what: Outlined, function: Computation) -> HostProgram:
         """Return a function that gets the code of `what` later."""
         part = self.part(function)
         self.outer._outlined.append((part, what))
@@ -256,7 +264,13 @@ class HostProgram(ControlFlow):
             code = f.const(lt.I32, self._numbers.unmet[computation, number])
             size = self.emitter.index(margin.size)
             f.if_(f.ilt(size, 0), lambda code=code: f.ret(code), likely=False)
-        super().computation(computation)
+        schedule = self.module.schedule[computation]
+        if len(schedule) <= MAX_IN_FUNCTION:
+            super().computation(computation)
+            return
+        for first in range(0, len(schedule), MAX_IN_FUNCTION):
+            piece = schedule[first : first + MAX_IN_FUNCTION]
+            self._run(self._part(piece, self._function), f.params)
 
     def call(self, instruction: Instruction) -> None:
         """Emit a call, a foreign call or an assertion."""

@@ -108,12 +108,19 @@ class MachineModel:
             flops: operations, transcendentals among them as one each.
             transcendentals: how many of these are exponentials and the like.
         """
-        limits = {
+        limits = self._limits(bytes_moved, flops, transcendentals)
+        return max(limits, key=lambda name: limits[name])
+
+    def seconds(self, bytes_moved: int, flops: int, transcendentals: int = 0) -> float:
+        """Return the time of work of this size at its limit; the arguments are those of `bound`."""
+        return max(self._limits(bytes_moved, flops, transcendentals).values())
+
+    def _limits(self, bytes_moved: int, flops: int, transcendentals: int) -> dict[str, float]:
+        return {
             "memory": bytes_moved / self.bytes_per_second,
             "compute": _operations(flops, transcendentals) / self.flops_per_second,
             "latency": self.call_seconds,
         }
-        return max(limits, key=lambda name: limits[name])
 
     def share(
         self, bytes_moved: int, flops: int, seconds: float, transcendentals: int = 0

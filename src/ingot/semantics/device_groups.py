@@ -16,8 +16,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import lru_cache
+from itertools import compress
+from typing import NamedTuple, NoReturn
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -30,6 +33,10 @@ CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
+ADDED_BY_EXCHANGE = frozenset({"f32", "f64", "s32", "s64", "u32", "u64"})
+"""Element types of which the runtime adds the parts of devices while it takes them."""
+_KEPT = 1 << 9
+"""Groups that are kept with what is known of them: a program has few, and many ops."""
 _COMBINING = ("all-reduce", "all-reduce-start")
 # How the size of a result follows from that of an operand and the number of devices.
 _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter": "shrinks"}
@@ -110,14 +117,14 @@ def groups_of(op: Instruction, grid: Grid) -> Groups:
         VerifyError: INGOT0213, a group names a device that does not exist, or one twice; or its
             number of devices does not fit the declared result.
     """
-    named = grid.groups(mode_of(op), op.attributes.replica_groups or ())
-    groups = tuple(group for group in named if any(device in grid for device in group))
+    found = _present(grid.groups(mode_of(op), op.attributes.replica_groups or ()), grid)
     if grid.devices == 1 and op.opcode in _COMBINING:
         return ((0,),)
-    _check(op, grid, [device for group in groups for device in group])
-    for count in {len(group) for group in groups}:
+    if found.problem:
+        _fail(op, grid, found.problem)
+    for count in found.counts:
         _check_sizes(op, grid, count)
-    return groups
+    return found.groups
 
 
 def pairs_of(op: Instruction, grid: Grid) -> Groups:
@@ -143,8 +150,18 @@ def pairs_of(op: Instruction, grid: Grid) -> Groups:
         )
     received = tuple(pair for pair in found if pair[1] in grid)
     for side in (0, 1):
-        _check(op, grid, [pair[side] for pair in received])
+        problem = _problem([pair[side] for pair in received], grid)
+        if problem:
+            _fail(op, grid, problem)
     return received
+
+
+@lru_cache(_KEPT)
+def with_others(groups: Groups, grid: Grid) -> Groups:
+    """Return groups of all devices: those that are in none have one of their own."""
+    inside = {device for group in groups for device in group}
+    alone = tuple((device,) for device in range(grid.devices) if device not in inside)
+    return (*groups, *alone) if alone else groups
 
 
 def group_of(groups: Groups, device: int) -> tuple[int, ...]:
@@ -152,11 +169,29 @@ def group_of(groups: Groups, device: int) -> tuple[int, ...]:
     return next((group for group in groups if device in group), (device,))
 
 
-def _check(op: Instruction, grid: Grid, devices: list[int]) -> None:
-    missing = [device for device in devices if device not in grid]
-    if not missing and len(set(devices)) == len(devices):
-        return
-    _fail(op, grid, f"device {missing[0]} is not there" if missing else "a device stands twice")
+class _Present(NamedTuple):
+    """Groups of devices that exist, the numbers of devices of one, and what is wrong with them."""
+
+    groups: Groups
+    counts: tuple[int, ...]
+    problem: str
+
+
+@lru_cache(_KEPT)
+def _present(named: Groups, grid: Grid) -> _Present:
+    """Return groups without those that have no existing device."""
+    is_there = [any(device in grid for device in group) for group in named]
+    groups = named if all(is_there) else tuple(compress(named, is_there))
+    counts = tuple(sorted({len(group) for group in groups}))
+    return _Present(groups, counts, _problem([one for group in groups for one in group], grid))
+
+
+def _problem(devices: Sequence[int], grid: Grid) -> str:
+    """Return why an op cannot name these devices, each of which takes part once; "" if it can."""
+    missing = next((device for device in devices if device not in grid), None)
+    if missing is not None:
+        return f"device {missing} is not there"
+    return "" if len(set(devices)) == len(devices) else "a device stands twice"
 
 
 def _check_sizes(op: Instruction, grid: Grid, count: int) -> None:

@@ -14,17 +14,25 @@ from ingot.hlo.dtype import PRED, DType
 
 def identity_of(opcode: str, element: DType) -> float | int | bool:
     """Return the value e with `e op x = x` for every x of a type, -0.0 for sums of floats."""
+    found = _identities(element)[opcode]
+    return bool(found) if element is PRED else found
+
+
+def has_identity(opcode: str, element: DType) -> bool:
+    """Whether `identity_of` knows an opcode's."""
+    return opcode in _identities(element)
+
+
+def _identities(element: DType) -> dict[str, float | int]:
     inexact = element.is_float or element.is_complex
     least = -float("inf") if inexact else -(1 << (element.bits - 1)) * element.is_signed
     greatest = float("inf") if inexact else (1 << (element.bits - element.is_signed)) - 1
-    all_ones = -1 if element.is_signed else (1 << element.bits) - 1
-    table = {
+    return {
         "add": -0.0 if element.is_float else 0,
         "multiply": 1,
         "maximum": least,
         "minimum": greatest,
-        "and": all_ones,
+        "and": -1 if element.is_signed else (1 << element.bits) - 1,
         "or": 0,
         "xor": 0,
     }
-    return bool(table[opcode]) if element is PRED else table[opcode]

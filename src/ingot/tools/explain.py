@@ -11,6 +11,7 @@ from contextlib import nullcontext
 import click
 from rich.console import Console
 
+from ingot.analysis.network.description import Network
 from ingot.client.compile import compile
 from ingot.client.profile import Profiler
 from ingot.support.observing import observed
@@ -25,26 +26,33 @@ from ingot.viz.gather import report_of
 @click.argument("file")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("-o", "--output", type=click.Path(), help="Write a page (.html) or data (.json).")
+@click.option("--network", help="Describe a network: say what an execution on it would cost.")
 @switch("--json", "Print JSON.")
 @switch("--times", "Of a program: record when kernels run, and show the last execution.")
 def command(
-    file: str, arguments: tuple[str, ...], output: str | None, json: bool, times: bool
+    file: str,
+    arguments: tuple[str, ...],
+    output: str | None,
+    network: str | None,
+    json: bool,
+    times: bool,
 ) -> int:
     """Explain the module in FILE (- is standard input), or all that the program FILE.py compiles.
 
     A program is run with the ARGUMENTS; those with dashes stand behind `--`.
     """
+    described = None if network is None else Network.parse(network)
     if file.endswith(".py"):
         profiler = Profiler()
         recording = profiler if times else nullcontext()
         with observed() as observations, explained_misses(), recording:
             compiled = compiled_by(file, arguments)
         profile = profiler.profile if times else None
-        report = report_of(compiled, observations=observations, profile=profile)
+        report = report_of(compiled, None, observations, profile, described)
     elif arguments:
         raise click.UsageError("only a Python program takes arguments")
     else:
-        report = report_of([compile(loading.load(file))])
+        report = report_of([compile(loading.load_device(file))], network=described)
     if output is not None:
         report.save(output)
         click.echo(f"wrote {output}")

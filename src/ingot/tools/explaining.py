@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
+from ingot.analysis.network.description import Network
 from ingot.client.compile import compile
 from ingot.client.executable import Executable
 from ingot.client.options import ProgramLike
+from ingot.client.partition import module_of_device
 from ingot.client.staged import StagedExecutable
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ArgumentError, UnsupportedError
@@ -24,7 +26,9 @@ from ingot.viz.gather import report_of
 from ingot.viz.report import Report
 
 
-def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
+def explain(
+    program: Any, *args: Any, network: str | Network | None = None, **kwargs: Any
+) -> Report:
     """Return a report on the compilation of a program, with reasons.
 
     Args:
@@ -34,21 +38,25 @@ def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
         args: for a module or an executable, its flattened arguments: it is run on them to time the
             kernels. For a function or a model, its arguments, which determine the shapes; it is
             compiled, not run, except by PyTorch, which compiles while it runs.
+        network: a network of as many devices as the program is divided among, as text
+            (`analysis.network.description`): the report then says what an execution on it would
+            cost. The devices need not exist.
         kwargs: keyword arguments of a function.
 
     Raises:
-        ArgumentError: INGOT0513, it is none of these.
+        ArgumentError: INGOT0513, it is none of these, or the network does not fit.
         UnsupportedError: INGOT0363, it was not compiled by Ingot, or cannot be.
     """
+    described = Network.parse(network) if isinstance(network, str) else network
     if isinstance(program, (Module, str, bytes, os.PathLike)):
-        program = compile(cast("ProgramLike", program))
+        program = compile(module_of_device(cast("ProgramLike", program)))
     if isinstance(program, (Executable, StagedExecutable)):
         if kwargs:
             raise ArgumentError("a module takes no arguments by name", hint="give them in order")
-        return report_of([program], args or None)
+        return report_of([program], args or None, network=described)
     with observed() as observations:
         executables = _of_framework(program, args, kwargs)
-    return report_of(executables, observations=observations)
+    return report_of(executables, observations=observations, network=described)
 
 
 def _of_framework(
@@ -69,7 +77,7 @@ def _of_framework(
     if lower is not None and callable(program):
         program = lower(*args, **kwargs)
     if hasattr(program, "compiler_ir") and hasattr(program, "as_text"):
-        return [compile(program.as_text(debug_info=True))]
+        return [compile(module_of_device(program.as_text(debug_info=True)))]
     raise ArgumentError(
         f"the program is {type(program).__name__}, which explain cannot compile",
         hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model, jax.jit(f), "

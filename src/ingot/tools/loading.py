@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ingot.client.partition import divided
 from ingot.formats.hlo_text import parse
 from ingot.formats.load import READERS, WRITERS, sniff
 from ingot.formats.load import load as read_module
@@ -40,6 +41,18 @@ def load(path: str, format_name: str = "") -> Module:
     if not format_name and is_exported_file(path):
         return load_exported_file(path)
     return load_data(read_bytes(path), path, format_name)
+
+
+def load_device(path: str) -> Module:
+    """Return the program that each device runs, of the module in a file; the errors of `load`.
+
+    Raises:
+        UnsupportedError: INGOT0360, an op or a value cannot be divided as the program asks.
+    """
+    if is_exported_file(path):
+        return load_exported_file(path)
+    data = read_bytes(path)
+    return divided(load_data(data, path), sniff(data))
 
 
 def load_text(text: str, path: str, format_name: str = "") -> Module:

@@ -28,7 +28,7 @@ from ingot import __version__
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
 from ingot.client.staged import StagedExecutable
-from ingot.formats.load import READERS, load, sniff
+from ingot.formats.load import READERS, has_global_shapes, load, sniff
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec
 from ingot.passes.spmd.partitioner import partition
@@ -58,9 +58,6 @@ SUPERVISED = ("cancel", "shutdown")
 CANCELLED = "INGOT0523"
 _LISTED = 20
 """The most numbers that the error for an unknown one names."""
-_GLOBAL_FORMATS = ("mlir", "stablehlo")
-"""Formats whose programs have global shapes; those in XLA's formats may be of one device
-already."""
 
 
 class Session:
@@ -110,7 +107,7 @@ class Session:
         if not source:
             raise bad_request('there is no program, neither in "program" nor as payload')
         source_format = choice_field(request.header, "format", READERS) or sniff(source)
-        is_global = field(request.header, "partition", bool, source_format in _GLOBAL_FORMATS)
+        is_global = field(request.header, "partition", bool, has_global_shapes(source_format))
         with interruptible():
             module = load(source, source_format)
             grid = grid_of(module)

@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 from ingot.analysis.liveness import analyze_liveness
+from ingot.analysis.network.description import Network
 from ingot.client.executable import Executable
 from ingot.client.inspected_stages import stages_refused
 from ingot.client.profile import Profile
@@ -41,6 +42,7 @@ from ingot.viz.report import (
     Size,
     SourceLine,
 )
+from ingot.viz.step import step_report
 
 
 def report_of(
@@ -48,6 +50,7 @@ def report_of(
     arguments: Sequence[Any] | None = None,
     observations: Sequence[Observation] = (),
     profile: Profile | None = None,
+    network: Network | None = None,
 ) -> Report:
     """Return the report of executables.
 
@@ -56,8 +59,10 @@ def report_of(
         arguments: flattened arguments on which the one executable is run, for the kernels' times.
         observations: the observations of front ends.
         profile: a profile of runs, for the kernels' times.
+        network: a network on which the programs would run.
 
     Raises:
+        ArgumentError: the network has another number of devices than a program.
         ExecutionError: the arguments do not fit.
         UnsupportedError: INGOT0361, arguments for a program that runs in stages.
     """
@@ -66,7 +71,7 @@ def report_of(
     programs: list[ProgramReport] = []
     for executable in executables:
         parts = executable.executables if isinstance(executable, StagedExecutable) else [executable]
-        programs += [_program(part, profile) for part in parts]
+        programs += [_program(part, profile, network) for part in parts]
     return Report(tuple(programs), tuple(dict.fromkeys(observations)))
 
 
@@ -78,7 +83,9 @@ def _profile(executable: Executable | StagedExecutable, arguments: Sequence[Any]
     return executable.profile(*arguments, runs=3)
 
 
-def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
+def _program(
+    executable: Executable, profile: Profile | None, network: Network | None
+) -> ProgramReport:
     module, notes = executable.module, executable.notes
     runs = [] if profile is None else runs_of(profile, executable)
     found = sites(module)[: len(executable.kernels)]
@@ -107,6 +114,7 @@ def _program(executable: Executable, profile: Profile | None) -> ProgramReport:
         hlo_before=executable.as_text("hlo_before"),
         hlo=executable.as_text("hlo"),
         execution=last_execution(runs, len(kernels)),
+        step=None if network is None else step_report(executable, network),
     )
     module.drop_analyses()
     return report

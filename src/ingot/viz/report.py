@@ -156,6 +156,60 @@ class EventReport:
 
 
 @record
+class CollectiveReport:
+    """A collective of a partitioned program, on a described network.
+
+    Attributes:
+        opcode: `all-reduce`, ...
+        line: the user's source location (file:line), or "".
+        size: bytes of one device's operands.
+        group: devices that meet; of a permute 2.
+        nodes: nodes that they lie on.
+        times: how often it runs in one execution.
+        seconds: of all these times together.
+        bound: "latency" or "bandwidth", whichever takes longer.
+    """
+
+    opcode: str
+    line: str
+    size: int
+    group: int
+    nodes: int
+    times: int
+    seconds: float
+    bound: str
+
+
+@record
+class StepReport:
+    """What one execution would cost on a described network, by models of machine and network.
+
+    Attributes:
+        network: the text of the network (`analysis.network.description`).
+        kernel_seconds: of all kernels.
+        kernels: seconds of each kernel, of all its runs.
+        collectives: the dearest first.
+        unknown_loops: loops that count as one round, because nothing says how often they run.
+    """
+
+    network: str
+    kernel_seconds: float
+    kernels: tuple[float, ...]
+    collectives: tuple[CollectiveReport, ...]
+    unknown_loops: int
+
+    @property
+    def collective_seconds(self) -> float:
+        """Seconds of all collectives."""
+        return sum(row.seconds for row in self.collectives)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the execution: nothing overlaps."""
+        return self.kernel_seconds + self.collective_seconds
+
+
+@record
 class ProgramReport:
     """One compiled program.
 
@@ -169,6 +223,7 @@ class ProgramReport:
         hlo_before, hlo: the module before and after the passes.
         execution: the events of the last execution, if the program was run for the report; those
             that take less than a thousandth of it are left out.
+        step: what an execution would cost on the network that was described, if one was.
     """
 
     name: str
@@ -187,6 +242,7 @@ class ProgramReport:
     hlo_before: str
     hlo: str
     execution: tuple[EventReport, ...] = ()
+    step: StepReport | None = None
 
     @property
     def execution_seconds(self) -> float:

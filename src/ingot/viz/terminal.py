@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ingot.support.text import format_bytes, format_seconds
-from ingot.viz.report import KernelReport, ProgramReport, Report, Size
+from ingot.viz.report import KernelReport, ProgramReport, Report, Size, StepReport
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -83,7 +83,37 @@ def lines(program: ProgramReport) -> Iterator[Line]:
     for kernel in kernels[:LIMIT]:
         yield from _kernel(kernel)
     yield from _rest(len(kernels))
+    if program.step is not None:
+        yield from _step(program.step)
     yield from _reasons(program)
+
+
+def _step(step: StepReport) -> Iterator[Line]:
+    """Yield what an execution would cost on a network, the dearest collective first."""
+    total = step.seconds or 1.0
+    shares = [
+        f"{format_seconds(seconds)} ({seconds / total:.0%}) in {what}"
+        for seconds, what in (
+            (step.kernel_seconds, "kernels"),
+            (step.collective_seconds, "collectives"),
+        )
+    ]
+    yield "bold", f"a step on {step.network}: {format_seconds(step.seconds)} by the models"
+    yield "", f"  {', '.join(shares)}"
+    if step.unknown_loops:
+        loops = "loop" if step.unknown_loops == 1 else "loops"
+        counts = "counts" if step.unknown_loops == 1 else "count"
+        yield "", f"  {step.unknown_loops} {loops} of unknown length {counts} as one round"
+    for row in step.collectives[:LIMIT]:
+        nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
+        yield (
+            "",
+            f"  {format_seconds(row.seconds)} in {row.times} {row.opcode} of "
+            f"{bytes_text(row.size)} over {row.group} devices{nodes} ({row.bound}-bound)",
+        )
+        if row.line:
+            yield "dim", f"     {row.line}"
+    yield from _rest(len(step.collectives))
 
 
 def _kernel(kernel: KernelReport) -> Iterator[Line]:

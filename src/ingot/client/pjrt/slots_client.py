@@ -25,10 +25,12 @@ from ingot.formats.stablehlo.binding import newest_version
 from ingot.runtime.cuda.devices import Device as Gpu
 from ingot.runtime.cuda.devices import device, device_count
 from ingot.runtime.native import allocator_statistics, machine_memory
+from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support import xla_flags
 
 _OLDEST_STABLEHLO = (0, 9, 0)
 _MAX_DEVICES = 1024
+"""Devices of a process, each of which has a thread; a topology has only descriptions."""
 _FAILED_PROCESS = 4
 """PJRT_ProcessState_kError."""
 _MEMORY_STATISTICS = {
@@ -149,7 +151,7 @@ class ClientSlots(Slots):
     def topology_create(self, args: Any) -> None:
         """Describe devices, without a client."""
         options = read_named_values(args.create_options, args.num_options)
-        count, is_asynchronous = _own_devices(options)
+        count, is_asynchronous = _own_devices(options, MOST_DEVICES)
         processes = Processes(num_devices=(count,))
         args.topology = Topology(Platform(self.version, processes, is_asynchronous)).address
 
@@ -187,11 +189,11 @@ def _limit(args: Any, limit: int) -> None:
     args.bytes_limit_is_set = args.bytes_reservable_limit_is_set = 1
 
 
-def _own_devices(options: dict[str, Attribute]) -> tuple[int, bool]:
-    """Return the number of devices of a process, and whether long programs are queued."""
+def _own_devices(options: dict[str, Attribute], most: int = _MAX_DEVICES) -> tuple[int, bool]:
+    """Return the number of devices, `most` at most, and whether long programs are queued."""
     count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
-    if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
-        raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
+    if not isinstance(count, int) or not 1 <= count <= most:
+        raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {most}")
     return count, bool(options.get("asynchronous", True))
 
 

@@ -9,6 +9,9 @@ Source: StableHLO specification; xla/hlo/ir/hlo_instructions.cc, xla/service/sha
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
@@ -26,9 +29,15 @@ _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
 
 
 class WrittenGroups(Groups):
-    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed unchanged."""
+    """Groups with a shorter text (`[2,4]<=[8]`, a mesh), which is printed; hashed once."""
 
     text: str
+
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("hash")
+        if found is None:
+            found = self.__dict__["hash"] = super().__hash__()
+        return found
 
     @staticmethod
     def of(groups: Groups, text: str) -> WrittenGroups:
@@ -108,14 +117,36 @@ def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool
     """
     groups: Groups = view.attributes.replica_groups or ()
     prefix, (unique, size, within) = label_prefix(view.opcode), labels
-    named = [one for group in groups for one in group]
-    if len(set(named)) != len(named):
+    found = _facts(groups)
+    if not found.is_unique:
         require(False, f"{prefix}_{unique}", f"replica_groups {groups} name one twice")
-    if sorted(named) != list(range(len(named))):
-        message = f"replica_groups {groups} do not name 0 to {len(named) - 1}"
+    if not found.is_range:
+        message = f"replica_groups {groups} do not name 0 to {found.named - 1}"
         require(False, f"{prefix}_{within}", message)
-    if not all(groups) or (uniform and len({len(group) for group in groups}) > 1):
+    if found.has_empty or (uniform and not found.is_uniform):
         require(False, f"{prefix}_{size}", f"replica_groups {groups} are of different sizes")
+
+
+class _Facts(NamedTuple):
+    """What is checked of groups: many ops of a program have the same."""
+
+    named: int
+    is_unique: bool
+    is_range: bool
+    is_uniform: bool
+    has_empty: bool
+
+
+@lru_cache(1 << 8)
+def _facts(groups: Groups) -> _Facts:
+    named = [one for group in groups for one in group]
+    return _Facts(
+        named=len(named),
+        is_unique=len(set(named)) == len(named),
+        is_range=sorted(named) == list(range(len(named))),
+        is_uniform=len({len(group) for group in groups}) <= 1,
+        has_empty=not all(groups),
+    )
 
 
 def _require_ids(view: OpView, label: str) -> None:

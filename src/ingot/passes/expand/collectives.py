@@ -2,9 +2,10 @@
 """Collectives as a few calls that move bytes between devices, and arithmetic.
 
 The runtime can gather, exchange parts and pass values on (`ingot.all_gather`, `ingot.all_to_all`,
-`ingot.collective_permute`, `ingot.collective_broadcast`); it computes nothing. Our own fused
-kernels fold reductions in the order of the group, so the result is the same in every run and on all
-devices. On one device each of these ops is its operand.
+`ingot.collective_permute`, `ingot.collective_broadcast`), and add parts of common element types
+while it takes them (`ingot.sum_parts`), which saves two trips through memory. Everything else is
+folded by our own fused kernels. The order follows from sizes and the group, so the result is the
+same in every run and on all devices. On one device each of these ops is its operand.
 
 Large all-reduces exchange parts first (each device folds one part, then the parts are gathered):
 the operand then crosses each device's memory twice instead of once per device.
@@ -18,8 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.analysis.reducers import reducer_opcode
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
@@ -27,18 +30,41 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
-from ingot.semantics.device_groups import grid_of, pairs_of
+from ingot.semantics.device_groups import ADDED_BY_EXCHANGE, grid_of, pairs_of
+from ingot.semantics.identities import has_identity, identity_of
 from ingot.support.diagnostics import UnsupportedError
 
+Dims = tuple[int | Dim, ...]
+MOST_MAPS = 16
+"""Devices of a group whose values are combined one after another, in their order."""
 SMALLEST_PART = 4096
 """Elements of a part from which an all-reduce exchanges parts."""
 
 
-def _folded(called: Computation, parts: list[Instruction], build: Builder) -> Instruction:
-    """Return the parts combined from the first to the last."""
-    result = parts[0]
+def _folded(
+    op: Instruction, value: Instruction, along: int, dims: Dims, exchange: Exchange
+) -> Instruction:
+    """Return the parts of a value, which lie along a dimension, combined by a reducing op.
+
+    Few are combined one after another, from the first to the last; many by one `reduce`, if the
+    reducer is a known op, so that the program does not grow with the devices.
+
+    Args:
+        op: the op, which has the reducer.
+        value: the parts of all devices of the group.
+        along: the dimension that the parts lie along.
+        dims: the dimensions of one part.
+        exchange: that of the op.
+    """
+    build, count, called = exchange.build, exchange.size, op.attributes.to_apply
+    opcode = reducer_opcode(called) if count > MOST_MAPS else ""
+    if has_identity(opcode, value.shape.dtype):
+        rows = build.reshape_to(value, (*dims[:along], count, *dims[along:]))
+        start = build.constant(identity_of(opcode, value.shape.dtype), value.shape.dtype)
+        return build.reduce(rows, start, dimensions=(along,), to_apply=called)
+    result, *others = parts_of(value, along, count, dims, build)
     dimensions = tuple(range(result.shape.rank))
-    for part in parts[1:]:
+    for part in others:
         result = build.map(result, part, dimensions=dimensions, to_apply=called)
     return result
 
@@ -48,23 +74,21 @@ def _joined(values: list[Instruction], op: Instruction, build: Builder) -> Instr
 
 
 def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
-    called = op.attributes.to_apply
-    values = [_reduced(called, value, exchange) for value in op.operands]
+    values = [_reduced(op, value, exchange) for value in op.operands]
     return _joined(values, op, exchange.build)
 
 
-def _reduced(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
+def _reduced(op: Instruction, value: Instruction, exchange: Exchange) -> Instruction:
     build, count = exchange.build, exchange.size
     size = value.shape.size
     if count == 1:
         return value
     if not exchange.is_even:
-        return _reduced_unevenly(called, value, exchange)
+        return _reduced_unevenly(op.attributes.to_apply, value, exchange)
     if isinstance(size, int) and size % count == 0 and size // count >= SMALLEST_PART:
-        flat = exchange.exchange(build.reshape_to(value, (size,)), 0)
-        part = _folded(called, parts_of(flat, 0, count, (size // count,), build), build)
+        part = _scattered(op, build.reshape_to(value, (size,)), 0, exchange)
         return build.reshape_to(exchange.gather(part, 0, count), value.shape.dims)
-    return _folded(called, exchange.stacked(value), build)
+    return _folded(op, exchange.rows(value), 0, value.shape.dims, exchange)
 
 
 def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
@@ -76,7 +100,7 @@ def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchang
     partition = build.convert_to(device_id("partition-id", grid, build), S32)
     device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
     own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
-    parts = exchange.stacked(value)
+    parts = parts_of(exchange.rows(value), 0, exchange.size, value.shape.dims, build)
     dimensions = tuple(range(value.shape.rank))
     result = parts[0]
     for number, part in enumerate(parts[1:], 1):
@@ -107,14 +131,19 @@ def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     along: int = op.attributes.dimensions[0]
-    build, results = exchange.build, list[Instruction]()
-    for value in op.operands:
-        mixed = exchange.exchange(value, along)
-        dims = value.shape.dims
-        dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])
-        parts = parts_of(mixed, along, exchange.size, dims, build)
-        results.append(_folded(op.attributes.to_apply, parts, build))
-    return _joined(results, op, build)
+    results = [_scattered(op, value, along, exchange) for value in op.operands]
+    return _joined(results, op, exchange.build)
+
+
+def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
+    """Return this device's part of the group's values, combined by a reducing op."""
+    is_sum = reducer_opcode(op.attributes.to_apply) == "add"
+    if is_sum and exchange.size > 1 and value.shape.dtype.name in ADDED_BY_EXCHANGE:
+        return exchange.sum_parts(value, along)
+    mixed = exchange.exchange(value, along)
+    dims = value.shape.dims
+    dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])
+    return _folded(op, mixed, along, dims, exchange)
 
 
 def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:

@@ -17,7 +17,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.foreign import foreign_call
-from ingot.semantics.device_groups import Grid, groups_of
+from ingot.semantics.device_groups import Grid, groups_of, with_others
+from ingot.semantics.device_ranges import range_text
 
 
 class Exchange:
@@ -30,17 +31,14 @@ class Exchange:
         self.module = module
         self.groups: Groups = ()
         if op.opcode != "collective-permute":
-            self.groups = groups_of(op, grid)
-            inside = {device for group in self.groups for device in group}
-            alone = tuple((device,) for device in range(grid.devices) if device not in inside)
-            self.members = self.groups
-            self.groups = (*self.groups, *alone)
+            self.members = groups_of(op, grid)
+            self.groups = with_others(self.members, grid)
         self.size = max((len(group) for group in self.groups), default=1)
         self.is_even = all(len(group) == self.size for group in self.groups)
 
     def config(self, **more: Any) -> dict[str, Any]:
         """Return the configuration of a call for the runtime."""
-        groups = [list(group) for group in self.groups]
+        groups = range_text(self.groups) or [list(group) for group in self.groups]
         return {"devices": self.grid.devices, "groups": groups, **more}
 
     def gather(self, value: Instruction, along: int, count: int) -> Instruction:
@@ -58,6 +56,12 @@ class Exchange:
         shape = value.shape.with_dims(value.shape.dims)
         return self._call("ingot.all_to_all", value, shape, self.config(along=along))
 
+    def sum_parts(self, value: Instruction, along: int) -> Instruction:
+        """Return the sum of the group's values, of which each device gets a part."""
+        dims = value.shape.dims
+        part = value.shape.with_dims((*dims[:along], dims[along] // self.size, *dims[along + 1 :]))
+        return self._call("ingot.sum_parts", value, part, self.config(along=along))
+
     def _call(
         self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
     ) -> Instruction:
@@ -69,13 +73,10 @@ class Exchange:
         """Return the value after it is passed on as a whole."""
         return self._call(target, value, value.shape.with_dims(value.shape.dims), config)
 
-    def stacked(self, value: Instruction) -> list[Instruction]:
-        """Return the value of every device of the group, in order."""
-        build, dims = self.build, value.shape.dims
-        if self.size == 1:
-            return [value]
-        gathered = self.gather(build.reshape_to(value, (1, *dims)), 0, self.size)
-        return parts_of(gathered, 0, self.size, dims, build)
+    def rows(self, value: Instruction) -> Instruction:
+        """Return the values of all devices of the group, in order, along a new first dimension."""
+        row = self.build.reshape_to(value, (1, *value.shape.dims))
+        return self.gather(row, 0, self.size) if self.size > 1 else row
 
 
 def parts_of(

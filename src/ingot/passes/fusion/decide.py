@@ -24,7 +24,7 @@ from ingot.passes.fusion.legality import (
     REDUCTIONS,
     is_full,
     is_fusible,
-    is_way_in,
+    is_way_into,
     reads_from_memory,
     why_not,
     why_not_output,
@@ -57,6 +57,8 @@ def decide(computation: Computation) -> Grouping:
     order = computation.post_order()
     for instruction in reversed(order):
         _visit(grouping, instruction)
+        if not grouping.groups_with(instruction):
+            grouping.note_height(instruction, instruction)
     return grouping
 
 
@@ -182,7 +184,7 @@ def _fuse(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
     for group in groups:
         group.indices[producer] = indices_in(group, producer)
         group.members[producer] = None
-        if group.dot is not None and any(is_way_in(group, user) for user in producer.users):
+        if group.dot is not None and is_way_into(group, producer):
             group.ways_in[producer] = None
         _adopt(group, producer)
 
@@ -222,6 +224,7 @@ def _materialize(
         home.roots.append(producer)
     home.members[producer] = None
     grouping.group_of[producer] = home
+    grouping.note_height(producer, home)
     _adopt(home, producer)
 
 

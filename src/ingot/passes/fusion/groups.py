@@ -19,6 +19,10 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.support.records import fresh, record
 
+MAX_SEARCHED = 500
+"""Values through which a path from one group to another is searched: in a network of many layers
+and its gradient nearly all groups depend on each other, over paths as long as the network."""
+
 
 class GroupKind(Enum):
     """What sort of kernel a group becomes, by XLA's fusion kinds."""
@@ -112,12 +116,17 @@ class Grouping:
     Attributes:
         group_of: the group whose root an instruction is.
         fused_into: the groups that compute an instruction on the way.
+        heights: for each group, and each instruction outside of them, a number that is less than
+            those of all groups and instructions whose results it reads from memory.
         decisions: every edge that was considered.
     """
 
     group_of: dict[Instruction, Group] = field(default_factory=fresh(dict[Instruction, Group]))
     fused_into: dict[Instruction, list[Group]] = field(
         default_factory=fresh(dict[Instruction, list[Group]])
+    )
+    heights: dict[Group | Instruction, int] = field(
+        default_factory=fresh(dict[Group | Instruction, int])
     )
     decisions: list[Decision] = field(default_factory=fresh(list[Decision]))
 
@@ -128,29 +137,56 @@ class Grouping:
         return [own, *(g for g in fused if g is not own)] if own is not None else fused
 
     def would_cycle(self, root: Instruction, group: Group) -> bool:
-        """Whether `group` would depend on itself if it also returned `root`."""
+        """Whether `group` would depend on itself if it also returned `root`.
+
+        Only what is higher than the group can lead to it. A search that takes very long is given
+        up: then this answers that it would.
+        """
         seen: set[Instruction] = {root}
         stack = [root]
+        limit = self.heights[group]
         while stack:
             for user in stack.pop().users:
                 groups = self.groups_with(user)
                 if group in groups and len(groups) == 1:
                     continue
-                for reached in self._outputs(user, groups, group):
+                for reached in self._outputs(user, groups, group, limit):
                     if reached in seen:
                         continue
-                    if self._feeds(reached, group):
+                    if self._feeds(reached, group) or len(seen) == MAX_SEARCHED:
                         return True
                     seen.add(reached)
                     stack.append(reached)
         return False
 
-    def _outputs(self, user: Instruction, groups: list[Group], group: Group) -> list[Instruction]:
-        """Return the values that are in memory once `user` is computed."""
+    def _outputs(
+        self, user: Instruction, groups: list[Group], group: Group, limit: int
+    ) -> list[Instruction]:
+        """Return the values that are in memory once `user` is computed, if higher than `limit`."""
+        heights = self.heights
         if not groups:
-            return [user]
-        return [root for other in groups if other is not group for root in other.roots]
+            return [user] if heights[user] > limit else []
+        others = [other for other in groups if other is not group and heights[other] > limit]
+        return [root for other in others for root in other.roots]
 
     def _feeds(self, value: Instruction, group: Group) -> bool:
         """Whether `value`, computed outside `group`, is read inside or is one of its roots."""
         return any(group in self.groups_with(user) for user in value.users)
+
+    def note_height(self, value: Instruction, node: Group | Instruction) -> None:
+        """Let `node`, which computes `value` to memory, be higher than all that read it there."""
+        readers = (one for user in value.users for one in self.groups_with(user) or (user,))
+        heights = self.heights
+        wanted = 1 + max((heights.get(one, 0) for one in readers if one is not node), default=0)
+        raised = [(node, wanted)]
+        while raised:
+            item, height = raised.pop()
+            if heights.get(item, 0) >= height:
+                continue
+            heights[item] = height
+            members = item.members if isinstance(item, Group) else (item,)
+            for operand in dict.fromkeys(one for member in members for one in member.operands):
+                source = self.group_of.get(operand, operand)
+                # What is not visited yet has no height, nor has what the group itself computes.
+                if source is not item and source in heights:
+                    raised.append((source, height + 1))

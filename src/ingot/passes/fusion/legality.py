@@ -134,6 +134,12 @@ def is_way_in(group: Group, user: Instruction) -> bool:
     return user is group.dot or user in group.ways_in
 
 
+def is_way_into(group: Group, producer: Instruction) -> bool:
+    """Whether a contraction's operands are read from `producer`; it may have thousands of users."""
+    ways = (group.dot, *group.ways_in)
+    return any(user is not None and producer in user.operands for user in ways)
+
+
 def _runs_whole(contraction: Instruction) -> bool:
     return contraction.opcode == "convolution" and runs_whole(contraction)
 

@@ -24,6 +24,7 @@ from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, device_groups, sharding_of
 from ingot.semantics.device_groups import CROSS_PARTITION, Grid, grid_of
+from ingot.semantics.device_ranges import written
 
 
 class Channels:
@@ -60,7 +61,7 @@ class Channels:
     def everywhere(self, groups: Groups) -> Groups:
         """Return groups of partitions as groups of devices, those of every replica."""
         if groups not in self._everywhere:
-            self._everywhere[groups] = self.grid.groups(CROSS_PARTITION, groups)
+            self._everywhere[groups] = written(self.grid.groups(CROSS_PARTITION, groups))
         return self._everywhere[groups]
 
 

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from ingot.hlo.opset.collective import Groups
+from ingot.semantics.device_ranges import written
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 _TILES = re.compile(
@@ -36,7 +38,6 @@ _MAXIMAL = re.compile(r"\{\s*maximal device=(\d+)[^}]*\}")
 
 Column = tuple[int, ...]
 """The coordinate of each device along one dimension: the number of its part there."""
-Groups = tuple[tuple[int, ...], ...]
 _CACHE_SIZE = 1 << 10
 """Divisions, columns and groups that each cache holds."""
 
@@ -232,7 +233,7 @@ def _device_groups(fixed: tuple[Column, ...], varying: Column) -> Groups:
         coordinate = (*rest, varying[device])
         groups.setdefault((rest, copies[coordinate]), []).append(device)
         copies[coordinate] += 1
-    return tuple(sorted(tuple(group) for group in groups.values()))
+    return written(tuple(sorted(tuple(group) for group in groups.values())))
 
 
 def split_tuple(text: str) -> list[str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that JAX hands over as they are: what stands in front of them, and what comes back."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -194,3 +196,18 @@ def test_programs_with_callbacks_are_handed_over_too(seen):
         found = jax.jit(function, static_argnums=1)(X, number)
         np.testing.assert_array_equal(found, X + number)
     assert len(seen) == 2
+
+
+def test_a_program_for_thousands_of_devices_is_compiled_without_them():
+    topologies = importlib.import_module("jax.experimental.topologies")
+    devices = topologies.get_topology_desc("", "cpu", num_devices=4096).devices
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(512, 8), ("data", "model"))
+
+    def struct(shape, *axes):
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+        return jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+
+    x, w = struct((8192, 64), "data", None), struct((64, 128), None, "model")
+    compiled = jax.jit(lambda x, w: (x @ w).sum()).lower(x, w).compile()
+    assert compiled.memory_analysis().argument_size_in_bytes == 4 * (16 * 64 + 64 * 16)
+    assert compiled.cost_analysis()["flops"] < 2 * 16 * 64 * 16 + 10_000

@@ -62,6 +62,94 @@ EVERYONE = {1: "{}", 2: "{{1,0}}", 4: "{{0,2},{3,1}}", 8: "{{7,1,2,4},{0,3,5,6}}
 GROUP = {1: 1, 2: 2, 4: 2, 8: 4}
 
 
+@pytest.mark.parametrize("reducer", ["add", "multiply", "maximum", "minimum", "and", "or", "xor"])
+def test_reductions_over_more_devices_than_are_folded_one_by_one(reducer: str) -> None:
+    devices = 20
+    body = """sum = s32[40] all-reduce(x), replica_groups={}, to_apply=add
+    part = s32[2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add
+    ROOT r = (s32[40], s32[2]) tuple(sum, part)"""
+    text, inputs = one_each(body, "s32", (40,), (devices, 1))
+    text = text.replace("s32[] add(a, b)", f"s32[] {reducer}(a, b)")
+    assert "reduce(" in ingot.compile(ingot.parse_hlo(text)).as_text("hlo")
+    check(text, inputs)
+
+
+def test_large_sums_over_many_devices_are_folded_by_parts() -> None:
+    devices, size = 17, 17 * 4096
+    body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, _ = one_each(body, "f32", (size,), (devices, 1))
+    # Whole numbers, whose sums are exact in any order; and what a sum of floats must keep.
+    inputs = [[np.arange(size, dtype=np.float32) % 100 - device] for device in range(devices)]
+    for row in inputs:
+        row[0][:3] = -0.0, np.inf, np.nan
+    check(text, inputs)
+
+
+@pytest.mark.parametrize("along", [0, 1])
+@pytest.mark.parametrize("devices", [2, 3, 5])
+@pytest.mark.parametrize("element", ["f32", "f64", "s32", "u32", "s64", "u64", "bf16", "u8"])
+def test_sums_of_parts_along_any_dimension(element: str, devices: int, along: int) -> None:
+    # 7 and 37 elements of a part: less and more than the vectors that are added at once.
+    for part in (7, 37):
+        dims = (part * devices, 3) if along == 0 else (3, part * devices)
+        result = (part, 3) if along == 0 else (3, part)
+        body = f"ROOT r = {element}[{result[0]},{result[1]}] reduce-scatter(x), "
+        body += f"replica_groups={{}}, dimensions={{{along}}}, to_apply=add"
+        check_body(body, element, dims, (devices, 1))
+
+
+def test_sums_of_parts_are_of_floats() -> None:
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, 0.1]
+    rows = [np.float32(special), np.float32(special[::-1]), np.float32([-0.0] * 8)]
+    body = "ROOT r = f32[2] reduce-scatter(x), replica_groups={{3,1,0,2}}, dimensions={0}, "
+    text, _ = one_each(body + "to_apply=add", "f32", (8,), (4, 1))
+    check(text, [[row] for row in (*rows, np.float32(special))])
+
+
+def test_sums_of_parts_in_order_are_rounded_as_a_chain_of_additions() -> None:
+    devices, size = 4, 4 * 8192
+    generator = np.random.default_rng(5)
+    inputs = [[generator.standard_normal(size).astype(np.float32)] for _ in range(devices)]
+    text, _ = one_each(f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{{{2,0,3,1}}}}, "
+                       "to_apply=add", "f32", (size,), (devices, 1))  # fmt: skip
+    a, b, c, d = (row[0] for row in inputs)
+    executable = ingot.compile(ingot.parse_hlo(text))
+    assert executable.kernels == ()
+    for found in executable.execute_replicated(inputs):
+        np.testing.assert_array_equal(found, ((c + a) + d) + b)
+    for processes in ([0, 1, 2, 3], [1, 0, 0, 1], [0, 1, 1, 1]):
+        for can_read in (True, False):
+            for found in run_as_processes(executable, inputs, processes, can_read=can_read):
+                np.testing.assert_array_equal(found, ((c + a) + d) + b)
+
+
+def test_a_device_that_never_comes_to_a_sum_of_parts_stops_the_others() -> None:
+    body = "ROOT r = f32[4] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add"
+    text, inputs = one_each(body, "f32", (12,), (3, 1))
+    executable = ingot.compile(ingot.parse_hlo(text))
+    for absent in range(3):
+        given = [row if n != absent else [np.zeros(5, np.float32)] for n, row in enumerate(inputs)]
+        with pytest.raises(ExecutionError, match=r"argument|parameter"):
+            executable.execute_replicated(given)
+    check(text, inputs)
+
+
+def test_an_unknown_reducer_is_applied_from_the_first_to_the_last() -> None:
+    body = "ROOT r = f32[5] all-reduce(x), replica_groups={}, to_apply=odd"
+    text, inputs = one_each(body, "f32", (5,), (18, 1))
+    text = text.replace(
+        "ENTRY",
+        """odd {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] subtract(a, b)
+  ROOT d = f32[] add(c, c)
+}
+ENTRY""",
+    )
+    check(text, inputs)
+
+
 @pytest.mark.parametrize("devices", [1, 2, 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_all_ops_over_groups_of_replicas(devices: int) -> None:
     groups, count = f"replica_groups={EVERYONE[devices]}", GROUP[devices]

@@ -41,7 +41,16 @@ from ingot.runtime.foreign.collectives.records import (
     Rendezvous,
     Site,
 )
-from ingot.runtime.foreign.collectives.visit import Visit, box_of, copy_part, is_here, measure
+from ingot.runtime.foreign.collectives.visit import (
+    Part,
+    Visit,
+    add_parts,
+    box_of,
+    copy_part,
+    is_here,
+    is_neighbour,
+    measure,
+)
 from ingot.runtime.records import CallFrame
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
 
@@ -91,8 +100,8 @@ def give(visit: Visit, other: i64) -> None:
 
 
 @native
-def take(visit: Visit, other: i64, start: i64) -> i32:
-    """Copy what another device of this process offers to byte `start` of each step."""
+def open_box(visit: Visit, other: i64) -> i32:
+    """Wait until another device of this process offers its operand; keep it from retreating."""
     meeting = visit.meeting
     box = box_of(meeting, other, visit.device)
     status = wait_while(meeting, box.published, box.taken.load("monotonic"))
@@ -104,10 +113,85 @@ def take(visit: Visit, other: i64, start: i64) -> i32:
     if unlikely(meeting.failed.load("seq_cst") != 0):
         box.reading.store(0)
         return OTHER_FAILED
-    copy_part(visit, box.data + visit.source_start, visit.source_step, start)
+    return DONE
+
+
+@inlined
+def close_box(visit: Visit, other: i64) -> None:
+    """Let another device have its operand back."""
+    box = box_of(visit.meeting, other, visit.device)
     box.reading.store(0)
     count_up(box.taken)
+
+
+@native
+def take(visit: Visit, other: i64, start: i64) -> i32:
+    """Copy what another device of this process offers to byte `start` of each step."""
+    status = open_box(visit, other)
+    if unlikely(status != DONE):
+        return status
+    box = box_of(visit.meeting, other, visit.device)
+    copy_part(visit, box.data + visit.source_start, visit.source_step, start)
+    close_box(visit, other)
     return DONE
+
+
+@native
+def take_sum(visit: Visit) -> i32:
+    """Take from all devices that this one takes from, and add the parts in their order.
+
+    The first part stays open until the second one is there: they are added without a copy.
+    """
+    site = visit.site
+    sum = Part.on_stack()
+    part = Part.on_stack()
+    sum.device = visit.device
+    received = visit.first_received
+    for index in range(visit.first_source, visit.end_source):
+        part.device = site.taken[index]
+        if is_neighbour(visit, part.device):
+            status = open_box(visit, part.device)
+            if unlikely(status != DONE):
+                if is_neighbour(visit, sum.device):
+                    box_of(visit.meeting, sum.device, visit.device).reading.store(0)
+                return status
+        received += find_part(visit, part, received)
+        if index > visit.first_source:
+            add_parts(visit, sum, part)
+            close_part(visit, sum)
+            close_part(visit, part)
+            part.device = visit.device
+            part.data = visit.target
+            part.step = visit.part
+        sum.device = part.device
+        sum.data = part.data
+        sum.step = part.step
+    return DONE
+
+
+@native
+def find_part(visit: Visit, part: Part, received: i64) -> i64:
+    """Find the data of a device's part; return 1 if it came as a message, number `received`."""
+    part.step = visit.source_step
+    if part.device == visit.device:
+        part.data = visit.source + visit.source_start
+        return 0
+    if is_here(visit.meeting, part.device):
+        box = box_of(visit.meeting, part.device, visit.device)
+        part.data = box.data + visit.source_start
+        return 0
+    packed = visit.packed
+    assert packed is not None
+    part.data = packed + received * visit.outer * visit.part
+    part.step = visit.part
+    return 1
+
+
+@inlined
+def close_part(visit: Visit, part: Part) -> None:
+    """Let a device of this process have its operand back."""
+    if is_neighbour(visit, part.device):
+        close_box(visit, part.device)
 
 
 @native
@@ -133,7 +217,7 @@ def wait_until_taken(visit: Visit) -> i32:
     meeting = visit.meeting
     for index in range(visit.first_target, visit.end_target):
         other = site.given[index]
-        if is_here(meeting, other):
+        if is_neighbour(visit, other):
             box = box_of(meeting, visit.device, other)
             status = wait_while(meeting, box.taken, box.published.load("monotonic") - 1)
             if unlikely(status != DONE):
@@ -149,7 +233,7 @@ def retreat(visit: Visit) -> None:
     meeting.failed.exchange(1, "seq_cst")
     for index in range(visit.first_target, visit.end_target):
         other = site.given[index]
-        if is_here(meeting, other):
+        if is_neighbour(visit, other):
             reading = box_of(meeting, visit.device, other).reading
             steps: i64 = 0
             while reading.load("seq_cst") != 0:
@@ -165,7 +249,7 @@ def exchange_of(visit: Visit) -> i32:
     site = visit.site
     meeting = visit.meeting
     for index in range(visit.first_target, visit.end_target):
-        if is_here(meeting, site.given[index]):
+        if is_neighbour(visit, site.given[index]):
             give(visit, site.given[index])
     if visit.first_source == visit.end_source:
         memset(visit.target, 0, visit.outer * visit.source_step)
@@ -174,7 +258,9 @@ def exchange_of(visit: Visit) -> i32:
         status = swap_messages(visit, transport)
         if unlikely(status != DONE):
             return status
-    status = take_all(visit)
+    status = take_sum(visit) if site.is_summed != 0 else take_all(visit)
+    if visit.packed is not None:
+        visit.free(visit.packed)
     return wait_until_taken(visit) if status == DONE else status
 
 

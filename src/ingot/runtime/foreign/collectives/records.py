@@ -133,9 +133,11 @@ class Site(
         "rank": "dimensions of the operand",
         "along": "the dimension that is divided or grows",
         "is_split": "1: each device takes its part of the operand",
-        "targets": "int64_t[devices + 1]: where each device's begin in `given`",
-        "given": "int64_t[]: devices to give to",
-        "sources": "int64_t[devices + 1]: where each device's begin in `taken`",
+        "is_summed": "1: the parts that it takes are added, in their order",
+        "add": "void(ptr target, ptr a, ptr b, i64 bytes): the sum of two parts",
+        "targets": "int64_t[2 * devices]: where each device's begin and end in `given`",
+        "given": "int64_t[]: devices to give to; the giver itself may be among them",
+        "sources": "int64_t[2 * devices]: where each device's begin and end in `taken`",
         "taken": "int64_t[]: devices to take from, in the order of the result",
         "parts": "int64_t[devices]: the part of the others' operands that each device takes",
     },
@@ -148,6 +150,8 @@ class Site(
     along: i64
     element_bytes: i64
     is_split: i64
+    is_summed: i64
+    add: Callable[[Pointer, Pointer, Pointer, i64], None]
     targets: Array[i64]
     given: Array[i64]
     sources: Array[i64]

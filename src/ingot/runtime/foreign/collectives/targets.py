@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The custom-call targets of collectives, and their tables per call site.
 
-`ingot.all_gather`, `ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast` are
-the native exchange; `ingot.device_id` reads the number of the execution's device. The expander
-writes a call's groups of devices, or each device's source, as JSON into its `backend_config`.
+`ingot.all_gather`, `ingot.all_to_all`, `ingot.sum_parts`, `ingot.collective_permute`,
+`ingot.collective_broadcast` are the native exchange; `ingot.device_id` reads the number of the
+execution's device. The expander writes a call's groups of devices, or each device's source, as JSON
+into its `backend_config`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import ctypes
 import json
 import zlib
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
@@ -25,12 +28,16 @@ from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.exchange import emit_exchange
 from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 from ingot.runtime.foreign.collectives.records import Site, Transport, explain
+from ingot.runtime.foreign.collectives.sums import emit_sums, symbol_of_sum
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
+from ingot.semantics.device_ranges import groups_of_range
 
 _DEVICE = Record("IngotDeviceField", Field("offset", "i64", note="of the field in IngotRuntime"))
+_KEPT = 1 << 6
+"""Tables of calls that are kept: many calls of a program have the same."""
 _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
 
 
@@ -38,6 +45,7 @@ _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
 def _library() -> Library:
     module = ModuleBuilder("ingot_collectives")
     emit_exchange(module)
+    emit_sums(module)
     _emit_device_id(module)
     return link_object([compile_object(module.text(), TargetSpec.host())], _imports())
 
@@ -67,46 +75,73 @@ def _link_device_id(call: CallSite) -> LinkedCall:
 
 def _link_exchange(call: CallSite) -> LinkedCall:
     config: dict[str, Any] = json.loads(call.config)
-    devices: int = config["devices"]
-    if "sources" in config:
-        sources = [[one] if one >= 0 else [] for one in config["sources"]]
-        parts = [0] * devices
-    else:
-        group_of = {device: group for group in config["groups"] for device in group}
-        sources = [group_of[device] for device in range(devices)]
-        parts = [group_of[device].index(device) for device in range(devices)]
-    targets: list[list[int]] = [
-        [taker for taker in range(devices) if giver != taker and giver in sources[taker]]
-        for giver in range(devices)
-    ]
     operand = call.operands[0]
     site = Site.c_layout.structure()
     site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
-    site.devices, site.rank, site.along = devices, operand.rank, config.get("along", 0)
+    site.devices, site.rank, site.along = config["devices"], operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
-    site.is_split = int(call.target == "ingot.all_to_all")
-    tables = {
-        "targets": _starts(targets),
-        "given": [device for row in targets for device in row],
-        "sources": _starts(sources),
-        "taken": [device for row in sources for device in row],
-        "parts": parts,
-    }
-    blocks: list[Any] = []
-    for name, values in tables.items():
-        block = (ctypes.c_int64 * max(1, len(values)))(*values)
-        blocks.append(block)
+    site.is_summed = int(call.target == "ingot.sum_parts")
+    site.is_split = int(call.target == "ingot.all_to_all" or site.is_summed)
+    if site.is_summed:
+        site.add = _library().address(symbol_of_sum(operand.dtype.name))
+    site.kept = _tables_of(call.config)
+    for name, block in site.kept.items():
         setattr(site, name, ctypes.addressof(block))
-    site.kept = blocks
     return linked_site(_library().address("ingot_exchange"), site, explain)
 
 
-def _starts(rows: list[list[int]]) -> list[int]:
-    """Return where each row begins if all are concatenated, and where the last one ends."""
-    starts = [0]
-    for row in rows:
-        starts.append(starts[-1] + len(row))
-    return starts
+@lru_cache(_KEPT)
+def _tables_of(text: str) -> dict[str, Any]:
+    """Return the tables of a call by its configuration; they are as large as its devices are many.
+
+    The devices of a group share its row.
+    """
+    config: dict[str, Any] = json.loads(text)
+    devices: int = config["devices"]
+    parts = [0] * devices
+    if "sources" in config:
+        listed: list[int] = config["sources"]
+        sources = [[one] if one >= 0 else [] for one in listed]
+        targets: list[list[int]] = [[] for _ in range(devices)]
+        for taker, giver in enumerate(listed):
+            if giver >= 0:
+                targets[giver].append(taker)
+        given, taken = _rows(targets), _rows(sources)
+    else:
+        groups: Any = config["groups"]
+        groups = groups_of_range(groups) if isinstance(groups, str) else groups
+        row_of = [0] * devices
+        for number, group in enumerate(groups):
+            for part, device in enumerate(group):
+                row_of[device], parts[device] = number, part
+        given = taken = _rows(groups, row_of)
+    tables = {
+        "targets": given.bounds,
+        "given": given.devices,
+        "sources": taken.bounds,
+        "taken": taken.devices,
+        "parts": parts,
+    }
+    return {name: _words(values) for name, values in tables.items()}
+
+
+class _Rows(NamedTuple):
+    """Lists of devices one behind the other, and where that of each device begins and ends."""
+
+    devices: list[int]
+    bounds: list[int]
+
+
+def _rows(rows: Sequence[Sequence[int]], row_of: Sequence[int] | None = None) -> _Rows:
+    """Return lists of devices; device d has list number `row_of[d]`, by default its own."""
+    ends = list(accumulate(map(len, rows)))
+    numbers = range(len(rows)) if row_of is None else row_of
+    bounds = [at for n in numbers for at in (ends[n] - len(rows[n]), ends[n])]
+    return _Rows([device for row in rows for device in row], bounds)
+
+
+def _words(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * max(1, len(values)))(*values)
 
 
 @cache
@@ -136,7 +171,7 @@ def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
 
 _EXCHANGES = (
     "ingot.all_gather", "ingot.all_to_all", "ingot.collective_broadcast",
-    "ingot.collective_permute",
+    "ingot.collective_permute", "ingot.sum_parts",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
 An operand is `outer` steps; of each step a taker gets `part` bytes, which begin `source_start`
 bytes after the step. In the result the parts lie side by side: a step there is as long as all parts
-that are taken.
+that are taken; or they are added, and it is as long as one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,20 @@ class Visit(Struct):
     source_step: i64  # bytes
     source_start: i64  # bytes: where this device's part of a step begins
     target_step: i64  # bytes
+    packed: Pointer | None  # parts to and from other processes, one message after another
+    first_received: i64  # the number of the first message that is received
 
 
 @inlined
 def is_here(meeting: Rendezvous, device: i64) -> bool:
     """Whether a device is one of this process."""
     return meeting.slots[device] >= 0
+
+
+@inlined
+def is_neighbour(visit: Visit, device: i64) -> bool:
+    """Whether a device is another one of this process."""
+    return device != visit.device and is_here(visit.meeting, device)
 
 
 @inlined
@@ -69,10 +77,10 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     """
     site = visit.site
     device = visit.device
-    visit.first_target = site.targets[device]
-    visit.end_target = site.targets[device + 1]
-    visit.first_source = site.sources[device]
-    visit.end_source = site.sources[device + 1]
+    visit.first_target = site.targets[2 * device]
+    visit.end_target = site.targets[2 * device + 1]
+    visit.first_source = site.sources[2 * device]
+    visit.end_source = site.sources[2 * device + 1]
     whole = product(dims, site.along, site.rank) * site.element_bytes
     count = visit.end_source - visit.first_source
     # A device that takes nothing has no parts to divide by.
@@ -81,7 +89,8 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     visit.part = whole // parts if site.is_split != 0 else whole
     visit.source_step = whole
     visit.source_start = start_of(visit, device)
-    visit.target_step = visit.part * parts
+    visit.target_step = visit.part if site.is_summed != 0 else visit.part * parts
+    visit.packed = None
 
 
 @inlined
@@ -96,3 +105,20 @@ def copy_part(visit: Visit, source: Pointer, step: i64, start: i64) -> None:
     target = visit.target + start
     for index in range(0, visit.outer):
         memcpy(target + index * visit.target_step, source + index * step, visit.part)
+
+
+class Part(Struct):
+    """The part that a device gives to this one: its parts of all steps, so many bytes apart."""
+
+    device: i64
+    data: Pointer
+    step: i64
+
+
+@native
+def add_parts(visit: Visit, a: Part, b: Part) -> None:
+    """Write the sums of two parts to the result."""
+    add = visit.site.add
+    for index in range(0, visit.outer):
+        target = visit.target + index * visit.target_step
+        add(target, a.data + index * a.step, b.data + index * b.step, visit.part)
