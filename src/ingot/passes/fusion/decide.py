@@ -31,14 +31,16 @@ from ingot.passes.fusion.legality import (
 )
 from ingot.passes.fusion.recompute import (
     LITERALS,
+    MAX_RECOMPUTED,
     RESHAPES,
     STEPS,
     indices_in,
     is_cheap_to_recompute,
+    reads_what_is_there,
 )
 
 MAX_COPIES = 3
-"""Kernels that may each recompute a cheap producer."""
+"""Kernels that may each recompute a cheap producer of several arrays."""
 
 Reached = list[tuple[Instruction, list[Group]]]
 """The users of a producer, each with the groups that compute it."""
@@ -168,7 +170,11 @@ def _may_fuse_everywhere(
         return False
     if producer.opcode in LITERALS:
         return True
-    return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
+    if len(consumers) <= MAX_COPIES:
+        return is_cheap_to_recompute(producer)
+    # More kernels may do as much work in all, if the value in memory would save them none to read.
+    most = MAX_RECOMPUTED * MAX_COPIES // len(consumers)
+    return is_cheap_to_recompute(producer, most) and reads_what_is_there(producer)
 
 
 def _fuse_reason(groups: list[Group]) -> str:
