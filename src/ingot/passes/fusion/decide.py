@@ -38,6 +38,7 @@ from ingot.passes.fusion.recompute import (
     is_cheap_to_recompute,
     reads_what_is_there,
 )
+from ingot.passes.fusion.siblings import sibling_of
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer of several arrays."""
@@ -222,7 +223,12 @@ def _materialize(
             reason = reason or "read from memory: it is already a result of another kernel"
             _record(grouping, producer, group, False, reason)
     _forget({g: None for g in consumers if g is not home}, producer)
-    if home is None:
+    sibling = sibling_of(grouping, producer) if home is None else None
+    if sibling is not None:
+        home = sibling
+        home.roots.append(producer)
+        _record(grouping, producer, home, True, "it reads the same: a further result")
+    elif home is None:
         home = _new_group(producer)
     else:
         home.roots.append(producer)
