@@ -64,19 +64,14 @@ class WhileLoopInvariantCodeMotion(Pass):
         changed = False
         for computation in module.post_order():
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and not loop.control_predecessors:
+                if loop.parent is not None:
                     changed = self._hoist(loop, module) or changed
         return changed
 
     def _hoist(self, loop: Instruction, module: Module) -> bool:
-        body: Computation = loop.attributes.body
-        condition: Computation = loop.attributes.condition
-        start, states = loop.operands[0], (body.parameters[0], condition.parameters[0])
-        if start.opcode != "tuple" or body.root.opcode != "tuple":
+        if not can_be_widened(loop):
             return False
-        if any(element_index(user, state) is None for state in states for user in state.users):
-            return False
-        invariant = _invariants(body)
+        invariant = _invariants(loop.attributes.body)
         hoistable = [
             one
             for one in invariant
@@ -85,7 +80,7 @@ class WhileLoopInvariantCodeMotion(Pass):
         ]
         moved = [one for one in hoistable if _is_read(one, invariant, hoistable)]
         if moved:
-            _move(loop, moved, module)
+            widen(loop, moved, module)
         return bool(moved)
 
     def _is_worth(self, one: Instruction) -> bool:
@@ -155,8 +150,22 @@ def _is_read(
     return False
 
 
-def _move(loop: Instruction, moved: list[Instruction], module: Module) -> None:
-    """Replace the loop by one whose state also has `moved`, computed before it."""
+def can_be_widened(loop: Instruction) -> bool:
+    """Whether all that a loop and its computations do with the state is to take it apart."""
+    body: Computation = loop.attributes.body
+    condition: Computation = loop.attributes.condition
+    start, states = loop.operands[0], (body.parameters[0], condition.parameters[0])
+    if start.opcode != "tuple" or body.root.opcode != "tuple" or loop.control_predecessors:
+        return False
+    return all(element_index(user, state) is not None for state in states for user in state.users)
+
+
+def widen(loop: Instruction, moved: list[Instruction], module: Module) -> None:
+    """Replace a loop by one whose state also has `moved`, instructions of its body.
+
+    They are computed before it, from elements of the state that the body returns unchanged. The
+    loop `can_be_widened`.
+    """
     caller, body = loop.computation, loop.attributes.body
     first = loop.operands[0].operands
     state: Instruction = body.parameters[0]
