@@ -15,7 +15,7 @@ from typing import cast
 
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import RegionKind, Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
@@ -41,6 +41,9 @@ STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 """Ops that a kernel computes at a point from the operands at that point."""
 
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
+FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
+"""Ops that kernels compute; what others give is in memory."""
+
 _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 """Ops that take their operands from memory."""
 
@@ -72,9 +75,7 @@ def reads_what_is_there(producer: Instruction) -> bool:
 
 def _is_in_memory(item: Instruction, cone: set[Instruction]) -> bool:
     """Whether a value is read from memory, by others than `cone` if something computes it."""
-    if item.opcode in ("parameter", "get-tuple-element"):
-        return True
-    if any(user.opcode in _FROM_MEMORY for user in item.users):
+    if item.opcode not in FUSIBLE or any(user.opcode in _FROM_MEMORY for user in item.users):
         return True
     return item.opcode not in _COMPUTED and any(user not in cone for user in item.users)
 
