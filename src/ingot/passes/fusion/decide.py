@@ -3,8 +3,8 @@
 
 Instructions are visited consumers first. A producer is fused into the kernels of all its consumers
 when that is legal (`legality`) and recomputing it is cheaper than a trip through memory; otherwise
-it is a result: of a consumer's kernel if it is computed there anyway (multi-output fusion), else of
-a kernel of its own.
+it is a result: of a consumer's kernel if it is computed there anyway (multi-output fusion), of a
+kernel that reads the same at the same points (`siblings`), else of a kernel of its own.
 
 Costs are counted in bytes and recomputed expensive ops, as XLA's `InstructionFusion` does.
 """
