@@ -85,6 +85,9 @@ PROGRAMS = {
     "reversed and transposed": """x = f32[6,10] parameter(0)
   t = f32[10,6] transpose(x), dimensions={1,0}
   ROOT r = f32[10,6] reverse(t), dimensions={0}""",
+    "a filter with its features last": """x = f32[24,5,3,3] parameter(0)
+  t = f32[3,3,5,24] transpose(x), dimensions={2,3,1,0}
+  ROOT r = f32[3,3,5,24] negate(t)""",
     "argmax": """x = f32[6,300] parameter(0)
   i = s64[6,300] iota(), iota_dimension=1
   low = f32[] constant(-inf)

@@ -178,6 +178,28 @@ def test_epilogues_of_every_form(m, n, k, batch, left, right, level, generator):
     np.testing.assert_allclose(executable(*values), expected, atol=2e-5 * k**0.5)
 
 
+@pytest.mark.parametrize(("m", "n"), [(33, 192), (7, 320), (20, 250), (5, 1000), (3, 17)])
+def test_epilogues_that_call_functions(m, n, generator):
+    """Several vectors at a time, also where the last are not whole."""
+    text = f"""\
+HloModule activation
+
+ENTRY main {{
+  x = f32[{m},40] parameter(0)
+  y = f32[40,{n}] parameter(1)
+  z = f32[{m},{n}] parameter(2)
+  d = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  t = f32[{m},{n}] tanh(d)
+  ROOT r = f32[{m},{n}] multiply(t, z)
+}}
+"""
+    executable = compile(ingot.parse_hlo(text))
+    assert len(executable.kernels) == 1
+    x, y, z = (generator.standard_normal(dims, np.float32) for dims in ((m, 40), (40, n), (m, n)))
+    expected = np.tanh(x.astype(np.float64) @ y) * z
+    np.testing.assert_allclose(executable(x, y, z), expected, atol=1e-5)
+
+
 def test_doubles(generator):
     executable = compile(module((40, 50), (50, 64), (40, 64), "f64"))
     assert library_names(executable)

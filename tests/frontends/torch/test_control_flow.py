@@ -109,6 +109,24 @@ def test_gradients_of_one_compiled_while_loop_for_any_number_of_turns():
         assert_runs_same(_scaled_while, compiled, *args, grad=True)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_keeps_what_is_the_same_in_each_step_once(reverse):
+    def stepped(x, w):
+        def step(carried, row):
+            carried = torch.tanh(carried @ w.t().exp() + row)
+            return carried, carried * 2
+
+        return scan(step, x[0], x, reverse=reverse)
+
+    x, w = torch.linspace(-1, 2, 7 * 3 * 5).view(7, 3, 5), torch.linspace(-1, 1, 25).view(5, 5)
+    assert_same(stepped, x.requires_grad_(), w.requires_grad_(), grad=True)
+    forward, backward = compiled_graphs()[-2:]
+    for graph in (forward, backward):
+        (executable,) = graph.executables
+        assert " while(" in executable.as_text("hlo")
+        assert "f32[7,5,5]" not in executable.as_text("hlo")  # the weight of each step
+
+
 @pytest.mark.parametrize("name", ["cond", "cond in a cond", "scan", "map"])
 def test_one_compilation_serves_all_sizes(name):
     torch._dynamo.reset()

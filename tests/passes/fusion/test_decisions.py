@@ -181,6 +181,31 @@ def test_cheap_values_are_recomputed_and_dear_ones_are_not() -> None:
     assert computed.count("tanh") == 1
 
 
+MOMENTS = """x = f32[64,128] parameter(0)
+      w = f32[64,128] parameter(1)
+      mean = f32[64] parameter(2)
+      mb = f32[64,128] broadcast(mean), dimensions={0}
+      less = f32[64,128] subtract(x, SECOND)
+      zero = f32[] constant(0)
+      one = f32[64] reduce(less, zero), dimensions={1}, to_apply=add
+      two = f32[128] reduce(less, zero), dimensions={0}, to_apply=add
+      back = f32[64,128] reverse(less), dimensions={0}
+      three = f32[64] reduce(back, zero), dimensions={1}, to_apply=max
+      across = f32[128,64] transpose(less), dimensions={1,0}
+      four = f32[128] reduce(across, zero), dimensions={1}, to_apply=max
+      all = f32[] reduce(less, zero), dimensions={0,1}, to_apply=max
+      ROOT t = (f32[64], f32[128], f32[64], f32[128], f32[]) tuple(one, two, three, four, all)"""
+
+
+@pytest.mark.parametrize(("second", "in_memory"), [("mb", False), ("w", True)])
+def test_many_kernels_recompute_what_takes_no_more_to_read(second: str, in_memory: bool) -> None:
+    """A value less a mean of its row is computed from one array, a difference from two."""
+    made = fuse(MOMENTS.replace("SECOND", second))
+    computed = [i.opcode for kernel in made.kernels for i in kernel.attributes.calls.post_order()]
+    assert (computed.count("subtract") == 1) == in_memory
+    assert kernels_of(MOMENTS.replace("SECOND", second))
+
+
 @pytest.mark.parametrize(("ops", "kernels"), [(4, 1), (13, 2)])
 def test_long_work_is_not_done_at_two_indices_for_each_point(ops: int, kernels: int) -> None:
     chain = "".join(f"v{n + 1} = f32[64,64] divide(x, v{n})\n" for n in range(ops))

@@ -40,6 +40,7 @@ from ingot.frontends.torch.saved_layouts import (
     report_strides,
     saved_layouts,
 )
+from ingot.frontends.torch.scan_invariants import share_invariants
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
@@ -78,6 +79,7 @@ def ingot(
 def _partition(joint_module: Any, joint_inputs: Any, **options: Any) -> tuple[Any, Any]:
     """Return the forward and the backward part of a graph that has both."""
     expand_bags(joint_module)
+    share_invariants(joint_module)
     return min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
 
 

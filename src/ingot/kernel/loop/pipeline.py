@@ -24,7 +24,7 @@ from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.narrow_indices import narrow_indices
 from ingot.kernel.loop.select_to_index import select_to_index
-from ingot.kernel.loop.short_rows import join_short_rows
+from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
@@ -57,6 +57,7 @@ def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
 KERNEL_PASSES = (
     KernelPass("collapse-axes", collapse),
     KernelPass("join-short-rows", join_short_rows),
+    KernelPass("join-short-runs", join_short_runs),
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),
     KernelPass("unroll-short-rows", unroll_short_rows),
     KernelPass("unroll-and-jam", unroll_and_jam),
@@ -68,6 +69,8 @@ KERNEL_PASSES = (
 
 ORDER = (
     Order("collapse-axes", "join-short-rows", "only rows that are apart in memory are short"),
+    Order("collapse-axes", "join-short-runs", "runs that are not short any more stay as they are"),
+    Order("join-short-rows", "join-short-runs", "rows end to end have no axis to read across"),
     Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
     Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
     Order("unroll-short-rows", "unroll-and-jam", "what has no loops left has no folds to join"),

@@ -6,11 +6,14 @@ lane by lane if they run along a column. Lanes along both, row after row, write 
 what they read is a pattern that repeats with the rows: neighbours, each several times, or a few
 runs of neighbours far apart (a transpose), picked out of whole registers (`lane_offsets`).
 
-Invariant: a joined axis is walked by stores with stride one.
+A transpose that reads short runs has the like of that on its other side: `join_short_runs`.
+
+Invariant: a joined axis is walked with stride one, by stores or by the loads of a transpose.
 """
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import lcm
 
 from ingot.hlo import dim
@@ -26,6 +29,9 @@ LONGEST = 8
 
 MANY_ROWS = 64
 """Rows at least."""
+
+SHORTEST_RUN = 16
+"""Elements that are read in one piece by a transpose whose runs stay apart: a tile's side."""
 
 FARTHEST = 8
 """Elements at most between neighbours that are picked out of one stretch of memory."""
@@ -53,6 +59,41 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
     rename = _Joiner(outer, inner)
     passes = tuple(map(rename.sweep, kernel.passes))
     return LoopKernel((*others, joined), passes, kernel.buffers, parameters=kernel.parameters)
+
+
+def join_short_runs(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with short runs that a transpose reads end to end, so that tiles fill.
+
+    A filter `[features, channels, 2, 2]` that gets its features last is read in runs of four, which
+    make no square tiles (`schedule.tiles`); along channels and taps it is read in one piece. What
+    is written then leaves a run at its end and begins another, once for each row of a tile.
+    """
+    if len(kernel.grid) < 3 or not _computes_elements(kernel):
+        return kernel
+    stores = [store for item in kernel.passes for store in item.stores]
+    lanes = kernel.grid[-1]
+    if not all(store.is_simple and coefficient(store.index, lanes.name) == 1 for store in stores):
+        return kernel
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    across = [
+        load.payload.index
+        for load in loads
+        if not load.args and coefficient(load.payload.index, lanes.name) not in (None, 0, 1)
+    ]
+    for inner, outer in permutations(kernel.grid[:-1], 2):
+        is_short = isinstance(inner.extent, int) and 1 < inner.extent < SHORTEST_RUN
+        if across and is_short and all(_is_run(where, outer, inner) for where in across):
+            joined = Axis(inner.name, outer.extent * inner.extent)
+            rename = _Joiner(outer, inner)
+            grid = tuple(joined if axis == inner else axis for axis in kernel.grid if axis != outer)
+            passes = tuple(map(rename.sweep, kernel.passes))
+            return LoopKernel(grid, passes, kernel.buffers, parameters=kernel.parameters)
+    return kernel
+
+
+def _is_run(where: int | Dim, outer: Axis, inner: Axis) -> bool:
+    """Whether an index walks an axis with stride one and goes on with the other where it ends."""
+    return coefficient(where, inner.name) == 1 and walks_as_one(where, outer, inner)
 
 
 def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:

@@ -3,8 +3,8 @@
 
 Instructions are visited consumers first. A producer is fused into the kernels of all its consumers
 when that is legal (`legality`) and recomputing it is cheaper than a trip through memory; otherwise
-it is a result: of a consumer's kernel if it is computed there anyway (multi-output fusion), else of
-a kernel of its own.
+it is a result: of a consumer's kernel if it is computed there anyway (multi-output fusion), of a
+kernel that reads the same at the same points (`siblings`), else of a kernel of its own.
 
 Costs are counted in bytes and recomputed expensive ops, as XLA's `InstructionFusion` does.
 """
@@ -31,14 +31,17 @@ from ingot.passes.fusion.legality import (
 )
 from ingot.passes.fusion.recompute import (
     LITERALS,
+    MAX_RECOMPUTED,
     RESHAPES,
     STEPS,
     indices_in,
     is_cheap_to_recompute,
+    reads_what_is_there,
 )
+from ingot.passes.fusion.siblings import sibling_of
 
 MAX_COPIES = 3
-"""Kernels that may each recompute a cheap producer."""
+"""Kernels that may each recompute a cheap producer of several arrays."""
 
 Reached = list[tuple[Instruction, list[Group]]]
 """The users of a producer, each with the groups that compute it."""
@@ -170,7 +173,11 @@ def _may_fuse_everywhere(
         return False
     if producer.opcode in LITERALS:
         return True
-    return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
+    if len(consumers) <= MAX_COPIES:
+        return is_cheap_to_recompute(producer)
+    # More kernels may do as much work in all, if the value in memory would save them none to read.
+    most = MAX_RECOMPUTED * MAX_COPIES // len(consumers)
+    return is_cheap_to_recompute(producer, most) and reads_what_is_there(producer)
 
 
 def _fuse_reason(groups: list[Group]) -> str:
@@ -218,7 +225,12 @@ def _materialize(
             reason = reason or "read from memory: it is already a result of another kernel"
             _record(grouping, producer, group, False, reason)
     _forget({g: None for g in consumers if g is not home}, producer)
-    if home is None:
+    sibling = sibling_of(grouping, producer) if home is None else None
+    if sibling is not None:
+        home = sibling
+        home.roots.append(producer)
+        _record(grouping, producer, home, True, "it reads the same: a further result")
+    elif home is None:
         home = _new_group(producer)
     else:
         home.roots.append(producer)

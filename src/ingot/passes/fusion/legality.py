@@ -20,6 +20,7 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.recompute import (
+    FUSIBLE,
     LITERALS,
     RESHAPE_MOVES,
     STEPS,
@@ -89,7 +90,6 @@ _SLOW = ops_with(Trait.LONG_LATENCY)
 """Ops that are one slow instruction: not recomputed for every row of a large result."""
 
 
-_FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
 _VARIADIC = ops_with(FusionClass.REDUCTION, FusionClass.OPAQUE, also=("scatter",))
 """Ops whose kernels may have a tuple as result."""
 
@@ -105,7 +105,7 @@ def is_fusible(instruction: Instruction) -> bool:
     if opcode == "bitcast":
         # A bitcast between complex and real numbers reads memory.
         return instruction.operands[0].shape.dtype.is_complex == instruction.shape.dtype.is_complex
-    return opcode in _FUSIBLE
+    return opcode in FUSIBLE
 
 
 def is_full(group: Group) -> bool:

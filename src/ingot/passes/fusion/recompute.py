@@ -15,7 +15,7 @@ from typing import cast
 
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import RegionKind, Trait, ops_with
+from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
@@ -41,6 +41,9 @@ STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 """Ops that a kernel computes at a point from the operands at that point."""
 
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
+FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
+"""Ops that kernels compute; what others give is in memory."""
+
 _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 """Ops that take their operands from memory."""
 
@@ -48,6 +51,33 @@ _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
     """Whether computing `producer` takes at most `most` operations per element."""
     return not _takes_more(producer, most, _is_computed)
+
+
+def reads_what_is_there(producer: Instruction) -> bool:
+    """Whether computing `producer` reads no more memory than reading it would.
+
+    That is so where it is computed from one array of its size, at most, which is in memory
+    whatever becomes of `producer`, and from smaller ones: a value less the mean of its row.
+    """
+    cone, read = {producer}, set[Instruction]()
+    stack = [producer]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand in cone or operand in read:
+                continue
+            if _is_computed_as_often(operand, producer):
+                cone.add(operand)
+                stack.append(operand)
+            elif not _is_smaller(operand, producer):
+                read.add(operand)
+    return len(read) <= 1 and all(_is_in_memory(item, cone) for item in read)
+
+
+def _is_in_memory(item: Instruction, cone: set[Instruction]) -> bool:
+    """Whether a value is read from memory, by others than `cone` if something computes it."""
+    if item.opcode not in FUSIBLE or any(user.opcode in _FROM_MEMORY for user in item.users):
+        return True
+    return item.opcode not in _COMPUTED and any(user not in cone for user in item.users)
 
 
 def is_costly_at(indices: frozenset[object], producer: Instruction) -> bool:
@@ -117,9 +147,12 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
 
 
 def _is_computed_as_often(operand: Instruction, producer: Instruction) -> bool:
+    return not _is_smaller(operand, producer) and _is_computed(operand, producer)
+
+
+def _is_smaller(operand: Instruction, producer: Instruction) -> bool:
     size, whole = operand.shape.size, producer.shape.size
-    smaller = isinstance(size, int) and isinstance(whole, int) and size < whole
-    return not smaller and _is_computed(operand, producer)
+    return isinstance(size, int) and isinstance(whole, int) and size < whole
 
 
 def is_repeated(group: Group, producer: Instruction) -> bool:

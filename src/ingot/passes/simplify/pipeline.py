@@ -43,6 +43,7 @@ from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
+from ingot.passes.simplify.while_products import WhileLoopProductLayout
 from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
@@ -96,6 +97,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         DotCanonicalizer(),
+        WhileLoopProductLayout(),
         ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
@@ -216,6 +218,7 @@ ORDER = (
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
     Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),
+    Order("dot-canonicalizer", "while-loop-product-layout", "it says along what a factor is read"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )
 check_order(SIMPLIFICATION, ORDER)

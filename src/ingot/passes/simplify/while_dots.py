@@ -81,7 +81,7 @@ class WhileLoopDotCodeMotion(Pass):
         changed = False
         for computation in module.post_order():
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is None or loop.control_predecessors or not is_plain(loop):
+                if loop.parent is None or not is_plain(loop):
                     continue
                 trips = trips_of(loop)
                 if trips is None or trips.count < 2:

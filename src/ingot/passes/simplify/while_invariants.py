@@ -24,13 +24,7 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.while_state import (
-    copy_before,
-    invariants,
-    is_plain,
-    replace_loop,
-    widened,
-)
+from ingot.passes.simplify.while_state import hoist, invariants, is_plain
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
 """Ops that are not worth an element of the state."""
@@ -57,7 +51,7 @@ class WhileLoopInvariantCodeMotion(Pass):
         changed = False
         for computation in module.post_order():
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and not loop.control_predecessors:
+                if loop.parent is not None:
                     changed = self._hoist(loop, module) or changed
         return changed
 
@@ -73,9 +67,7 @@ class WhileLoopInvariantCodeMotion(Pass):
         ]
         moved = [one for one in hoistable if _is_read(one, invariant, hoistable)]
         if moved:
-            copies = copy_before(loop, moved)
-            made = widened(loop, [copies[one] for one in moved], module, moved)
-            replace_loop(loop, made.loop)
+            hoist(loop, moved, module)
         return bool(moved)
 
     def _is_worth(self, one: Instruction) -> bool:

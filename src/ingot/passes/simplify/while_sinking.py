@@ -34,7 +34,7 @@ class WhileLoopConstantSinking(Pass):
         changed = False
         for computation in reversed(module.post_order()):
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and not loop.control_predecessors and is_plain(loop):
+                if loop.parent is not None and is_plain(loop):
                     changed = _sink(loop, module) or changed
         return changed
 

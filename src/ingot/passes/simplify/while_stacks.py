@@ -46,7 +46,7 @@ class WhileLoopStackMotion(Pass):
         changed = False
         for computation in module.post_order():
             for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and not loop.control_predecessors and is_plain(loop):
+                if loop.parent is not None and is_plain(loop):
                     changed = _move(loop, module) or changed
         return changed
 

@@ -59,12 +59,16 @@ class WideLoop:
 
 
 def is_plain(loop: Instruction) -> bool:
-    """Whether a loop starts with a tuple, ends with one, and reads its state by elements."""
+    """Whether a loop starts with a tuple, ends with one, and reads its state by elements.
+
+    One that has to wait for others is not.
+    """
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
     states = (body.parameters[0], condition.parameters[0])
     return (
-        loop.operands[0].opcode == "tuple"
+        not loop.control_predecessors
+        and loop.operands[0].opcode == "tuple"
         and body.root.opcode == "tuple"
         and all(element_index(user, state) is not None for state in states for user in state.users)
     )
@@ -160,6 +164,13 @@ def widened(
     made = build.while_(state, condition=condition, body=body)
     made.extra = dict(loop.extra)
     return WideLoop(made, body, copies, added)
+
+
+def hoist(loop: Instruction, moved: Sequence[Instruction], module: Module) -> None:
+    """Compute invariant instructions of a plain loop's body before it, as elements of its state."""
+    copies = copy_before(loop, moved)
+    made = widened(loop, [copies[one] for one in moved], module, moved)
+    replace_loop(loop, made.loop)
 
 
 def replace_loop(

@@ -14,15 +14,22 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.emit.values.indices import Lanes
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.schedule import ContractionSchedule
-from ingot.kernel.expr import walk
+from ingot.kernel.expr import is_expensive_op, walk
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import FunctionRef, Value
+
+CALLED_VECTORS = 4
+"""Vectors that a function is called for at a time."""
+
+MOST_WASTED = 0.125
+"""Share of empty lanes up to which so many vectors are worth it."""
 
 
 def emit_epilogue(
@@ -96,7 +103,25 @@ def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: in
 
 
 def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
-    """Return two vectors' lanes where the register block has them."""
+    """Return two vectors' lanes where the register block has them, four where functions are called.
+
+    A function is a subroutine, whose steps wait for one another (`kernel.schedule.lane_counts`).
+    """
     if kernel.n.extent == 1:
         return 1
+    wide = schedule.lanes * CALLED_VECTORS
+    exprs = tuple(item for store in kernel.stores for item in store.exprs)
+    if (
+        schedule.n_block % wide == 0
+        and _wasted(kernel.n.extent, wide) <= MOST_WASTED
+        and any(is_expensive_op(item.op) for item in walk(exprs))
+    ):
+        return wide
     return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)
+
+
+def _wasted(extent: int | Dim, lanes: int) -> float:
+    """Return the share of the lanes along a row that hold nothing; none if it is not known."""
+    if not isinstance(extent, int):
+        return 0
+    return 1 - extent / (-(-extent // lanes) * lanes)
