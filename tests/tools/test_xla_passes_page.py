@@ -27,6 +27,9 @@ OWN = frozenset(
         "scan_expander",
         "send-recv-to-permute",
         "split-updates",
+        "while-loop-dot-code-motion",
+        "while-loop-product-layout",
+        "while-loop-stack-motion",
         "wide-concatenates",
     }
 )

@@ -13,7 +13,7 @@ Example: two devices, each with two of the four rows; they add their sums.
     ...   zero = f32[] constant(0)
     ...   ROOT r = f32[] reduce(x, zero), dimensions={0}, to_apply=add }'''
     >>> [str(shape) for shape in partition(text, 2).parameter_shapes]
-    ['f32[2]']
+    ['f32[2]{0}']
 """
 
 from __future__ import annotations
