@@ -111,6 +111,19 @@ def test_known_rows_are_stacked_without_the_loop(index: str, row: str) -> None:
     _check(module, Pipeline("all", (FIXED_POINT,)))
 
 
+def test_an_index_that_wraps_around_visits_no_row_once() -> None:
+    text = print_module(_module("forwards", "weight", 300)).replace("[5", "[300")
+    narrow = text.replace(
+        "%at = s32[] add(%i.1, %zero)",
+        "%byte = u8[] convert(%i.1)\n  %at = s32[] convert(%byte)",
+    )
+    assert narrow != text
+    for changed, moved in ((text, True), (narrow, False)):
+        module = parse(changed)
+        _check(module, Pipeline("stacks", (WhileLoopStackMotion(),)))
+        assert (3 in _unchanged(module)) == moved
+
+
 @pytest.mark.parametrize("trips", [4, 6])
 def test_a_loop_of_other_trips_keeps_its_stacks(trips: int) -> None:
     module = _module("forwards", "weight", trips)

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import is_full, why_not_output
+from ingot.passes.fusion.recompute import STEPS
 
 LEAST_SHARED = 16_384
 """Elements of a shared array below which reading it twice costs less than what a kernel with two
@@ -27,8 +28,6 @@ MAX_STEPS = 24
 
 MAX_SIBLINGS = 4
 """Results of one kernel, at most, that share only what they read."""
-
-_STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 
 
 def sibling_of(grouping: Grouping, producer: Instruction) -> Group | None:
@@ -55,7 +54,7 @@ def _readers(grouping: Grouping, value: Instruction, producer: Instruction) -> I
             seen.add(user)
             groups = grouping.groups_with(user)
             yield from groups
-            if not groups and user.opcode in _STEPS and user.shape.dims == value.shape.dims:
+            if not groups and user.opcode in STEPS and user.shape.dims == value.shape.dims:
                 stack.append(user)
 
 
@@ -110,7 +109,7 @@ def _read_by(producer: Instruction) -> list[Instruction]:
     stack = [start]
     while stack and len(found) < MAX_STEPS:
         item = stack.pop()
-        if item.opcode not in _STEPS:
+        if item.opcode not in STEPS:
             continue
         for operand in item.operands:
             if operand.shape.dims == start.shape.dims and operand not in found:

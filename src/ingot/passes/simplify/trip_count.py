@@ -68,17 +68,14 @@ def element_index(instruction: Instruction, state: Instruction) -> int | None:
     return index
 
 
-def counters(loop: Instruction) -> dict[int, tuple[int, int]]:
+def counters(loop: Instruction, trips: int) -> dict[int, tuple[int, int]]:
     """Return (first value, step) of each element of a loop's state that counts in constant steps.
 
-    The loop starts with a tuple and its body ends with one. An element that leaves the range of its
-    type within the trips of the loop, or of a loop of unknown trips, is not among them.
+    The loop starts with a tuple and its body, which runs `trips` times, ends with one. An element
+    that leaves the range of its type is not among them.
     """
-    trips = trip_count(loop)
     body: Computation = loop.attributes.body
     found: dict[int, tuple[int, int]] = {}
-    if trips is None or body.root.opcode != "tuple":
-        return found
     first = loop.operands[0].operands
     for number, (start, result) in enumerate(zip(first, body.root.operands, strict=True)):
         value = splat_of(start) if start.shape.is_array and not start.shape.rank else None

@@ -47,7 +47,7 @@ from ingot.passes.simplify.while_rows import (
 from ingot.passes.simplify.while_state import (
     copy_before,
     invariants,
-    is_plain,
+    plain_loops,
     replace_loop,
     sole_reader,
     widened,
@@ -79,17 +79,14 @@ class WhileLoopDotCodeMotion(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""
         changed = False
-        for computation in module.post_order():
-            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is None or not is_plain(loop):
-                    continue
-                trips = trips_of(loop)
-                if trips is None or trips.count < 2:
-                    continue
-                made = _Loop(loop, trips, self, module)
-                changed = made.move_before() or changed
-                if context.fp >= Fp.CONTRACT:
-                    changed = made.move_after() or changed
+        for loop in plain_loops(module):
+            trips = trips_of(loop)
+            if trips is None or trips.count < 2:
+                continue
+            made = _Loop(loop, trips, self, module)
+            changed = made.move_before() or changed
+            if context.fp >= Fp.CONTRACT:
+                changed = made.move_after() or changed
         return changed
 
 

@@ -24,7 +24,7 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.while_state import hoist, invariants, is_plain
+from ingot.passes.simplify.while_state import hoist, invariants, plain_loops
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
 """Ops that are not worth an element of the state."""
@@ -49,15 +49,11 @@ class WhileLoopInvariantCodeMotion(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""
         changed = False
-        for computation in module.post_order():
-            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None:
-                    changed = self._hoist(loop, module) or changed
+        for loop in plain_loops(module):
+            changed = self._hoist(loop, module) or changed
         return changed
 
     def _hoist(self, loop: Instruction, module: Module) -> bool:
-        if not is_plain(loop):
-            return False
         invariant = invariants(loop.attributes.body)
         hoistable = [
             one

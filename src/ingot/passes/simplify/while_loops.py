@@ -26,8 +26,10 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.dead_code import live_instructions
 from ingot.passes.simplify.inline import copy_into, from_callers
-from ingot.passes.simplify.trip_count import counters, element_index, trip_count
+from ingot.passes.simplify.trip_count import element_index, trip_count
 from ingot.passes.simplify.while_duplicates import duplicates
+from ingot.passes.simplify.while_rows import trips_of
+from ingot.passes.simplify.while_state import is_plain, unchanged_elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +87,13 @@ def _without_loop(loop: Instruction, effects: dict[Computation, bool]) -> list[I
 def _shrink(loop: Instruction, known: dict[Computation, bool]) -> bool:
     """Remove elements of the state; return whether there were any."""
     body: Computation = loop.attributes.body
-    condition: Computation = loop.attributes.condition
     start = loop.operands[0]
-    if loop.control_predecessors:
-        return False
-    if start.opcode != "tuple" or body.root.opcode != "tuple":
-        return False
-    states = (body.parameters[0], condition.parameters[0])
-    if any(element_index(user, state) is None for state in states for user in state.users):
+    if not is_plain(loop):
         return False
     is_changed = _read_counted(loop)
     if loop.parent is None:
         return True  # Only that was read of it.
-    unchanged = {
-        number
-        for number, result in enumerate(body.root.operands)
-        if element_index(result, states[0]) == number
-    }
+    unchanged = unchanged_elements(body)
     constants = {n for n in unchanged if start.operands[n].opcode == "constant"}
     same = duplicates(loop)
     needed = _needed(loop, unchanged, same, known) - constants
@@ -176,16 +168,15 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
 
 def _read_counted(loop: Instruction) -> bool:
     """Make readers of elements that count read after the loop what they are then: a constant."""
-    counted = counters(loop)
-    trips = trip_count(loop)
-    if trips is None or not counted:
+    trips = trips_of(loop)
+    if trips is None:
         return False
     changed = False
     for user in list(loop.users):
         index = element_index(user, loop)
-        if index is not None and index in counted and not user.control_predecessors:
-            start, step = counted[index]
-            last = Literal.of(start + trips * step, user.shape.dtype)
+        if index is not None and index in trips.counters and not user.control_predecessors:
+            start, step = trips.counters[index]
+            last = Literal.of(start + trips.count * step, user.shape.dtype)
             caller = user.computation
             caller.replace(user, Builder(caller, user.metadata).constant(last))
             changed = True

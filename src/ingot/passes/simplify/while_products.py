@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import DotAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.trip_count import element_index
-from ingot.passes.simplify.while_state import hoist, is_plain
+from ingot.passes.simplify.dots import Side, dot_of, sides_of
+from ingot.passes.simplify.while_state import hoist, plain_loops, unchanged_elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +47,25 @@ class WhileLoopProductLayout(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""
         changed = False
-        for computation in module.post_order():
-            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and is_plain(loop):
-                    changed = self._transpose(loop, module) or changed
+        for loop in plain_loops(module):
+            changed = self._transpose(loop, module) or changed
         return changed
 
     def _transpose(self, loop: Instruction, module: Module) -> bool:
-        body = loop.attributes.body
+        body: Computation = loop.attributes.body
+        kept = {body.root.operands[number] for number in unchanged_elements(body)}
         found: dict[Instruction, list[Instruction]] = {}
         for dot in body.post_order():
-            if dot.opcode == "dot" and self._packs(dot) and _is_kept(dot.operands[1], loop):
+            if dot.opcode == "dot" and self._packs(dot) and dot.operands[1] in kept:
                 found.setdefault(dot.operands[1], []).append(dot)
         moved: list[Instruction] = []
         for matrix, dots in found.items():
             turned = Builder(body, dots[0].metadata).transpose(matrix, dimensions=(1, 0))
             moved.append(turned)
             for dot in dots:
-                made = Builder(body, dot.metadata).dot(
-                    dot.operands[0],
-                    turned,
-                    lhs_contracting_dims=(1,),
-                    rhs_contracting_dims=(0,),
-                    operand_precision=dot.as_(DotAttributes).operand_precision,
-                    algorithm=dot.as_(DotAttributes).algorithm,
-                )
-                body.replace_all_uses(dot, made)
-                body.remove(dot)
+                left, _ = sides_of(dot)
+                sides = (left, Side(turned, (), (0,)))
+                body.replace(dot, dot_of(dot, Builder(body, dot.metadata), sides))
         if moved:
             hoist(loop, moved, module)
         return bool(moved)
@@ -88,10 +81,3 @@ class WhileLoopProductLayout(Pass):
         rows, elements = left.shape.dims[0], right.shape.size
         few = isinstance(rows, int) and self.least_rows <= rows <= self.most_rows
         return few and isinstance(elements, int) and elements >= self.least_elements
-
-
-def _is_kept(matrix: Instruction, loop: Instruction) -> bool:
-    """Whether a value of a loop's body is an element of the state that no trip changes."""
-    body = loop.attributes.body
-    index = element_index(matrix, body.parameters[0])
-    return index is not None and body.root.operands[index] is matrix

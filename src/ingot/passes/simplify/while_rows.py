@@ -8,10 +8,10 @@ updates of one row. For passes that move work on rows out of the loop, onto the 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-
-import numpy as np
+from typing import Any
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.rewrite.pattern import splat_of
@@ -138,10 +138,16 @@ class Trips:
     def affine(self, value: Instruction, depth: int = 0) -> tuple[int, int] | None:
         """Return (factor, offset) of an integer that is `factor * number of the trip + offset`.
 
-        None if it is not seen to be one, or is behind more than a few ops (`depth`: how many).
+        None if it is not seen to be one, leaves the range of its type in some trip, or is behind
+        more than a few ops (`depth`: how many).
         """
         if not value.shape.is_array or not value.shape.dtype.is_integer or depth > _MOST_OPS:
             return None
+        found, element = self._formula(value, depth), value.shape.dtype
+        return found if self._is_within(found, least(element), greatest(element)) else None
+
+    def _formula(self, value: Instruction, depth: int) -> tuple[int, int] | None:
+        """Return `affine`, in integers without bounds."""
         number = splat_of(value)
         if number is not None:
             return 0, int(number)
@@ -176,20 +182,26 @@ class Trips:
     def _clamped(self, value: Instruction, depth: int) -> tuple[int, int] | None:
         """Return what is clamped, if it is within the bounds in each trip."""
         low, inner, high = value.operands
-        found, least, most = self.affine(inner, depth), splat_of(low), splat_of(high)
-        if found is None or least is None or most is None:
+        found, bounds = self.affine(inner, depth), (splat_of(low), splat_of(high))
+        if None in bounds:
             return None
+        return found if self._is_within(found, *bounds) else None
+
+    def _is_within(self, found: tuple[int, int] | None, low: Any, high: Any) -> bool:
+        """Whether a formula gives numbers between two bounds in each trip."""
+        if found is None:
+            return False
         factor, offset = found
         ends = (offset, offset + factor * (self.count - 1))
-        return found if least <= min(ends) and max(ends) <= most else None
+        return low <= min(ends) and max(ends) <= high
 
 
 def trips_of(loop: Instruction) -> Trips | None:
     """Return the trips of a loop, or None if it is not known how many there are, or none."""
     count = trip_count(loop)
-    return Trips(count, counters(loop)) if count else None
+    return Trips(count, counters(loop, count)) if count else None
 
 
 def _starts(build: Builder, rank: int, axis: int, index: Instruction) -> list[Instruction]:
-    zero = build.constant(np.zeros((), index.shape.dtype.numpy), index.shape.dtype)
+    zero = build.constant(0, index.shape.dtype)
     return [index if n == axis else zero for n in range(rank)]

@@ -13,8 +13,9 @@ Source: ours. XLA has no such pass.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -26,7 +27,7 @@ from ingot.passes.simplify.while_rows import Row, Trips, row_of, trips_of, whole
 from ingot.passes.simplify.while_state import (
     copy_before,
     invariants,
-    is_plain,
+    plain_loops,
     replace_loop,
     sole_reader,
     widened,
@@ -44,10 +45,8 @@ class WhileLoopStackMotion(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""
         changed = False
-        for computation in module.post_order():
-            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and is_plain(loop):
-                    changed = _move(loop, module) or changed
+        for loop in plain_loops(module):
+            changed = _move(loop, module) or changed
         return changed
 
 
@@ -57,7 +56,7 @@ class _Stack:
 
     Attributes:
         number: which element it is.
-        shape: its dimensions; the rows lie along the first one.
+        dims: its dimensions; the rows lie along the first one.
         row: what a trip puts into it, `[1, ...]`.
         index: where.
     """
@@ -68,13 +67,17 @@ class _Stack:
     index: Instruction
 
 
+_Known: TypeAlias = Row | tuple[int, int] | None
+"""What all rows of a stack are: rows of an array, (factor, offset) of numbers, or one value."""
+
+
 def _move(loop: Instruction, module: Module) -> bool:
     trips = trips_of(loop)
     if trips is None:
         return False
     body: Computation = loop.attributes.body
     invariant = invariants(body)
-    found: dict[int, tuple[_Stack, Row | None]] = {}
+    found: dict[int, tuple[_Stack, _Known]] = {}
     for number in range(len(body.root.operands)):
         stack = _stack(loop, number, trips)
         if stack is None:
@@ -82,23 +85,19 @@ def _move(loop: Instruction, module: Module) -> bool:
         row = row_of(stack.row, invariant)
         if row is not None and row.index is stack.index and row.count == trips.count:
             found[number] = stack, row
-        elif stack.row in invariant or _numbers(stack, trips) is not None:
+        elif stack.row in invariant:
             found[number] = stack, None
+        elif (numbers := _numbers(stack, trips)) is not None:
+            found[number] = stack, numbers
     if not found:
         return False
-    read = [stack.row if row is None else row.array for stack, row in found.values()]
-    copies = copy_before(loop, [one for one in read if one in invariant])
-    results: dict[int, Instruction] = {}
-    for number, (stack, row) in found.items():
-        build = Builder(loop.computation, stack.row.metadata)
-        if row is not None:
-            made = build.reshape_to(whole(build, row, copies[row.array]), stack.dims)
-        elif stack.row in invariant:
-            value = build.reshape_to(copies[stack.row], stack.dims[1:])
-            made = build.broadcast_to(value, stack.dims)
-        else:
-            made = _counts(build, stack, trips)
-        results[number] = made
+    read = [known.array for _, known in found.values() if isinstance(known, Row)]
+    read += [stack.row for stack, known in found.values() if known is None]
+    copies = copy_before(loop, read)
+    results = {
+        number: _made(Builder(loop.computation, stack.row.metadata), stack, known, copies)
+        for number, (stack, known) in found.items()
+    }
     wide = widened(loop, (), module)
     wide.keep_unchanged(results)
     replace_loop(loop, wide.loop, results)
@@ -136,10 +135,15 @@ def _numbers(stack: _Stack, trips: Trips) -> tuple[int, int] | None:
     return factor, value[1] - factor * place[1]
 
 
-def _counts(build: Builder, stack: _Stack, trips: Trips) -> Instruction:
-    found = _numbers(stack, trips)
-    assert found is not None, "it was one before"
+def _made(
+    build: Builder, stack: _Stack, known: _Known, copies: Mapping[Instruction, Instruction]
+) -> Instruction:
+    """Return a whole stack; `copies`: what is the same in each trip, outside of the loop."""
+    if isinstance(known, Row):
+        return build.reshape_to(whole(build, known, copies[known.array]), stack.dims)
+    if known is None:
+        value = build.reshape_to(copies[stack.row], stack.dims[1:])
+        return build.broadcast_to(value, stack.dims)
     shape = stack.row.shape.with_dims(stack.dims)
-    made = build.iota(shape=shape, iota_dimension=0)
-    factor, offset = (build.full(number, shape) for number in found)
-    return build.add(build.multiply(made, factor), offset)
+    factor, offset = (build.full(number, shape) for number in known)
+    return build.add(build.multiply(build.iota(shape=shape, iota_dimension=0), factor), offset)

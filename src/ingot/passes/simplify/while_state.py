@@ -9,7 +9,7 @@ Invariant: the loop itself and its computations stay as they are until the copy 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
@@ -50,12 +50,23 @@ class WideLoop:
 
     def keep_unchanged(self, numbers: Iterable[int]) -> None:
         """Let the body return elements of the state as it got them."""
-        state, wanted = self.body.parameters[0], set(numbers)
+        state = self.body.parameters[0]
         build = Builder(self.body, self.loop.metadata)
         read = {element_index(user, state): user for user in state.users}
-        for number in wanted:
+        for number in numbers:
             element = read.get(number) or build.get_tuple_element(state, index=number)
             self.body.replace_operand(self.body.root, number, element)
+
+
+def plain_loops(module: Module) -> Iterator[Instruction]:
+    """Yield the plain loops of every reachable computation, inner ones first.
+
+    A loop may be replaced before the next one is asked for.
+    """
+    for computation in module.post_order():
+        for loop in [i for i in computation.post_order() if i.opcode == "while"]:
+            if loop.parent is not None and is_plain(loop):
+                yield loop
 
 
 def is_plain(loop: Instruction) -> bool:
@@ -72,6 +83,12 @@ def is_plain(loop: Instruction) -> bool:
         and body.root.opcode == "tuple"
         and all(element_index(user, state) is not None for state in states for user in state.users)
     )
+
+
+def unchanged_elements(body: Computation) -> set[int]:
+    """Return the elements of the state that a loop's body gives back as it got them."""
+    state, results = body.parameters[0], body.root.operands
+    return {n for n, result in enumerate(results) if element_index(result, state) == n}
 
 
 def sole_reader(loop: Instruction, number: int) -> Instruction | None:
