@@ -26,11 +26,12 @@ TORCH_BENCH := $(VENV)/.installed-torch-bench
 SERIES := .venv-tensorflow-$(TENSORFLOW)
 JAX_SERIES := .venv-jax-$(JAX)
 LIBRARIES := .venv-tensorflow-libraries
+JAX_LIBRARIES := .venv-jax-libraries
 
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-tf bench-torch bench-libraries bench-devices network-model bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-jax-libraries bench-tf bench-torch bench-libraries bench-devices network-model bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -44,6 +45,7 @@ help:
 	@echo "make doctor  check this installation"
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
+	@echo "make bench-jax-libraries   programs of Flax, Optax, Diffrax, NumPyro and other JAX libraries"
 	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
 	@echo "make bench-torch   whole PyTorch models on Ingot, PyTorch's kernels and inductor (g++)"
 	@echo "make bench-libraries   single kernels beside PyTorch's, NumPy's and SciPy's, and a draw of the day"
@@ -93,6 +95,10 @@ $(LIBRARIES)/.installed: pyproject.toml tools/make_venv.py
 	$(PYTHON) tools/make_venv.py $(LIBRARIES) tensorflow-libraries
 	@touch $@
 
+$(JAX_LIBRARIES)/.installed: pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(JAX_LIBRARIES) jax-libraries
+	@touch $@
+
 demo: $(BENCH)
 	$(BIN)/python examples/demo.py
 
@@ -140,6 +146,10 @@ bench: $(BENCH)
 
 bench-jax: $(BENCH)
 	$(BIN)/python -m benchmarks.jax_whole --write
+
+# BENCH_FLAGS="Flax --threads 1" measures some programs, and writes nothing.
+bench-jax-libraries: $(JAX_LIBRARIES)/.installed
+	$(JAX_LIBRARIES)/bin/python -m benchmarks.jax_whole --libraries --write $(BENCH_FLAGS)
 
 bench-tf: $(BENCH)
 	$(BIN)/python -m benchmarks.tf_whole --write

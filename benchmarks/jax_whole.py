@@ -3,16 +3,19 @@
 
 Both sides are the same `jax.jit` of the same function in a process of its own, one with
 `JAX_PLATFORMS=ingot`, one with `cpu`; they take turns. Compile time is `lowered.compile()` without
-any cache. Results are compared before anything is timed.
+any cache. Results are compared before anything is timed. `--libraries` runs the programs of other
+libraries than JAX.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,53 @@ which take turns. A time is the median over the turns of the fastest call in eac
 median of each turn's: above 1 Ingot is faster, `!` marks where it is not. Compile time is
 `lowered.compile()` without any cache, but for libraries: XLA's are precompiled, the parts that a
 program needs of Ingot's are kept on disk and were loaded. Results were compared before timing."""
-RESULTS = Path(__file__).resolve().parent / "JAX_RESULTS.md"
+LIBRARIES = """\
+Models, optimizers, solvers and samplers are those of the libraries, used as their documentation
+shows: """
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A table of programs, and the page that shows its results.
+
+    Attributes:
+        programs: the module whose `PROGRAMS` are the rows.
+        file: name of the page.
+        title: its heading.
+        target: what writes it.
+        libraries: the packages that its programs use, besides JAX.
+    """
+
+    programs: str
+    file: str
+    title: str
+    target: str
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where the page is."""
+        return Path(__file__).resolve().parent / self.file
+
+    def rows(self) -> tuple[Any, ...]:
+        """Return its programs; JAX starts on the platform of the environment."""
+        return importlib.import_module(self.programs).PROGRAMS
+
+
+PLAIN = Page(
+    "benchmarks.jax_whole_programs",
+    "JAX_RESULTS.md",
+    "JAX programs on Ingot and on XLA:CPU",
+    "make bench-jax",
+)
+OF_LIBRARIES = Page(
+    "benchmarks.jax_library_programs",
+    "JAX_LIBRARY_RESULTS.md",
+    "JAX libraries on Ingot and on XLA:CPU",
+    "make bench-jax-libraries",
+    ("flax", "optax", "dm-haiku", "equinox", "diffrax", "optimistix", "numpyro", "blackjax",
+     "mctx", "e3nn-jax", "jraph", "tinygp"),
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -61,25 +110,23 @@ class Plan:
     compilations: int
 
 
-def start(platform: str, threads: int) -> Runner:
+def start(platform: str, threads: int, page: Page) -> Runner:
     """Take so many CPUs, then start JAX on `platform`."""
     take_cpus(threads)
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
-    return Runner(platform)
+    return Runner(platform, page)
 
 
 class Runner:
     """What a worker can be asked for."""
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, page: Page) -> None:
         """Compile something, so that no program pays for starting the platform."""
         import jax
 
-        from benchmarks.jax_whole_programs import WHOLE
-
         self._jax = jax
-        self._table = {row.name: row for row in WHOLE}
+        self._table = {row.name: row for row in page.rows()}
         self._forget = lambda: None
         jax.block_until_ready(jax.jit(lambda x: x @ x)(np.ones((8, 8), np.float32)))
         if platform == "ingot":
@@ -170,18 +217,16 @@ def table(rows: dict[str, dict[str, Side]]) -> list[list[str]]:
     return [list(TITLES), *body, mean]
 
 
-def run(threads: int, names: list[str], plan: Plan) -> tuple[list[list[str]], int]:
+def run(page: Page, threads: int, names: list[str], plan: Plan) -> tuple[list[list[str]], int]:
     """Measure with so many threads; return the table and how many rows failed."""
-    from benchmarks.jax_whole_programs import WHOLE
-
     crew = {
-        platform: WorkerProcess(f"{platform}, {threads} threads", start, (platform, threads),
+        platform: WorkerProcess(f"{platform}, {threads} threads", start, (platform, threads, page),
                                 quiet=True)
         for platform in PLATFORMS
     }  # fmt: skip
     rows: dict[str, dict[str, Side]] = {}
     failed = 0
-    for row in WHOLE:
+    for row in page.rows():
         if names and not any(name.lower() in row.name.lower() for name in names):
             continue
         try:
@@ -203,25 +248,30 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each platform")
     parser.add_argument("--budget", type=float, default=0.15, help="seconds of calls per turn")
     parser.add_argument("--compilations", type=int, default=1, help="compilations of each")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help="write the page of results")
+    parser.add_argument("--libraries", action="store_true", help="programs of other libraries")
     options = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = "cpu"
     plan = Plan(options.rounds, options.budget, options.compilations)
-    parts = ["# JAX programs on Ingot and on XLA:CPU", "Written by `make bench-jax`."]
+    page = OF_LIBRARIES if options.libraries else PLAIN
+    parts = [f"# {page.title}", f"Written by `{page.target}`."]
     parts += ["\n".join(f"- {fact}" for fact in machine()), EXPLANATION]
+    if page.libraries:
+        used = ", ".join(f"{name} {version(name)}" for name in page.libraries)
+        parts.append(f"{LIBRARIES}{used}.")
     failed = 0
     for threads in map(int, options.threads.split(",")):
-        cells_of, failures = run(threads, options.names, plan)
+        cells_of, failures = run(page, threads, options.names, plan)
         failed += failures
         title = number_of_threads(threads)
         print(f"\n{title}\n{as_text(cells_of)}\n", flush=True)
         parts += [f"## {title}", as_markdown(cells_of)]
-    if not options.names:
+    if page is PLAIN and not options.names:
         calls = jax_dispatch.measure(options.rounds, options.budget / 3)
         print(f"\n{as_text(calls)}\n", flush=True)
         parts += ["## Dispatch", jax_dispatch.EXPLANATION, as_markdown(calls)]
-    if options.write and not failed:
-        RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    if options.write and not failed and not options.names:
+        page.path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return 1 if failed else 0
 
 

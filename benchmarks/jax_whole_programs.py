@@ -133,7 +133,7 @@ def _matrices(make: Samples) -> Arguments:
     return make((512, 512)).astype(halves), make((512, 512)).astype(halves)
 
 
-WHOLE: tuple[Whole, ...] = (
+PROGRAMS: tuple[Whole, ...] = (
     Whole(
         "MLP train step: 128x784x512x256x10",
         models.training_step(models.mlp_loss),
