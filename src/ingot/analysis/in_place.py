@@ -22,13 +22,17 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Path
+from ingot.hlo import dim
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
+from ingot.hlo.opset.shaping import SliceAttributes
+from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import memoize_by_structure
 
@@ -115,7 +119,7 @@ def reads_in_time(reader: Instruction, update: Instruction, inside: Container[In
     """Whether a reader of the updated operand, in one kernel with the update, reads in time.
 
     A single element, the kernel's only result, is written when all is read. A longer update may
-    follow a dynamic-slice at the same indices whose elements go straight to the same elements.
+    follow a slice of the same elements, if each goes straight to where it came from.
     """
     if update.opcode != "dynamic-update-slice":
         return False
@@ -123,11 +127,29 @@ def reads_in_time(reader: Instruction, update: Instruction, inside: Container[In
     if written.shape.size == 1:
         return True
     return (
-        reader.opcode == "dynamic-slice"
-        and reader.operands[1:] == update.operands[2:]
-        and reader.shape.dims == written.shape.dims
+        reader.shape.dims == written.shape.dims
+        and _reads_at(reader, update.operands[2:])
         and _feeds_elementwise(reader, {written}, {update}, inside)
     )
+
+
+def _reads_at(reader: Instruction, indices: Sequence[Instruction]) -> bool:
+    """Whether a slice, as large as an update, begins at the indices of the update."""
+    if reader.opcode == "dynamic-slice":
+        return reader.operands[1:] == tuple(indices)
+    if reader.opcode != "slice" or any(index.opcode != "constant" for index in indices):
+        return False
+    boxes = zip(reader.as_(SliceAttributes).slice, reader.operands[0].shape.dims, strict=True)
+    return all(
+        stride == 1 and start == _clamped(index, size - (limit - start))
+        for index, ((start, limit, stride), size) in zip(indices, boxes, strict=True)
+    )
+
+
+def _clamped(index: Instruction, most: int | Dim) -> int | Dim:
+    """Return where an update with a constant index begins: so that all of it is in the array."""
+    value = int(index.as_(ConstantAttributes).literal.scalar)
+    return dim.maximum(dim.minimum(value, most), 0)
 
 
 def _feeds_elementwise(

@@ -308,6 +308,32 @@ def test_an_update_in_place_computes_its_update_on_the_way() -> None:
     assert {"exponential", "dynamic-update-slice"} <= set(kernels_of(text)[0])
 
 
+def _update_of_slice(start: int, index: int, stride: int = 1) -> str:
+    """Return a program that adds to a part of an array which it reads by a slice."""
+    return f"""x = f32[7,37] parameter(0)
+      u = f32[7,18] parameter(1)
+      zero = s32[] constant(0)
+      i = s32[] constant({index})
+      s = f32[7,18] slice(x), slice={{[0:7], [{start}:{start + 18 * stride}:{stride}]}}
+      a = f32[7,18] add(s, u)
+      ROOT d = f32[7,37] dynamic-update-slice(x, a, zero, i)"""
+
+
+@pytest.mark.parametrize(("start", "index"), [(0, 0), (5, 5), (19, 19), (19, 30), (0, -3)], ids=str)
+def test_an_update_may_read_the_elements_that_it_writes(start: int, index: int) -> None:
+    # The last two: indices outside of the array are moved so that the update fits.
+    assert len(kernels_of(_update_of_slice(start, index))) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "index", "stride"), [(1, 0, 1), (0, 1, 1), (19, 18, 1), (0, 0, 2)]
+)
+def test_an_update_reads_other_elements_before(start: int, index: int, stride: int) -> None:
+    text = _update_of_slice(start, index, stride)
+    assert "it reads elsewhere what the kernel updates in place" in fuse(text).reasons(fused=False)
+    assert len(kernels_of(text)) == 2
+
+
 def test_nothing_fusible_stays_outside() -> None:
     for body in NOT_FUSED.values():
         assert fuse(body).outside == set()

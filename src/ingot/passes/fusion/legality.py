@@ -30,6 +30,7 @@ from ingot.passes.fusion.recompute import (
     moves_to,
     read_of,
 )
+from ingot.passes.fusion.torn_operands import tears_operand
 
 MAX_INDICES = 4
 """Indices, relative to one point, at which a kernel recomputes the same cheap value, at most."""
@@ -174,6 +175,9 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     reason = _why_not_size(producer, group) or _why_not_in_place(producer, group)
     if reason:
         return reason
+    dot = group.dot
+    if dot is not None and any(tears_operand(producer, user, dot) for user in group.ways_in):
+        return "the product would read its elements at no constant steps"
     frame = group.frames.frames.get(producer)
     if producer.opcode in REDUCTIONS:
         return _why_not_reduce(producer, group, frame)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes that a reshape makes into operands whose elements lie at no constant steps.
+
+Fused into a contraction, `reshape(transpose(x))` would be read at quotients and remainders of the
+operand's indices, each element many times. Outside, the transpose is one quick kernel, or the order
+in which the kernel that computes `x` writes it, and the reshape is free.
+
+Invariant: a dimension is torn only if the reshape makes it of several dimensions that the transpose
+took from different places of its operand.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.hlo.shape import Shape
+
+
+def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction) -> bool:
+    """Whether a dot would read a reshaped transpose at no constant steps.
+
+    Steps between the matrices of a batch may vary: each is asked for once.
+
+    Args:
+        transpose: an instruction that `reshape` may read.
+        reshape: an instruction that `dot` may read.
+        dot: the contraction.
+    """
+    if transpose.opcode != "transpose" or reshape.opcode != "reshape" or dot.opcode != "dot":
+        return False
+    attributes = dot.as_(DotAttributes)
+    torn = torn_dims(transpose, reshape.shape)
+    sides = zip(dot.operands, (attributes.lhs_batch_dims, attributes.rhs_batch_dims), strict=True)
+    return any(operand is reshape and not torn <= set(batch) for operand, batch in sides)
+
+
+def torn_dims(transpose: Instruction, reshaped: Shape) -> set[int]:
+    """Return which dimensions of a reshaped transpose have no constant step in its operand."""
+    if not (transpose.shape.is_static and reshaped.is_static) or reshaped.size == 0:
+        return set()
+    order = transpose.as_(DimensionsAttributes).dimensions
+    kept = [dim for dim, size in enumerate(transpose.operands[0].shape.static_dims) if size != 1]
+    rank = {dim: number for number, dim in enumerate(kept)}
+    torn: set[int] = set()
+    for before, after in _groups(transpose.shape.static_dims, reshaped.static_dims):
+        sources = [rank[order[dim]] for dim in before]
+        if sources != list(range(sources[0], sources[0] + len(sources))):
+            torn.update(after)
+    return torn
+
+
+def _groups(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest sets of dimensions that a reshape makes of each other, without 1s."""
+    left = [dim for dim, size in enumerate(before) if size != 1]
+    right = [dim for dim, size in enumerate(after) if size != 1]
+    found: list[tuple[list[int], list[int]]] = []
+    while left and right:
+        one, other = [left.pop(0)], [right.pop(0)]
+        sizes = [before[one[0]], after[other[0]]]
+        while sizes[0] != sizes[1]:
+            if sizes[0] < sizes[1]:
+                one.append(left.pop(0))
+                sizes[0] *= before[one[-1]]
+            else:
+                other.append(right.pop(0))
+                sizes[1] *= after[other[-1]]
+        found.append((one, other))
+    return found
