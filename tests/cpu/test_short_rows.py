@@ -60,6 +60,30 @@ def test_rows_of_three(name):
     check(name, "f32", 3, 1000, host_levels()[0])
 
 
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("rows", [1, 15, 16, 37, 211])
+@pytest.mark.parametrize("length", [2, 3, 5, 6, 7])
+@pytest.mark.parametrize("element", ["f32", "u8", "bf16", "c64"])
+def test_stacked_rows(element, length, rows, level):
+    """`stack(axis=-1)` of arrays, each changed before; where a sum has rows, too."""
+    names = [f"p{number}" for number in range(length)]
+    lines = [f"{name} = T[R] parameter({number})" for number, name in enumerate(names)]
+    lines += [f"n{name} = T[R] add({name}, {names[0]})" for name in names]
+    lines += [f"r{name} = T[R,1] reshape(n{name})" for name in names]
+    joined = ", ".join(f"r{name}" for name in names)
+    lines += [f"s = T[R,K] concatenate({joined}), dimensions={{1}}"]
+    lines += [f"b = T[R,K] parameter({length})", "ROOT y = T[R,K] add(s, b)"]
+    body = "\n  ".join(lines).replace("T[", f"{element}[").replace("R", str(rows))
+    body = body.replace(f"{rows}OOT", "ROOT").replace("K", str(length))
+    random = np.random.default_rng(0)
+    kind = dtype(element).numpy
+    arrays = [random.integers(0, 9, rows).astype(kind) for _ in names]
+    more = random.integers(0, 9, (rows, length)).astype(kind)
+    found = ingot.compile(f"HloModule m\nENTRY e {{\n  {body}\n}}", target=TargetSpec.host(level))
+    wanted = np.stack([array + arrays[0] for array in arrays], -1) + more
+    np.testing.assert_array_equal(np.asarray(found(*arrays, more)), wanted)
+
+
 @pytest.mark.parametrize("padding", ["0_0_1x0_0_1", "2_1_2x1_0_1", "0_0_2x0_0_3", "0_0_0x-1_0_1"])
 @pytest.mark.parametrize("element", ["f32", "f64", "u8", "bf16"])
 def test_padding_between_elements(element, padding):

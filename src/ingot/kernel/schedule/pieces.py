@@ -233,6 +233,10 @@ class RangeSimplifier(Rewriter):
         super().__init__()
         self.ranges = ranges
 
+    def truth(self, mask: Expr) -> bool | None:
+        """Return whether a mask holds everywhere in the ranges, None if only partly."""
+        return _truth(self.expr(mask))
+
     def stores(self, old: tuple[Store, ...]) -> tuple[Store, ...]:
         """Return the stores that are made; where a mask holds there is none."""
         found: list[Store] = []
