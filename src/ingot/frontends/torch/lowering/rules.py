@@ -20,6 +20,7 @@ from ingot.frontends.torch.lowering import (
     cumulative,
     diagonals,
     distances,
+    distinct,
     elementwise,
     embedding_bag,
     fused_layers,
@@ -52,7 +53,8 @@ from ingot.frontends.torch.lowering.table import merged, with_copies
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
 _MOVES = (
-    diagonals, embedding_bag, indexing, jagged, masks, scatter, searching, shaping, strides,
+    diagonals, distinct, embedding_bag, indexing, jagged, masks, scatter, searching, shaping,
+    strides,
 )  # fmt: skip
 _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
