@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.report import duration, factor
 from benchmarks.whole import (
+    FAILS,
     HEADING,
     Measured,
     megabytes,
@@ -42,16 +43,19 @@ def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
     table = [heading]
     for row in rows:
         task, sides = row.task, row.sides
-        ours, plain, xla = (sides[engine] for engine in (OURS, *ENGINES[:-1]))
-        ratio = factor(xla.compilation / ours.compilation) if ours.compilation > 0 else "-"
-        scripts = [side.script for side in (ours, plain, xla)]
+        ours, plain, xla = (sides.get(engine) for engine in (OURS, *ENGINES[:-1]))
+        assert ours is not None
+        ratio = "-"
+        if xla and ours.compilation > 0:
+            ratio = factor(xla.compilation / ours.compilation)
+        scripts = [side and side.script for side in (ours, plain, xla)]
         table.append(
             [
                 *task.cells,
                 str(ours.programs),
-                *(duration(max(side.compilation, 0.0)) for side in (ours, xla)),
+                *(duration(max(side.compilation, 0.0)) if side else FAILS for side in (ours, xla)),
                 ratio,
-                *(megabytes(side.memory) for side in (ours, plain, xla)),
+                *(megabytes(side.memory) if side else FAILS for side in (ours, plain, xla)),
                 str(task.script or "-"),
                 *("-" if seconds is None else duration(seconds) for seconds in scripts),
                 row.when,

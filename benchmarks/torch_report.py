@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.report import duration, factor, geometric_mean, number_of_threads
 from benchmarks.whole import (
+    FAILS,
     HEADING,
     Measured,
     Side,
@@ -60,23 +61,26 @@ def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
     table = [heading]
     ratios: list[float] = []
     for row in rows:
-        sides = [row.sides[engine] for engine in (OURS, INDUCTOR, EAGER)]
-        ours, inductor, _ = seconds = [first_call(side) for side in sides]
-        ratios.append(inductor / ours)
+        ours = row.sides[OURS]
+        sides = [row.sides.get(engine) for engine in (OURS, INDUCTOR, EAGER)]
+        ratio = ""
+        if INDUCTOR in row.sides:
+            ratios.append(first_call(row.sides[INDUCTOR]) / first_call(ours))
+            ratio = factor(ratios[-1])
         table.append(
             [
                 *row.task.cells,
-                *map(duration, seconds),
-                factor(ratios[-1]),
-                *(megabytes(side.memory) for side in sides),
-                str(sides[0].programs),
-                ", ".join(sides[0].host) or "-",
+                *(duration(first_call(side)) if side else FAILS for side in sides),
+                ratio,
+                *(megabytes(side.memory) if side else FAILS for side in sides),
+                str(ours.programs),
+                ", ".join(ours.host) or "-",
                 row.when,
                 f"{row.load:.1f}",
             ]
         )
     blank = [""] * (len(heading) - 2)
-    blank[len(HEADING) + 2] = factor(geometric_mean(ratios))
+    blank[len(HEADING) + 2] = factor(geometric_mean(ratios)) if ratios else ""
     return [*table, ["geometric mean", *blank, ""]]
 
 

@@ -26,6 +26,8 @@ from benchmarks.report import as_markdown, duration, factor, geometric_mean, num
 
 KINDS = ("infer", "train")
 HEADING = ("model", "step", "batch")
+FAILS = "fails"
+"""Stands for a time of the framework's compiler where it fails."""
 Engines = Sequence[str]
 
 
@@ -83,9 +85,10 @@ class Measured:
         threads: on so many.
         when: the day.
         load: processes that wanted to run when it began, those of the benchmark not among them.
-        sides: what each engine took; nothing if it failed.
-        failure: what was said if it failed.
-        note: where the results of the framework's compiler differ from the reference.
+        sides: what each engine took; nothing if the row failed, and nothing of the framework's
+            compiler where that fails.
+        failure: what was said if the row failed.
+        note: where the framework's compiler fails, or its results differ from the reference.
     """
 
     task: Task
@@ -180,25 +183,33 @@ def take_turns(
         budget: seconds of calls in each turn.
 
     Returns:
-        What each engine took, and where the results of the framework's compiler differ.
+        What each engine took, and where the framework's compiler fails, which then took nothing, or
+        where its results differ.
 
     Raises:
         ArithmeticError: Ingot's results differ from the reference.
-        RuntimeError: an engine failed.
+        RuntimeError: Ingot or the reference failed.
     """
-    sides = {engine: Side() for engine in workers}
     reference, *compilers, ours = workers
     results: dict[str, Any] = {}
+    notes: list[str] = []
     for engine, worker in workers.items():
         worker.ask("load", task.name, task.kind, task.batch)
-        results[engine] = worker.ask("compile_once")
+        try:
+            results[engine] = worker.ask("compile_once")
+        except RuntimeError as error:
+            if engine not in compilers:
+                raise
+            notes.append(f"{' '.join(task.cells)}: {_first_and_last(str(error))}")
     check(task, ours, results[ours], reference, results[reference])
-    notes = [difference(task, each, results[each], reference, results[reference])
-             for each in compilers]  # fmt: skip
+    notes += [difference(task, each, results[each], reference, results[reference])
+              for each in compilers if each in results]  # fmt: skip
+    working = {engine: workers[engine] for engine in workers if engine in results}
+    sides = {engine: Side() for engine in working}
     for _ in range(rounds):
-        for engine, worker in workers.items():
+        for engine, worker in working.items():
             sides[engine].calls.seconds.append(worker.ask("sample", budget))
-    for engine, worker in workers.items():
+    for engine, worker in working.items():
         sides[engine].compilation = worker.ask("compilation")
         sides[engine].memory = worker.ask("memory")
     return sides, "; ".join(filter(None, notes))
@@ -256,16 +267,24 @@ def step_table(rows: Sequence[Measured], engines: Engines) -> list[list[str]]:
     """Return the cells of the times of steps, heading first, means last."""
     *others, ours = engines
     table = [[*HEADING, ours, *others, *(f"{engine} / {ours}" for engine in others)]]
+    found: dict[str, list[float]] = {engine: [] for engine in others}
     for row in rows:
-        mine, *theirs = (row.sides[engine].calls for engine in (ours, *others))
-        times = [duration(timing.median) for timing in (mine, *theirs)]
-        table.append([*row.task.cells, *times, *(factor(mine.ratio(each)) for each in theirs)])
-    means = [
-        geometric_mean([row.sides[ours].calls.ratio(row.sides[each].calls) for row in rows])
-        for each in others
-    ]
+        times = [
+            duration(row.sides[engine].calls.median) if engine in row.sides else FAILS
+            for engine in (ours, *others)
+        ]
+        ratios = {
+            engine: row.sides[ours].calls.ratio(row.sides[engine].calls)
+            for engine in others
+            if engine in row.sides
+        }
+        for engine, ratio in ratios.items():
+            found[engine].append(ratio)
+        factors = [factor(ratios[engine]) if engine in ratios else "" for engine in others]
+        table.append([*row.task.cells, *times, *factors])
+    means = [factor(geometric_mean(ratios)) if ratios else "" for ratios in found.values()]
     blank = [""] * (len(HEADING) + len(others))
-    return [*table, ["geometric mean", *blank, *map(factor, means)]]
+    return [*table, ["geometric mean", *blank, *means]]
 
 
 Table = list[list[str]]
@@ -287,12 +306,15 @@ def tables_by_threads(
 def sections_text(
     tables: Sequence[tuple[str, Table]], rows: Sequence[Measured], who: str, notes: Sequence[str]
 ) -> list[str]:
-    """Return the parts of a page: tables, where the results of `who` differ, and failures."""
+    """Return the parts of a page: tables, what is said of `who`, and failures."""
     parts: list[str] = []
     for title, table in tables:
         parts += [f"## {title}", as_markdown(table)]
     if notes:
-        parts += [f"## Where {who}'s results differ", "\n".join(f"- {note}" for note in notes)]
+        parts += [
+            f"## Where {who} fails or its results differ",
+            "\n".join(f"- {note}" for note in notes),
+        ]
     failed = [f"- {failure_text(row)}" for row in rows if row.failure]
     if failed:
         parts += ["## Rows without a result", "\n".join(failed)]
@@ -306,6 +328,11 @@ def megabytes(size: int) -> str:
 
 def failure_text(row: Measured) -> str:
     """Return which row has no result, and why."""
-    lines = row.failure.strip().splitlines()
-    said = lines[0] + (f" {lines[-1]}" if len(lines) > 1 else "")
+    said = _first_and_last(row.failure)
     return f"{' '.join(row.task.cells)}, {number_of_threads(row.threads)}: {said}"
+
+
+def _first_and_last(text: str) -> str:
+    """Return the first and the last line of an error."""
+    lines = text.strip().splitlines()
+    return lines[0] + (f" {lines[-1]}" if len(lines) > 1 else "")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.programs import Timing
-from benchmarks.tf_report import ENGINES, OURS, REFERENCE, page, sections
+from benchmarks.tf_report import ENGINES, OURS, REFERENCE, XLA, page, sections
 from benchmarks.tf_whole import Plan, measure, start, tasks
 from benchmarks.whole import Measured, Side, Task, check, crew
 from benchmarks.whole_rows import keep, load, save
@@ -47,8 +47,16 @@ def test_a_row_without_a_result_stands_on_the_page():
     text = page([failed, replace(measured(2), note="XLA is away")], ["here"])
     assert "## Time of a step, 2 threads" in text
     assert "1 thread\n" not in text
-    assert "## Where XLA's results differ\n\n- XLA is away\n" in text
+    assert "## Where XLA fails or its results differ\n\n- XLA is away\n" in text
     assert "## Rows without a result\n\n- model train 2, 1 thread: Ingot: bad\n" in text
+
+
+def test_a_row_where_xla_fails_has_the_figures_of_the_others():
+    found = {engine: side for engine, side in sides().items() if engine != XLA}
+    (_, steps), (_, costs) = sections([replace(measured(1), sides=found)])
+    assert steps[1] == ["model", "train", "2", "1 s", "2 s", "fails", "2.00", ""]
+    shown = ["1", "2 s", "fails", "-", "2 MB", "1 MB", "fails", "5", "2.5 s", "3 s", "-"]
+    assert costs[1][3:-2] == shown
 
 
 def test_rows_are_kept_as_they_were(tmp_path):

@@ -4,6 +4,7 @@
 Tables are made of figures that are given; no test looks at a time.
 """
 
+import numpy as np
 import pytest
 from benchmarks.programs import Timing
 from benchmarks.torch_report import EAGER, ENGINES, INDUCTOR, OURS, page, sections
@@ -38,6 +39,42 @@ def test_a_row_without_a_result_stands_on_the_page():
     assert "## Time per call, 2 threads" in text
     assert "## Time per call, 1 thread\n" not in text
     assert "## Rows without a result\n\n- model train 2, 1 thread: Ingot: bad\n" in text
+
+
+def test_a_row_where_inductor_fails_has_the_figures_of_the_others():
+    row = measured(1)
+    del row.sides[INDUCTOR]
+    (_, steps), (_, costs) = sections([row, measured(1)])
+    assert steps[1] == ["model", "train", "2", "1 s", "2 s", "fails", "2.00", ""]
+    assert steps[3][-2:] == ["2.00", "0.50 !"]
+    assert costs[1][3:-2] == ["2 s", "fails", "2 s", "", "2 MB", "fails", "1 MB", "3", "aten.sort"]
+    assert costs[3][6] == "4.25"
+    assert sections([row])[0][1][2][-2:] == ["2.00", ""]
+
+
+class _Engine:
+    """Stands in for a worker process; one that fails does so when it compiles."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def ask(self, action: str, *given: object) -> object:
+        if action == "compile_once":
+            if self.fails:
+                raise RuntimeError("a worker:\nat a line\nno such op")
+            return [[np.ones(1)], [np.ones(1)]]
+        return 1.0
+
+
+def test_the_compiler_of_the_framework_may_fail_and_the_others_are_timed():
+    workers = {EAGER: _Engine(), INDUCTOR: _Engine(fails=True), OURS: _Engine()}
+    sides, note = take_turns(TASK, workers, 2, 0.0)
+    assert list(sides) == [EAGER, OURS]
+    assert sides[OURS].calls.seconds == [1.0, 1.0]
+    assert note == "model train 2: a worker: no such op"
+    for engine in (EAGER, OURS):
+        with pytest.raises(RuntimeError, match="no such op"):
+            take_turns(TASK, {**workers, engine: _Engine(fails=True)}, 1, 0.0)
 
 
 @pytest.mark.slow

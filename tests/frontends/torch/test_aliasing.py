@@ -258,3 +258,41 @@ def test_lbfgs_may_break_the_graph():
     for _ in range(2):
         torch.compile(optimizer.step, backend="ingot")(closure)
     torch.testing.assert_close(weight.detach(), torch.ones(3))
+
+
+class _Counter(nn.Module):
+    """Writes a buffer that the gradient needs as it was before, or after."""
+
+    def __init__(self, reads: str) -> None:
+        super().__init__()
+        self.reads = reads
+        self.register_buffer("count", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.reads == "after":
+            self.count += 1
+            return x / self.count
+        if self.reads == "before":
+            made = x * (self.count * 2)
+        elif self.reads == "a view before":
+            made = x * self.count.view(3, 1)[1].sqrt()
+        else:
+            made = (x * self.count.sqrt().sin()).cos()
+        self.count.mul_(3).add_(1)
+        return made
+
+
+@pytest.mark.parametrize("reads", ["after", "before", "a view before", "a chain before"])
+def test_gradients_read_a_buffer_as_it_was_when_it_was_read(reads):
+    """PyTorch's partitioner would compute them again from the buffer's new value."""
+    torch._dynamo.reset()
+    runs = []
+    for is_compiled in (True, False):
+        module = _Counter(reads)
+        call = torch.compile(module, backend="ingot", fullgraph=True) if is_compiled else module
+        found = []
+        for _ in range(3):
+            x = torch.linspace(-1, 1, 3, requires_grad=True)
+            found += torch.autograd.grad(call(x).sum(), [x])
+        runs.append([*found, module.count])
+    assert_results(*runs)

@@ -105,6 +105,41 @@ def test_data_sizes(name):
     assert_same(function, *args)
 
 
+DISTINCT = {
+    "elements": torch.unique,
+    "inverse": lambda x: torch.unique(x, return_inverse=True),
+    "counts": lambda x: torch.unique(x, return_counts=True),
+    "all": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+    "runs": torch.unique_consecutive,
+    "runs, all": lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
+}
+REPEATED = (
+    torch.tensor([[3, 1, 3, 0], [1, 1, -7, 3]]),
+    torch.tensor([0.0, torch.nan, 1.0, torch.nan, -torch.inf, 0.0, torch.inf, -torch.inf]),
+    torch.tensor([0.0, -0.0, 1.0]),
+    torch.tensor([True, True, False]),
+    torch.tensor(3),
+    torch.tensor([5], dtype=torch.int8),
+    torch.linspace(-3, 3, 1009).round().half(),
+)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_distinct_elements(name, monkeypatch):
+    monkeypatch.setenv("INGOT_STRICT", "1")
+    for x in REPEATED:
+        assert_same(DISTINCT[name], x)
+
+
+def test_distinct_elements_that_pytorch_finds():
+    """Without elements, of a symbolic size, along a dimension: by PyTorch's kernel."""
+    for x in (torch.zeros(0), torch.zeros(3, 0)):
+        assert_same(DISTINCT["all"], x)
+    assert_same(DISTINCT["all"], REPEATED[0], dynamic=True)
+    assert_same(lambda x: torch.unique_consecutive(x, dim=0), REPEATED[0].t())
+    assert_same(lambda x: torch.unique(x, dim=0), REPEATED[0].t())
+
+
 MASKED = {
     "nonzero": lambda x: (x > 0).nonzero() + 1,
     "nonzero of numbers": lambda x: x.round().nonzero(),

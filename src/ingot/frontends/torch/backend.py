@@ -26,6 +26,7 @@ from ingot.frontends.torch.lowering import lower
 from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.merged_numbers import renew_values
 from ingot.frontends.torch.metadata_checks import drop_metadata_checks
+from ingot.frontends.torch.mutated_inputs import mark_readers, saves_written
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.options import Options
 from ingot.frontends.torch.partition import partition
@@ -80,7 +81,11 @@ def _partition(joint_module: Any, joint_inputs: Any, **options: Any) -> tuple[An
     """Return the forward and the backward part of a graph that has both."""
     expand_bags(joint_module)
     share_invariants(joint_module)
-    return min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
+    forward, backward = min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
+    if saves_written(forward.graph, options["num_fwd_outputs"]):
+        mark_readers(joint_module.graph)
+        return min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
+    return forward, backward
 
 
 def compile_graph(

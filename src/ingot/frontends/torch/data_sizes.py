@@ -2,8 +2,9 @@
 """Ops whose results have a size that data decides, in programs: `expand_data_sizes(graph)`.
 
 One program computes the size (the true elements of a mask, the greatest number to count, the sum of
-repeats), a number of the wrapper becomes the size, and the next program makes a result of that
-size. What the size is computed from fuses with it. It runs before `placement`.
+repeats, the runs of equal elements), a number of the wrapper becomes the size, and the next program
+makes a result of that size. What the size is computed from fuses with it. It runs before
+`placement`.
 
 Invariant: the elements and their order are PyTorch's. Masks of symbolic sizes are left to PyTorch,
 since a scan of those takes several passes.
@@ -17,13 +18,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ingot.frontends.torch.internal_ops import InternalOp
-from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.nodes import Node, parts
 
 _ATEN: Any = torch.ops.aten
 
@@ -47,6 +49,22 @@ def _counts(numbers: Any, weights: Any, size: int) -> Any:
     return torch.bincount(numbers, weights, size)
 
 
+def _runs(x: Any, is_sorted: bool) -> tuple[Any, ...]:
+    values, order = x.flatten(), torch.arange(x.numel())
+    if is_sorted:
+        values, order = values.sort(stable=True)
+    starts = torch.ones_like(values, dtype=torch.bool)
+    starts[1:] = values[1:] != values[:-1]
+    return values, order, starts
+
+
+def _distinct(values: Any, order: Any, starts: Any, size: int) -> tuple[Any, ...]:
+    del size
+    inverse = torch.empty_like(order)
+    inverse[order] = starts.cumsum(0) - 1
+    return values[starts], inverse, inverse.bincount()
+
+
 INDICES = InternalOp("mask_indices", _indices)
 """`(mask, size)`: the indices of the true elements, `s64[size]` for each dimension of the mask."""
 COORDINATES = InternalOp("mask_coordinates", _coordinates)
@@ -56,28 +74,18 @@ COUNT_SIZE = InternalOp("count_size", _count_size)
 COUNTS = InternalOp("counts", _counts)
 """`(numbers, weights, size)`: how often each number below `size` occurs, or its weights' sum."""
 
+RUNS = InternalOp("runs", _runs)
+"""`(x, is_sorted)`: the elements, sorted or as they are; their indices; where a run begins."""
+DISTINCT = InternalOp("distinct", _distinct)
+"""`(values, order, starts, size)` of runs: one element of each, the run of each element, as x has
+them, and how long each is; those two are empty if they are not wanted."""
+
 
 def expand_data_sizes(graph: Any) -> None:
     """Replace the ops of an ATen graph whose results have a size that a program can compute."""
     for node in list(graph.nodes):
-        if node.op != "call_function" or not _defines_one_size(node):
-            continue
-        if node.target is _ATEN.nonzero.default and _is_known(node.args[0]):
-            _Expansion(graph, node).nonzero(node.args[0])
-        elif node.target is _ATEN.index.Tensor:
-            masks = [item for item in node.args[1] if item is not None]
-            is_mask = len(masks) == 1 and masks[0].meta["val"].dtype is torch.bool
-            if is_mask and _is_known(masks[0]):
-                _Expansion(graph, node).chosen(node.args[0], node.args[1].index(masks[0]), masks[0])
-        elif node.target is _ATEN.masked_select.default:
-            values = [item.meta["val"] for item in node.args]
-            # PyTorch broadcasts; equal sizes are the common case.
-            if _sizes(values[0]) == _sizes(values[1]) and _is_known(node.args[1]):
-                _Expansion(graph, node).chosen(node.args[0], 0, node.args[1])
-        elif node.target is _ATEN.repeat_interleave.Tensor and not node.kwargs.get("output_size"):
-            _Expansion(graph, node).repeated(node.args[0])
-        elif node.target is _ATEN.bincount.default:
-            _Expansion(graph, node).counted(*node.args, **node.kwargs)
+        if node.op == "call_function" and node.target in _EXPANSIONS and _defines_one_size(node):
+            _EXPANSIONS[node.target](_Expansion(graph, node), *node.args, **node.kwargs)
 
 
 def _sizes(value: Any) -> list[str]:
@@ -86,26 +94,46 @@ def _sizes(value: Any) -> list[str]:
 
 def _defines_one_size(node: Node) -> bool:
     bound: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
-    return len(bound) == 1 and isinstance(node.meta.get("val"), FakeTensor)
+    first = parts(node.meta.get("val"))[0]
+    return len(bound) == 1 and isinstance(first, FakeTensor)
 
 
 def _is_known(mask: Node) -> bool:
-    """Whether a mask has known sizes and some elements."""
-    value = mask.meta["val"]
+    """Whether a mask has known sizes, dimensions and some elements."""
+    return mask.meta["val"].dim() > 0 and _has_elements(mask)
+
+
+def _has_elements(x: Node) -> bool:
+    """Whether a tensor has known sizes and some elements."""
+    value = x.meta["val"]
     has_sizes = all(isinstance(size, int) and size > 0 for size in value.shape)
-    return has_sizes and value.dim() > 0 and isinstance(value, FakeTensor)
+    return has_sizes and isinstance(value, FakeTensor)
 
 
 class _Expansion:
-    """The nodes that replace one node."""
+    """The nodes that replace one node, if its sizes are known where they have to be."""
 
     def __init__(self, graph: Any, node: Node) -> None:
         self.graph, self.node = graph, node
 
     def nonzero(self, x: Node) -> None:
+        if not _is_known(x):
+            return
         with self.graph.inserting_before(self.node):
             mask, size = self._mask(x, self.node.meta["val"].shape[0])
             self._replace(self._called(COORDINATES, (mask, size), self.node.meta["val"]))
+
+    def indexed(self, x: Node, indices: Sequence[Node | None]) -> None:
+        """Expand an index that is one mask."""
+        masks = [item for item in indices if item is not None]
+        is_mask = len(masks) == 1 and masks[0].meta["val"].dtype is torch.bool
+        if is_mask and _is_known(masks[0]):
+            self.chosen(x, list(indices).index(masks[0]), masks[0])
+
+    def selected(self, x: Node, mask: Node) -> None:
+        """Expand `masked_select`, which broadcasts; equal sizes are the common case."""
+        if _sizes(x.meta["val"]) == _sizes(mask.meta["val"]) and _is_known(mask):
+            self.chosen(x, 0, mask)
 
     def chosen(self, x: Node, axis: int, mask: Node) -> None:
         """Take the elements of x that a mask over its dimensions from `axis` on selects."""
@@ -121,8 +149,10 @@ class _Expansion:
             given = [*[None] * axis, *columns]
             self._replace(self._called(_ATEN.index.Tensor, (x, given), self.node.meta["val"]))
 
-    def repeated(self, repeats: Node) -> None:
+    def repeated(self, repeats: Node, output_size: Any = None) -> None:
         """Sum the repeats, and give the sum to the op."""
+        if output_size:
+            return
         count = self.node.meta["val"].shape[0]
         with self.graph.inserting_before(self.node):
             size = self._size(_ATEN.sum.default, (repeats,), count)
@@ -137,6 +167,36 @@ class _Expansion:
             size = self._size(COUNT_SIZE, (numbers, minlength), count)
             given = (numbers, weights, size)
             self._replace(self._called(COUNTS, given, self.node.meta["val"]))
+
+    def unique(self, x: Node, *given: bool, **named: bool) -> None:
+        """Expand `_unique2`; what is wanted of its results follows from their sizes."""
+        del given, named
+        self._distinct(x, is_sorted=True)
+
+    def consecutive(
+        self, x: Node, inverse: bool = False, counts: bool = False, dim: int | None = None
+    ) -> None:
+        """Expand `unique_consecutive` of elements, not of slices along a dimension."""
+        del inverse, counts
+        if dim is None:
+            self._distinct(x, is_sorted=False)
+
+    def _distinct(self, x: Node, is_sorted: bool) -> None:
+        """Find the runs of equal elements, and make one element of each."""
+        if not _has_elements(x):
+            return
+        value = self.node.meta["val"]
+        flat = self._fake(x, lambda: x.meta["val"].new_empty((x.meta["val"].numel(),)))
+        kinds = (flat.dtype, torch.int64, torch.bool)
+        fakes = tuple(self._fake(x, partial(flat.to, kind)) for kind in kinds)
+        with self.graph.inserting_before(self.node):
+            runs = self._called(RUNS, (x, is_sorted), fakes)
+            values, order, starts = (
+                self._called(operator.getitem, (runs, number), fake)
+                for number, fake in enumerate(fakes)
+            )
+            size = self._size(_ATEN.sum.default, (starts,), value[0].shape[0])
+            self._replace(self._called(DISTINCT, (values, order, starts, size), value))
 
     def _mask(self, x: Node, count: Any) -> tuple[Node, Node]:
         """Return the mask of nonzero elements, and the size that it defines."""
@@ -168,3 +228,15 @@ class _Expansion:
     def _replace(self, made: Node) -> None:
         self.node.replace_all_uses_with(made)
         self.graph.erase_node(self.node)
+
+
+_EXPANSIONS: dict[Any, Callable[..., None]] = {
+    _ATEN.nonzero.default: _Expansion.nonzero,
+    _ATEN.index.Tensor: _Expansion.indexed,
+    _ATEN.masked_select.default: _Expansion.selected,
+    _ATEN.repeat_interleave.Tensor: _Expansion.repeated,
+    _ATEN.bincount.default: _Expansion.counted,
+    _ATEN._unique2.default: _Expansion.unique,
+    _ATEN.unique_consecutive.default: _Expansion.consecutive,
+}
+"""What expands each op, called with its arguments."""

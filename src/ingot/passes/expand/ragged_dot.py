@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ragged-dot` as one `dot` of masked operands.
+"""`ragged-dot` as one `dot` of masked operands, or as a loop (`ragged_tiles`) if it is long.
 
 Every row belongs to one group. With the ragged dimension among the rows, the lhs gets a dimension
 of groups in which all rows but the group's own are zero, and that dimension is contracted with the
@@ -14,13 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import RaggedDotAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.ragged_tiles import is_worth_tiles, running_sums, tiled
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -46,7 +47,10 @@ class RaggedDotRewriter(Expander):
                 hint="give one vector of group sizes",
             )
         (ragged,) = given.lhs_ragged_dims
-        masked = _masked(lhs, ragged, sizes, build, module)
+        limits = running_sums(build.convert_to(sizes, S64), build, module)
+        if is_worth_tiles(op):
+            return tiled(op, build, module, limits)
+        masked = _masked(lhs, ragged, sizes, limits, build)
         moved = {
             name: tuple(p + 1 for p in dimensions) for name, dimensions in _numbers(given).items()
         }
@@ -88,11 +92,10 @@ def _dot(
 
 
 def _masked(
-    lhs: Instruction, ragged: int, sizes: Instruction, build: Builder, module: Module
+    lhs: Instruction, ragged: int, sizes: Instruction, limits: Instruction, build: Builder
 ) -> Instruction:
     """Return the lhs once per group, in a new first dimension, zero outside the group's rows."""
     (groups,) = sizes.shape.dims
-    limits = _running_sums(build.convert_to(sizes, S64), build, module)
     starts = build.subtract(limits, build.convert_to(sizes, S64))
     dims = (groups, *lhs.shape.dims)
     row = build.iota(shape=Shape.array(S64, dims), iota_dimension=ragged + 1)
@@ -102,16 +105,3 @@ def _masked(
     if copies.shape.dtype.name == "f8e8m0fnu":
         copies = build.convert_to(copies, F32)  # the type has no zero
     return build.select(build.and_(after, before), copies, build.full(0, copies.shape))
-
-
-def _running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruction:
-    """Return the sum of the sizes up to each group: a sum over a triangle."""
-    (groups,) = sizes.shape.dims
-    square = Shape.array(S64, (groups, groups))
-    row, column = (build.iota(shape=square, iota_dimension=dim) for dim in (0, 1))
-    counted = build.compare(column, row, direction="LE")
-    values = build.select(
-        counted, build.broadcast_to(sizes, square.dims, (1,)), build.full(0, square)
-    )
-    add = module.take(scalar_computation("add", S64))
-    return build.reduce(values, build.constant(0, S64), dimensions=(1,), to_apply=add)

@@ -20,12 +20,14 @@ from ingot.frontends.torch.lowering import (
     cumulative,
     diagonals,
     distances,
+    distinct,
     elementwise,
     embedding_bag,
     fused_layers,
     grid_sampling,
     higher_order,
     indexing,
+    jagged,
     linalg,
     masks,
     matmul,
@@ -50,7 +52,10 @@ from ingot.frontends.torch.lowering.table import merged, with_copies
 
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
-_MOVES = (diagonals, embedding_bag, indexing, masks, scatter, searching, shaping, strides)
+_MOVES = (
+    diagonals, distinct, embedding_bag, indexing, jagged, masks, scatter, searching, shaping,
+    strides,
+)  # fmt: skip
 _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,

@@ -25,7 +25,7 @@ RULES = RuleTable("aten")
 Pair = tuple[Instruction, Instruction]
 
 
-def _sorted(b: ArrayBuilder, x: Instruction, axis: int, *, descending: bool = False) -> Pair:
+def sorted_along(b: ArrayBuilder, x: Instruction, axis: int, *, descending: bool = False) -> Pair:
     """Return a row's elements in order, and their indices."""
     element = x.shape.dtype
     keys = b.convert_to(x, U8) if element is PRED else x
@@ -47,7 +47,7 @@ def _sort_along(op: Op, x: Instruction, dim: int, descending: bool) -> Pair:
     if x.shape.rank == 0:
         return x, op.b.zeros(op.shape_of(1))
     axis = op.axis(dim, x.shape.rank)
-    return _fitted(op, *_sorted(op.b, x, axis, descending=descending))
+    return _fitted(op, *sorted_along(op.b, x, axis, descending=descending))
 
 
 @RULES.rule("sort")
@@ -84,7 +84,7 @@ def _topk(
         return _fitted(op, x, b.zeros(op.shape_of(1)))
     axis = op.axis(dim, rank)
     if not isinstance(k, int) or k == 0 or x.shape.dtype is PRED:
-        found = _sorted(b, x, axis, descending=largest)
+        found = sorted_along(b, x, axis, descending=largest)
         return _fitted(op, *(b.sliced(item, axis, 0, k) for item in found))
     order = (*(other for other in range(rank) if other != axis), axis)
     moved = b.transposed(_one_nan(b, x), order)
@@ -109,7 +109,7 @@ def _kthvalue(op: Op, x: Instruction, k: Size, dim: int = -1, keepdim: bool = Fa
     if x.shape.rank == 0:
         return _fitted(op, x, op.b.zeros(op.shape_of(1)))
     axis = op.axis(dim, x.shape.rank)
-    b, found = op.b, _sorted(op.b, x, axis)
+    b, found = op.b, sorted_along(op.b, x, axis)
     if isinstance(k, int):
         return _fitted(op, *(b.sliced(item, axis, k - 1, k) for item in found))
     # A number of PyTorch's that is not the size of an array, at which HLO cannot slice.
@@ -124,7 +124,7 @@ def _middle(op: Op, x: Instruction, axis: int, ignores_nan: bool) -> Pair:
     If there is a NaN the median is NaN, unless NaN are ignored; of NaN alone it is NaN.
     """
     b, size = op.b, x.shape.dims[axis]
-    values, indices = _sorted(b, x, axis)
+    values, indices = sorted_along(b, x, axis)
     if not x.shape.dtype.is_float:
         half = dim_math.floordiv(size - 1, 2)
         return b.sliced(values, axis, half, half + 1), b.sliced(indices, axis, half, half + 1)
@@ -179,7 +179,7 @@ def _mode(op: Op, x: Instruction, dim: int = -1, keepdim: bool = False) -> Pair:
     if x.shape.rank == 0:
         return _fitted(op, x, b.zeros(op.shape_of(1)))
     axis = op.axis(dim, x.shape.rank)
-    values, indices = _sorted(b, x, axis)
+    values, indices = sorted_along(b, x, axis)
     size = x.shape.dims[axis]
     before, after = b.sliced(values, axis, 0, size - 1), b.sliced(values, axis, 1, size)
     changes = b.compare(after, before, direction="NE")

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ragged-dot` of many groups as a loop over tiles of rows: `tiled(op, build, module)`.
+
+A tile is some neighbouring rows of one group. A trip slices a tile, multiplies it, and adds the
+product to the result, rows of other groups left out. So each row is multiplied once, where one
+`dot` of masked operands multiplies it once per group, and groups without rows are not read.
+
+Example:
+    f32[6,k] of groups of 5 and 1 rows, tiles of 4 rows
+    trips: rows 0-3 of group 0, row 4 of group 0, row 5 of group 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import F32, S64, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.opset.dots import RaggedDotAttributes
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.counters import size_value
+
+_MOST_ROWS = 128
+_LEAST_ROWS = 16
+_FEWEST_ROWS = 8
+"""Rows of a group, on average: of fewer, one product reads each group's matrix as fast."""
+_WORTH_A_LOOP = 1 << 20
+"""Multiplications that masked operands add: below, trips of a loop take as long (40 us)."""
+
+
+def is_worth_tiles(op: Instruction) -> bool:
+    """Whether the products of masked operands take longer than a loop; symbolic sizes count as 128.
+
+    The multiplications of a `dot` are those of the lhs times the free sizes of the rhs.
+    """
+    lhs, rhs, sizes = (item.shape for item in op.operands)
+    given = op.as_(RaggedDotAttributes)
+    used = (*given.rhs_batch_dims, *given.rhs_contracting_dims, *given.rhs_group_dims)
+    if any(shape.dtype.name == "f8e8m0fnu" for shape in (lhs, rhs)):
+        return False  # the type has no zero for rows of other groups
+    (groups,) = sizes.dims
+    (ragged,) = given.lhs_ragged_dims
+    rows = lhs.dims[ragged]
+    if not isinstance(groups, int) or (isinstance(rows, int) and rows < _FEWEST_ROWS * groups):
+        return False
+    count = groups - 1
+    free = [size for dim, size in enumerate(rhs.dims) if dim not in used]
+    for size in (*lhs.dims, *free):
+        count *= size if isinstance(size, int) else 128
+    return count >= _WORTH_A_LOOP
+
+
+def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) -> Instruction:
+    """Return the loop over tiles.
+
+    Args:
+        op: a `ragged-dot` whose ragged dimension is not a batch dimension.
+        build: adds to its computation.
+        module: gets the loop's computations.
+        limits: `s64[groups]`: the sums of sizes up to each group, as they are given.
+    """
+    given = op.as_(RaggedDotAttributes)
+    lhs, rhs = op.operands[:2]
+    (ragged,) = given.lhs_ragged_dims
+    extent = lhs.shape.dims[ragged]
+    rows = _tile_rows(extent, limits.shape.dims[0])
+    along = _RaggedDims.of(op)
+    if not isinstance(extent, int):  # it may be less than a tile
+        lhs = _padded(build, lhs, ragged, rows)
+        rhs = _padded(build, rhs, along.rhs, rows) if along.rhs is not None else rhs
+    wide = op.shape.dtype
+    wide = F32 if wide.is_float and wide.bits < 32 else wide
+    dims = list(op.shape.dims)
+    if along.result is not None:
+        dims[along.result] = lhs.shape.dims[ragged]
+    bases, ends, tiles = _ranges(build, limits, extent, rows, module)
+    count = build.reshape_to(_last(build, tiles), ())
+    result = build.full(0, Shape.array(wide, tuple(dims)))
+    state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result)
+    loop = build.while_(
+        state,
+        condition=module.take(_condition(state.shape)),
+        body=module.take(_body(op, state.shape, along, rows, module)),
+    )
+    made = build.element_of(loop, len(state.operands) - 1)
+    if made.shape.dims != op.shape.dims:
+        made = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.dims))
+    return build.convert_to(made, op.shape.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _RaggedDims:
+    """Where the ragged dimension is, beside the lhs: in the rhs or in the result.
+
+    Attributes:
+        rhs: the dimension of the rhs that is contracted with it; None where rows are ragged.
+        result: the dimension of the result that has its rows; None where it is contracted.
+    """
+
+    rhs: int | None
+    result: int | None
+
+    @classmethod
+    def of(cls, op: Instruction) -> _RaggedDims:
+        given = op.as_(RaggedDotAttributes)
+        (ragged,) = given.lhs_ragged_dims
+        if given.mode() == "contraction":
+            number = given.lhs_contracting_dims.index(ragged)
+            return cls(given.rhs_contracting_dims[number], None)
+        rank = op.operands[0].shape.rank
+        return cls(None, (*given.lhs_batch_dims, *given.lhs_free_dims(rank)).index(ragged))
+
+
+def _tile_rows(extent: int | Dim, groups: int | Dim) -> int:
+    """Return the rows of a tile: about half of a group's, at most what there is."""
+    if not isinstance(extent, int) or not isinstance(groups, int):
+        return 64
+    half = max(extent // (2 * groups), 1)
+    return min(extent, max(_LEAST_ROWS, min(_MOST_ROWS, 1 << (half.bit_length() - 1))))
+
+
+def _padded(build: Builder, x: Instruction, dim: int, rows: int) -> Instruction:
+    config = tuple((0, rows if other == dim else 0, 0) for other in range(x.shape.rank))
+    return build.pad(x, build.constant(0, x.shape.dtype), padding=config)
+
+
+def _ranges(
+    build: Builder, limits: Instruction, extent: int | Dim, rows: int, module: Module
+) -> tuple[Instruction, Instruction, Instruction]:
+    """Return for each group where trip 0 would begin, its end, and the tiles up to that."""
+    shape = limits.shape
+    zeros = build.full(0, shape)
+    most = build.convert_to(size_value(build, extent), S64)
+    ends = build.clamp(zeros, limits, build.broadcast_to(most, shape.dims))
+    starts = _shifted(build, ends)
+    size = build.full(rows, shape)
+    count = build.maximum(build.subtract(ends, starts), zeros)
+    tiles = build.divide(build.add(count, build.full(rows - 1, shape)), size)
+    tiles = running_sums(tiles, build, module)
+    bases = build.subtract(starts, build.multiply(_shifted(build, tiles), size))
+    return bases, ends, tiles
+
+
+def _shifted(build: Builder, values: Instruction) -> Instruction:
+    """Return for each group the value of the one before it; 0 for the first."""
+    zero = build.constant(0, values.shape.dtype)
+    return build.pad(values, zero, padding=((1, -1, 0),))
+
+
+def running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruction:
+    """Return the sum of the sizes up to each group, `s64[groups]`: a sum over a triangle."""
+    (groups,) = sizes.shape.dims
+    square = Shape.array(S64, (groups, groups))
+    row, column = (build.iota(shape=square, iota_dimension=dim) for dim in (0, 1))
+    counted = build.compare(column, row, direction="LE")
+    values = build.select(
+        counted, build.broadcast_to(sizes, square.dims, (1,)), build.full(0, square)
+    )
+    add = module.take(scalar_computation("add", S64))
+    return build.reduce(values, build.constant(0, S64), dimensions=(1,), to_apply=add)
+
+
+def _last(build: Builder, values: Instruction) -> Instruction:
+    (size,) = values.shape.dims
+    return build.slice(values, slice=((size - 1, size, 1),))
+
+
+def _condition(state: Shape) -> Computation:
+    b = Builder("tiles_condition")
+    values = b.parameter(0, state)
+    return b.build(b.compare(b.element_of(values, 0), b.element_of(values, 1), direction="LT"))
+
+
+def _body(
+    op: Instruction, state: Shape, along: _RaggedDims, rows: int, module: Module
+) -> Computation:
+    given = op.as_(RaggedDotAttributes)
+    (ragged,) = given.lhs_ragged_dims
+    b = Builder("tile")
+    values = b.parameter(0, state)
+    parts = [b.element_of(values, n) for n in range(len(state.elements))]
+    trip, count, lhs, rhs, bases, ends, tiles, result = parts
+    # The group of a trip is the first one with more tiles up to its end.
+    done = b.compare(tiles, b.broadcast_to(trip, tiles.shape.dims), direction="LE")
+    add = module.take(scalar_computation("add", S64))
+    group = b.reduce(b.convert_to(done, S64), b.constant(0, S64), dimensions=(0,), to_apply=add)
+    start = b.add(_item(b, bases, group), b.multiply(trip, b.constant(rows, S64)))
+    tile = _Tile(b, start, _item(b, ends, group), lhs.shape.dims[ragged], rows)
+    if along.result is None:
+        assert along.rhs is not None
+        own, theirs = tile.own(lhs, ragged), tile.own(rhs, along.rhs)
+        product = _product(op, b, own, theirs, result.shape.dtype)
+        product = b.reshape_to(product, (1, *product.shape.dims))
+        before, at = _box(b, result, 0, group, 1), _starts(b, result, 0, group)
+    else:
+        (dim,) = given.rhs_group_dims
+        one = _box(b, rhs, dim, group, 1)
+        product = _product(op, b, tile.of(lhs, ragged), one, result.shape.dtype)
+        product = tile.masked(product, along.result)
+        before = tile.of(result, along.result)
+        at = _starts(b, result, along.result, tile.first)
+    result = b.dynamic_update_slice(result, b.add(before, product), *at)
+    step = b.add(trip, b.constant(1, S64))
+    return b.build(b.tuple(step, count, lhs, rhs, bases, ends, tiles, result))
+
+
+class _Tile:
+    """The rows of one trip: from `start`, as many as a tile has, those before `end`.
+
+    A slice that would leave the array begins earlier, at `first`.
+    """
+
+    def __init__(
+        self, b: Builder, start: Instruction, end: Instruction, extent: int | Dim, rows: int
+    ) -> None:
+        last = b.subtract(b.convert_to(size_value(b, extent), S64), b.constant(rows, S64))
+        self._b, self._start, self._end, self._rows = b, start, end, rows
+        self.first = b.minimum(start, last)
+
+    def of(self, x: Instruction, dim: int) -> Instruction:
+        """Return the tile of an array along one of its dimensions."""
+        return _box(self._b, x, dim, self.first, self._rows)
+
+    def own(self, x: Instruction, dim: int) -> Instruction:
+        """Return the tile of an array, zero where rows are not those of the trip."""
+        return self.masked(self.of(x, dim), dim)
+
+    def masked(self, x: Instruction, dim: int) -> Instruction:
+        """Return an array of the tile's rows, zero where rows are not those of the trip."""
+        b = self._b
+        shape = x.shape.with_dtype(S64)
+        row = b.add(b.iota(shape=shape, iota_dimension=dim), b.broadcast_to(self.first, shape.dims))
+        after = b.compare(row, b.broadcast_to(self._start, shape.dims), direction="GE")
+        before = b.compare(row, b.broadcast_to(self._end, shape.dims), direction="LT")
+        return b.select(b.and_(after, before), x, b.full(0, x.shape))
+
+
+def _product(
+    op: Instruction, b: Builder, lhs: Instruction, rhs: Instruction, element: DType
+) -> Instruction:
+    """Return the dot of a tile; the rhs has its dimension of groups, of size 1, or none."""
+    given = op.as_(RaggedDotAttributes)
+    batch, contracting = given.rhs_batch_dims, given.rhs_contracting_dims
+    for group in given.rhs_group_dims:
+        rhs = b.reshape_to(rhs, _without(rhs.shape.dims, group))
+        batch = tuple(dim - (dim > group) for dim in batch)
+        contracting = tuple(dim - (dim > group) for dim in contracting)
+    plain = DotAttributes(given.lhs_batch_dims, given.lhs_contracting_dims, batch, contracting)
+    dims = (
+        *(lhs.shape.dims[dim] for dim in given.lhs_batch_dims),
+        *(lhs.shape.dims[dim] for dim in plain.lhs_free_dims(lhs.shape.rank)),
+        *(rhs.shape.dims[dim] for dim in plain.rhs_free_dims(rhs.shape.rank)),
+    )
+    return b.dot(
+        lhs, rhs, shape=Shape.array(element, dims), operand_precision=given.operand_precision,
+        lhs_batch_dims=given.lhs_batch_dims, lhs_contracting_dims=given.lhs_contracting_dims,
+        rhs_batch_dims=batch, rhs_contracting_dims=contracting,
+    )  # fmt: skip
+
+
+def _item(b: Builder, values: Instruction, index: Instruction) -> Instruction:
+    return b.reshape_to(_box(b, values, 0, index, 1), ())
+
+
+def _box(b: Builder, x: Instruction, dim: int, at: Instruction, size: int) -> Instruction:
+    sizes = (*x.shape.dims[:dim], size, *x.shape.dims[dim + 1 :])
+    return b.dynamic_slice(x, *_starts(b, x, dim, at), dynamic_slice_sizes=sizes)
+
+
+def _starts(b: Builder, x: Instruction, dim: int, at: Instruction) -> list[Instruction]:
+    zero = b.constant(0, S64)
+    return [at if other == dim else zero for other in range(x.shape.rank)]
+
+
+def _without(dims: tuple[int | Dim, ...], dim: int) -> tuple[int | Dim, ...]:
+    return (*dims[:dim], *dims[dim + 1 :])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ragged-dot` of many rows: the loop over tiles beside the evaluator."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.passes.expand import ragged_tiles
+
+GROUPS = 3
+SIZES = ([2, 0, 3], [0, 0, 0], [7, 0, 0], [9, 9, 9], [-9, 11, -3], [2, -4, 5])
+"""Of seven rows: rows of no group, groups of no rows, sizes beyond the rows, and negative ones."""
+
+
+def rows_text(rows: object, element: str = "f32", depth: int = 5, width: int = 4) -> str:
+    return f"""HloModule rows
+ENTRY main {{
+  x = {element}[{rows},{depth}] parameter(0)
+  r = {element}[{GROUPS},{depth},{width}] parameter(1)
+  g = s32[{GROUPS}] parameter(2)
+  ROOT y = {element}[{rows},{width}] ragged-dot(x, r, g), lhs_contracting_dims={{1}},
+    rhs_contracting_dims={{1}}, lhs_ragged_dims={{0}}, rhs_group_dims={{0}}
+}}"""
+
+
+def contraction_text(rows: object) -> str:
+    return f"""HloModule contraction
+ENTRY main {{
+  x = f32[{rows},5] parameter(0)
+  r = f32[{rows},4] parameter(1)
+  g = s32[{GROUPS}] parameter(2)
+  ROOT y = f32[{GROUPS},5,4] ragged-dot(x, r, g), lhs_contracting_dims={{0}},
+    rhs_contracting_dims={{0}}, lhs_ragged_dims={{0}}
+}}"""
+
+
+BATCH = """HloModule batch
+ENTRY main {
+  x = f32[2,9,5] parameter(0)
+  r = f32[2,5,3,4] parameter(1)
+  g = s32[3] parameter(2)
+  ROOT y = f32[2,9,4] ragged-dot(x, r, g), lhs_batch_dims={0}, rhs_batch_dims={0},
+    lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={1}, rhs_group_dims={2}
+}"""
+
+
+def assert_tiled_like_evaluator(text: str, *args: np.ndarray, tolerance: float = 1e-5) -> None:
+    """Compile with tiles however small the product is; compare with the evaluator."""
+    ingot.clear_caches()
+    with (
+        patch.object(ragged_tiles, "_WORTH_A_LOOP", 0),
+        patch.object(ragged_tiles, "_FEWEST_ROWS", 0),
+    ):
+        executable = ingot.compile(ingot.parse_hlo(text))
+    assert "while(" in executable.as_text("hlo")
+    want = np.asarray(ingot.evaluate(ingot.parse_hlo(text), *args), np.float64)
+    got = np.asarray(executable(*args), np.float64)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+@pytest.mark.parametrize("rows", [1, 7, 131])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_tiles_are_the_products_of_their_groups(sizes, rows, is_symbolic):
+    x, weights, y = numbers(rows, 5), numbers(GROUPS, 5, 4), numbers(rows, 4)
+    # Neither may reach rows of other groups.
+    x[rows // 2, 0], weights[1, 0, 0] = np.inf, np.nan
+    groups = np.array(sizes, np.int32) * max(rows // 7, 1)
+    shown = "?m" if is_symbolic else rows
+    assert_tiled_like_evaluator(rows_text(shown), x, weights, groups)
+    assert_tiled_like_evaluator(contraction_text(shown), x, y, groups)
+
+
+def test_batches_and_groups_in_the_middle():
+    groups = np.array([4, 0, 3], np.int32)
+    assert_tiled_like_evaluator(BATCH, numbers(2, 9, 5), numbers(2, 5, 3, 4), groups)
+
+
+@pytest.mark.parametrize("element", ["f64", "f16", "s32", "u8"])
+def test_other_element_types(element):
+    dtype = ingot.parse_hlo(rows_text(9, element)).entry.parameters[0].shape.dtype.numpy
+    x, weights = (np.abs(8 * numbers(*shape)).astype(dtype) for shape in ((9, 5), (3, 5, 4)))
+    groups = np.array([4, 1, 3], np.int32)
+    tolerance = 2e-3 if element == "f16" else 1e-5
+    assert_tiled_like_evaluator(rows_text(9, element), x, weights, groups, tolerance=tolerance)
+
+
+def test_a_group_without_rows_is_not_read():
+    """A product of masked operands makes a NaN of each row, as 0 * inf is one."""
+    text = rows_text(4096, depth=64, width=32)
+    weights = np.full((GROUPS, 64, 32), np.inf, np.float32)
+    weights[1] = 1.0
+    groups = np.array([0, 4096, 0], np.int32)
+    got = ingot.compile(text)(np.ones((4096, 64), np.float32), weights, groups)
+    assert np.array_equal(np.asarray(got), np.full((4096, 32), 64.0, np.float32))
+
+
+@pytest.mark.parametrize(("rows", "has_tiles"), [(23, False), (24, True)])
+def test_few_rows_of_a_group_are_one_product(rows, has_tiles):
+    with patch.object(ragged_tiles, "_WORTH_A_LOOP", 0):
+        text = ingot.compile(rows_text(rows)).as_text("hlo")
+    assert ("while(" in text) == has_tiles
