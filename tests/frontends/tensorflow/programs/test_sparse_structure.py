@@ -211,3 +211,20 @@ def test_coordinates_of_elements(element):
     run = tf.function(tf.unravel_index, jit_compile=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="index is out of bound as with dims"):
         run(tf.constant([3, 60], element), dims)
+
+
+OPEN = ("softmax", "reshape", "concat of columns", "add", "fill", "maximum", "slice of a corner")
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_tensors_of_any_size(name):
+    """One program for all sizes and numbers of values."""
+    corner = {"slice of a corner": lambda s, t: tf.sparse.slice(s, [1, 0], [2, 2])}
+    function = {**FUNCTIONS, **OF_FLOATS, **corner}[name]
+    specs = [tf.SparseTensorSpec([None, None], tf.float32)] * 2
+    compiled = tf.function(function, input_signature=specs, jit_compile=True)
+    for dims, count in (((3, 4), 5), ((6, 2), 4), ((5, 7), 0)):
+        s, t = drawn(dims, count), drawn(dims, 3)
+        for one, other in zip(flat(compiled(s, t)), flat(function(s, t)), strict=True):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

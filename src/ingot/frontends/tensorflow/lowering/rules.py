@@ -15,7 +15,7 @@ from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
     "activation", "binary", "blocks", "collectives", "combined_suppression", "control_flow",
-    "convolution", "crops", "ctc", "cumulative", "data_sizes", "diagonals", "filled_rows",
+    "convolution", "counts", "crops", "ctc", "cumulative", "data_sizes", "diagonals", "filled_rows",
     "fractional_pooling", "gather", "images", "layouts", "linalg", "list_pieces", "local_norm",
     "matmul", "normalization", "optimizers", "patches", "pooling", "projective", "quantization",
     "ragged", "random", "random_binomial", "random_counts", "random_gamma", "random_picks",
