@@ -102,6 +102,12 @@ def variational(batch: int, samples: Samples) -> Step:
     return Step(step, constants(samples.uniform(0, 1, (batch, 784)), samples((batch, 32))))
 
 
+def drawn_images(batch: int, samples: Samples) -> Step:
+    """Images that the decoder of a VAE draws from noise."""
+    _, decoder = models.autoencoder()
+    return Step(lambda noise: tf.sigmoid(decoder(noise)), constants(samples((batch, 32))))
+
+
 def adversarial(batch: int, samples: Samples) -> Step:
     """A WGAN-GP's step of the critic, then of the generator."""
     generator, critic = models.adversaries()
@@ -133,6 +139,17 @@ def adversarial(batch: int, samples: Samples) -> Step:
     )
 
 
+def generated_images(batch: int, samples: Samples) -> Step:
+    """Images that the generator of a WGAN-GP makes from noise, and the critic's values of them."""
+    generator, critic = models.adversaries()
+
+    def generate(noise: Any) -> Any:
+        images = generator(noise, training=False)
+        return images, critic(images, training=False)
+
+    return Step(generate, constants(samples((batch, 64))))
+
+
 def deep_q(batch: int, samples: Samples) -> Step:
     """A DQN's step on a batch of its replay buffer."""
     online, target = models.player(), models.player()
@@ -152,6 +169,25 @@ def deep_q(batch: int, samples: Samples) -> Step:
             samples.integers(6, batch),
             samples(batch),
             samples.uniform(0, 1, images),
+        ),
+    )
+
+
+def chosen_actions(batch: int, samples: Samples) -> Step:
+    """The values of all actions, and the best one or, where a draw says so, another."""
+    online = models.player()
+
+    def choose(images: Any, draws: Any, others: Any) -> Any:
+        values = online(images, training=False)
+        best = tf.argmax(values, -1, tf.int32)
+        return values, tf.where(draws < 0.1, others, best)
+
+    return Step(
+        choose,
+        constants(
+            samples.uniform(0, 1, (batch, 84, 84, 4)),
+            samples.uniform(0, 1, batch),
+            samples.integers(6, batch),
         ),
     )
 
@@ -176,3 +212,17 @@ def physics(batch: int, samples: Samples) -> Step:
     step = training(loss, [model], keras.optimizers.Adam())
     shape = (batch, 1)
     return Step(step, constants(samples.uniform(-3, 3, shape), samples.uniform(0, 1, shape)))
+
+
+def heat_values(batch: int, samples: Samples) -> Step:
+    """What the network says of places and times, and how fast it changes there."""
+    model = models.heat()
+
+    def values(place: Any, time: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(time)
+            value = model(tf.concat([place, time], -1))
+        return value, tape.gradient(value, time)
+
+    shape = (batch, 1)
+    return Step(values, constants(samples.uniform(-3, 3, shape), samples.uniform(0, 1, shape)))

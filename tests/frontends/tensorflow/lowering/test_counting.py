@@ -25,6 +25,24 @@ def dense(size, binary=False, weights=None):
     )  # fmt: skip
 
 
+SPLITS = np.array([0, 3, 3, 7, 8], np.int64)
+CELLS = np.array([[0, 1], [0, 3], [1, 0], [3, 0], [3, 1], [3, 2], [3, 4], [4, 0]], np.int64)
+
+
+def ragged(size, binary=False):
+    return lambda splits, x, weights: RAW.RaggedBincount(
+        splits=splits, values=x, size=tf.constant(size, x.dtype), weights=weights,
+        binary_output=binary,
+    )  # fmt: skip
+
+
+def sparse(size, binary=False, dims=(5, 5)):
+    return lambda cells, x, weights: RAW.SparseBincount(
+        indices=cells, values=x, dense_shape=tf.constant(dims, tf.int64),
+        size=tf.constant(size, x.dtype), weights=weights, binary_output=binary,
+    )  # fmt: skip
+
+
 def computed(x):
     return tf.math.bincount(x, minlength=tf.reduce_min(x), maxlength=tf.reduce_max(x))
 
@@ -67,6 +85,28 @@ CASES = {
     "dense_no_rows": (dense(9), [TABLE[:0]]),
     "dense_no_columns": (dense(3), [TABLE[:, :0]]),
     "rows_axis": (lambda x: tf.math.bincount(x, axis=-1), [TABLE]),
+    **{
+        f"{name}_{size}_{len(weights)}{'_binary' * binary}": (
+            kind(size, binary), [places, COUNTED, weights]
+        )
+        for name, kind, places in (("ragged", ragged, SPLITS), ("sparse", sparse, CELLS))
+        for size in (9, 3)
+        for weights in (WEIGHTS, WEIGHTS[:0])
+        for binary in (False, True)
+    },
+    "ragged_none": (ragged(3), [SPLITS[:1], COUNTED[:0], WEIGHTS[:0]]),
+    "ragged_empty_rows": (ragged(3), [np.zeros(4, np.int64), COUNTED[:0], WEIGHTS[:0]]),
+    "ragged_tensor": (
+        lambda splits, x: tf.math.bincount(tf.RaggedTensor.from_row_splits(x, splits), axis=-1),
+        [SPLITS, COUNTED],
+    ),
+    "sparse_vector": (sparse(9, dims=(99,)), [CELLS[:, :1] + 5, COUNTED, WEIGHTS]),
+    "sparse_tensor": (
+        lambda cells, x: tf.math.bincount(
+            tf.SparseTensor(cells, x, [5, 5]), minlength=4, maxlength=6, axis=-1
+        ),
+        [CELLS, COUNTED],
+    ),
     "histogram": (histogram(), [VALUES]),
     "histogram_long": (histogram(tf.float64, tf.int64, 4), [VALUES]),
     "histogram_integers": (histogram(tf.int32), [np.array([[3, -7, 99], [0, 5, 4]], np.int32)]),
@@ -96,6 +136,11 @@ def test_counts_and_stitches(name):
     [
         (lambda x: RAW.Bincount(arr=x, size=9, weights=tf.zeros([0])), -COUNTED, "non-negative"),
         (histogram(), NAN, "must not contain NaN"),
+        (lambda x: ragged(9)(SPLITS, x, WEIGHTS), -COUNTED, "Input must be non-negative"),
+        (lambda x: ragged(9)(SPLITS + 1, x, WEIGHTS), COUNTED, "Splits must start with 0"),
+        (lambda x: ragged(9)(SPLITS[:-1], x, WEIGHTS), COUNTED, "Splits must end with"),
+        (lambda x: sparse(9)(CELLS, x, WEIGHTS), -COUNTED, "Input arr must be non-negative"),
+        (lambda x: sparse(9, dims=(4, 5))(CELLS, x, WEIGHTS), COUNTED, "is out of bounds"),
     ],
 )
 def test_what_cannot_be_counted_is_an_error(function, x, message):

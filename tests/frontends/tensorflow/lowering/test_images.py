@@ -128,17 +128,64 @@ RESIZED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("specs", [None, OPEN], ids=["fixed", "open"])
 @pytest.mark.parametrize("name", RESIZED)
-def test_gradients_of_resizing(name):
-    check(with_gradients(IMAGES[name]), PIXELS, tolerance=2e-5)
+def test_gradients_of_resizing(name, specs):
+    check(with_gradients(IMAGES[name]), PIXELS, specs=specs and specs_like(PIXELS), tolerance=2e-5)
 
 
+@pytest.mark.parametrize("name", sorted(name for name in IMAGES if "_quant" not in name))
+def test_images_of_open_sizes(name):
+    check(IMAGES[name], PIXELS, specs=specs_like(PIXELS), tolerance=2e-5)
+
+
+def specs_like(image):
+    """Return the spec of images of any size."""
+    return [tf.TensorSpec([None, None, None, 3], image.dtype)]
+
+
+@pytest.mark.parametrize("specs", [None, OPEN], ids=["fixed", "open"])
 @pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic", "area"])
-def test_a_pixel_that_is_no_number_reaches_its_neighbours_alone(method):
+def test_a_pixel_that_is_no_number_reaches_its_neighbours_alone(method, specs):
     pixels = PIXELS.copy()
     pixels[0, 1, 2, 0], pixels[1, 3, 4, 1] = np.nan, np.inf
+    specs = specs and specs_like(pixels)
     for size in ([9, 11], [3, 2]):
-        check(lambda x, size=size: tf.image.resize(x, size, method=method), pixels, tolerance=2e-5)
+        check(
+            lambda x, size=size: tf.image.resize(x, size, method=method),
+            pixels, specs=specs, tolerance=2e-5,
+        )  # fmt: skip
+
+
+ARGUMENT = {"align_corners": {"align_corners": True}, "centers": {"half_pixel_centers": True}}
+
+
+@pytest.mark.parametrize("options", [{}, *ARGUMENT.values()], ids=["plain", *ARGUMENT])
+@pytest.mark.parametrize("specs", [None, OPEN], ids=["fixed", "open"])
+def test_a_gradient_that_is_no_number_reaches_its_pixels_alone(options, specs):
+    gradient = numbers(2, 7, 9, 3)
+    gradient[0, 1, 2, 0], gradient[1, 6, 8, 1] = np.nan, np.inf
+    specs = specs and [*specs_like(gradient), *specs_like(PIXELS)]
+
+    def gradients(g, x):
+        return (
+            RAW.ResizeBilinearGrad(grads=g, original_image=x, **options),
+            RAW.ResizeBicubicGrad(grads=g, original_image=x, **options),
+            RAW.ResizeNearestNeighborGrad(grads=g, size=tf.shape(x)[1:3], **options),
+        )
+
+    check(gradients, gradient, PIXELS, specs=specs, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("element", [np.uint8, np.int32, np.float16, np.float64])
+@pytest.mark.parametrize("specs", [None, OPEN], ids=["fixed", "open"])
+def test_gradients_of_nearest_pixels_of_any_type(element, specs):
+    gradient = (PIXELS * 9).astype(element)
+    for size in ([1, 1], [3, 8], [5, 2]):
+        check(
+            lambda g, size=size: RAW.ResizeNearestNeighborGrad(grads=g, size=size),
+            gradient, specs=specs and specs_like(gradient),
+        )  # fmt: skip
 
 
 def test_gradients_of_fake_quantisation():

@@ -92,12 +92,14 @@ def test_scaled_and_moved_images(kind, antialias):
     move = np.array([0.3, -1.7], np.float32)
     for scale in ([0.4, 1.9], [1.0, 0.21]):
         operands = IMAGE, np.array(scale, np.float32), move
-        check(scaled(kind, antialias), *operands, tolerance=2e-5)
+        specs = [tf.TensorSpec([None, None, None, 3]), *specs_of(operands[1:])]
 
         def gradient(image, scale, move):
             return with_gradients(lambda x: scaled(kind, antialias)(x, scale, move))(image)
 
-        check(gradient, *operands, tolerance=1e-4)
+        for sizes in (None, specs):
+            check(scaled(kind, antialias), *operands, specs=sizes, tolerance=2e-5)
+            check(gradient, *operands, specs=sizes, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("method", ["lanczos3", "gaussian", "bilinear", "bicubic", "mitchellcubic"])
@@ -110,7 +112,9 @@ def test_resizing_with_antialias(method):
 def test_pixels_that_are_no_numbers_reach_what_samples_them():
     image = IMAGE.copy()
     image[0, 1, 2, 0], image[1, 3, 4, 1] = np.nan, np.inf
-    check(lambda x: tf.image.resize(x, [9, 3], antialias=True), image, tolerance=2e-5)
+    for specs in (None, [tf.TensorSpec([None] * 4)]):
+        resize = lambda x: tf.image.resize(x, [9, 3], antialias=True)  # noqa: E731
+        check(resize, image, specs=specs, tolerance=2e-5)
     check(crops([3, 4], "nearest"), image, BOXES)
     check(crops([3, 4]), image, BOXES, tolerance=1e-5)
     check(projected("BILINEAR", "CONSTANT"), image, TURNS, tolerance=1e-5)

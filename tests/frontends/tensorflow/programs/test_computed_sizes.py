@@ -348,8 +348,14 @@ def test_ends_of_an_array_of_any_computed_size(kept: int) -> None:
 
 RESIZED = [
     (op, options)
-    for op in (tf.raw_ops.ResizeBilinear, tf.raw_ops.ResizeNearestNeighbor)
+    for op in (
+        tf.raw_ops.ResizeArea,
+        tf.raw_ops.ResizeBicubic,
+        tf.raw_ops.ResizeBilinear,
+        tf.raw_ops.ResizeNearestNeighbor,
+    )
     for options in ({}, {"align_corners": True}, {"half_pixel_centers": True})
+    if op is not tf.raw_ops.ResizeArea or "half_pixel_centers" not in options
 ]
 
 
@@ -359,7 +365,9 @@ def test_images_of_computed_sizes_are_resized(size: tuple[int, int]) -> None:
 
     def program(x: Any) -> Any:
         part = x[:, whole(x[:, 0, 0, 0]) :, : whole(x[:, 0, 0, 0]) * 3 + 5]
-        return [op(images=part, size=size, **options) for op, options in RESIZED]
+        made = [op(images=part, size=size, **options) for op, options in RESIZED]
+        made += [tf.image.resize(part, size, "lanczos3", antialias=True)]
+        return made + [tf.gradients(y, part, y)[0] for y in made if y.op.type != "ResizeArea"]
 
     x = np.random.default_rng(0).standard_normal((2, 13, 197, 3)).astype(np.float32)
     for first in (0, 2, 5):

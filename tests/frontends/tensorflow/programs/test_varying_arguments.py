@@ -59,6 +59,13 @@ FUNCTIONS = {
     "aligned": lambda n: tf.compat.v1.image.resize_bilinear(
         X[None, :, :, None], (n + 1, n + 2), align_corners=True
     ),
+    **{
+        method: lambda n, method=method: tf.image.resize(
+            X[None, :, :, None], (n + 4, 2 * n + 1), method
+        )
+        for method in ("bicubic", "area", "lanczos3", "gaussian", "mitchellcubic")
+    },
+    "antialias": lambda n: tf.image.resize(X[None, :, :, None], (n + 1, n + 2), antialias=True),
     "split": lambda n: tf.split(X, [n, 16 - n]),
     "eye": lambda n: tf.eye(n),
     "diag": lambda n: tf.linalg.diag(X[:n, 0], padding_value=5.0),
@@ -76,6 +83,15 @@ FUNCTIONS = {
     "gradient of a window": _x_with_gradient(lambda x, n: tf.reduce_sum(x[n : n + 3] ** 2)),
     "gradient of a stride": _x_with_gradient(lambda x, n: tf.reduce_sum(x[1:n:3] ** 2)),
     "gradient of a tile": _x_with_gradient(lambda x, n: tf.reduce_sum(tf.tile(x, [n, 1]) ** 2)),
+    **{
+        f"gradient of {method}": _x_with_gradient(
+            lambda x, n, method=method: tf.image.resize(x[None, :, :, None], (n + 4, n + 1), method)
+        )
+        for method in ("bilinear", "nearest", "bicubic", "lanczos3")
+    },
+    "gradient of a part": _x_with_gradient(
+        lambda x, n: tf.image.resize(x[None, : n + 2, :, None], (9, n + 1), "bicubic")
+    ),
     "gradient of a pad": _x_with_gradient(lambda x, n: tf.reduce_sum(tf.pad(x, [[n, 0], [0, 0]]))),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers: elements or slices taken at computed places.
+"""Gathers: elements or slices taken at computed places, and the coordinates of elements.
 
 An index out of range is an error (`index_checks`). It is never clamped to another row.
 """
@@ -14,7 +14,7 @@ from ingot.frontends.tensorflow.lowering.index_checks import (
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.instruction import Instruction
 
 
@@ -67,4 +67,36 @@ def _gather_nd(op: Op) -> Value:
     return gather_nd(op, op.tensor(0), op.tensor(1))
 
 
-RULES: dict[str, Rule] = {"Gather": _gather, "GatherNd": _gather_nd, "GatherV2": _gather_v2}
+def _unravelled(op: Op) -> Value:
+    """Indices of elements, a number or a vector; sizes: the coordinates, `[rank(, n)]`."""
+    b, numbers, dims = op.b, op.tensor(0), op.tensor(1)
+    if numbers.shape.rank > 1:
+        sizes = ",".join(map(str, numbers.shape.dims))
+        raise op.error(f'The indices can only be scalar or vector, got "[{sizes}]"')
+    rank = op.fixed(dims.shape.dims[0], "number of sizes")
+    sizes = [b.reshape_to(b.sliced(dims, 0, axis, axis + 1), ()) for axis in range(rank)]
+    element = numbers.shape.dtype
+    count: Size = numbers.shape.dims[0] if numbers.shape.rank else 1
+    total = b.constant(1, element)
+    for size in sizes:
+        total = b.multiply(total, size)
+    bound = b.spread(total, numbers.shape.dims)
+    assert_everywhere(
+        b, b.compare(numbers, bound, direction="LT"), "index is out of bound as with dims"
+    )
+    rest = b.reshape_to(numbers, (1, count))
+    rows: list[Instruction] = []
+    for axis in reversed(range(rank)):
+        divisor = b.spread(b.binary("maximum", sizes[axis], 1), rest.shape.dims)
+        rows.append(b.remainder(rest, divisor))
+        rest = b.divide(rest, divisor)
+    made = b.concatenated(rows[::-1], 0)
+    return made if numbers.shape.rank else b.reshape_to(made, (rank,))
+
+
+RULES: dict[str, Rule] = {
+    "Gather": _gather,
+    "GatherNd": _gather_nd,
+    "GatherV2": _gather_v2,
+    "UnravelIndex": _unravelled,
+}

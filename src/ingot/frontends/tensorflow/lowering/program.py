@@ -26,6 +26,9 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction, Metadata
 
+_COMPUTED = "computed"
+"""How the names of sizes begin that the program computes."""
+
 _LARGEST_RANK = 254
 """TensorFlow's."""
 
@@ -103,13 +106,18 @@ class Program:
 
     def new_size(self) -> str:
         """Return the name of a size that the program computes."""
-        name = f"computed{len(self.computed)}"
+        name = f"{_COMPUTED}{len(self.computed)}"
         self.computed[name] = None
         return name
 
     def is_computed(self, sizes: Iterable[Size]) -> bool:
         """Whether some of the sizes are known only when the program runs."""
         return not symbols_of(sizes).isdisjoint(self.computed)
+
+    def age_of(self, size: Size) -> int:
+        """Return a number that is greater for a size that is computed later; -1 for no such one."""
+        names = symbols_of((size,)) & self.computed.keys()
+        return max((int(name.removeprefix(_COMPUTED)) for name in names), default=-1)
 
     def random_place(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""

@@ -45,7 +45,7 @@ def _ends(op: Op, splits: Instruction, count: Size) -> tuple[Instruction, Instru
     return op.b.sliced(splits, 0, 0, count - 1), op.b.sliced(splits, 0, 1, count)
 
 
-def _rows(op: Op, splits: Instruction, size: Size) -> tuple[Instruction, Instruction]:
+def rows_of_values(op: Op, splits: Instruction, size: Size) -> tuple[Instruction, Instruction]:
     """Return for each of `size` values its row, and its index there."""
     b = op.b
     _, ends = _ends(op, splits, splits.shape.dims[0])
@@ -63,7 +63,7 @@ def _ranges(
     b = op.b
     splits = _splits(op, lengths)
     total = b.reduced("add", lengths, (0,))
-    row, index = _rows(op, splits, computed_size(op.frame, total))
+    row, index = rows_of_values(op, splits, computed_size(op.frame, total))
     return splits, row, b.add(take(b, begins, row), index)
 
 
@@ -203,11 +203,11 @@ def _partitions(op: Op) -> list[Instruction]:
 
 def _coordinates(op: Op, partitions: Sequence[Instruction], count: Size) -> list[Instruction]:
     """Return for each of `count` values its index in each dimension."""
-    row, index = _rows(op, partitions[-1], count)
+    row, index = rows_of_values(op, partitions[-1], count)
     found = [index]
     for splits in reversed(partitions[:-1]):
         (below,) = partitions[len(partitions) - len(found)].shape.dims
-        parent, within = _rows(op, splits, below - 1)
+        parent, within = rows_of_values(op, splits, below - 1)
         found.insert(0, take(op.b, within, row))
         row = take(op.b, parent, row)
     return [row, *found]

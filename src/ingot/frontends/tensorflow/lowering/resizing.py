@@ -2,28 +2,35 @@
 """Resizing of images: nearest, bilinear, bicubic, by area; and the gradients.
 
 Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a
-few source pixels (taps), whose indices and weights are known at compile time; where a size is open,
-as that of a random crop, the program computes those of nearest and bilinear. Source: TensorFlow's
+few source pixels (taps), whose indices and weights are known at compile time. Where a size is open,
+as that of a random crop, the program computes them (`open_resizing`). Source: TensorFlow's
 `util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ingot.frontends.building.indexing import take
-from ingot.frontends.building.products import dot
-from ingot.frontends.building.sampling import Taps, sampled, taken
+from ingot.frontends.building.sampling import (
+    OpenTap,
+    Taps,
+    computed_once,
+    sampled,
+    sampled_at,
+    sampled_spans,
+    spread_back,
+    taken,
+)
+from ingot.frontends.tensorflow.lowering import open_resizing
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.open_resizing import OpenAxis
 from ingot.frontends.tensorflow.lowering.values import Array, Size, Sizes, Value
-from ingot.hlo.dtype import F32, S64
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
-
-_SIZE, _TARGET = "size of the image", "size that the image gets"
-
-Method = Callable[[Op, int, int], Taps]
 
 
 def _scale(op: Op, size: int, target: int) -> np.float32:
@@ -99,49 +106,46 @@ def _area(op: Op, size: int, target: int) -> Taps:
     return Taps(indices.astype(int), weights.astype(np.float32))
 
 
-def _image_sizes(op: Op, number: int) -> tuple[int, int]:
-    height, width = (op.fixed(size, _SIZE) for size in op.dims(number)[1:3])
-    return height, width
-
-
-def _target_sizes(op: Op) -> Sizes:
+def target_sizes(op: Op) -> Sizes:
+    """Return the height and width that operand 1 asks for."""
     sizes = op.sizes(1, "size", least=-1)
     if any(isinstance(size, int) and size <= 0 for size in sizes):
         raise op.error(f"output dimensions must be positive, got {list(sizes)}")
     return sizes
 
 
-def fixed_targets(op: Op) -> tuple[int, ...]:
-    """Return the height and width that operand 1 asks for, which must be known."""
-    return tuple(op.fixed(size, _TARGET) for size in _target_sizes(op))
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """The taps of a method: at compile time, and computed by the program."""
+
+    fixed: Callable[[Op, int, int], Taps]
+    open: Callable[[OpenAxis], Sequence[OpenTap]]
+
+    def resized(self, op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
+        """Return an image brought to `target` pixels along an axis."""
+        size = image.shape.dims[axis]
+        if isinstance(size, int) and isinstance(target, int):
+            return sampled(op.b, image, axis, self.fixed(op, size, target))
+        return sampled_at(op.b, image, axis, self.open(OpenAxis(op, size, target)))
+
+    def gradient(self, op: Op, made: Instruction, axis: int, size: Size) -> Instruction:
+        """Return a gradient brought back to the image's `size` pixels along an axis."""
+        target = made.shape.dims[axis]
+        if isinstance(size, int) and isinstance(target, int):
+            return sampled(op.b, made, axis, self.fixed(op, size, target).transposed(size))
+        return spread_back(op.b, made, axis, size, self.open(OpenAxis(op, size, target)))
 
 
-def _resized(method: Method) -> Rule:
-    def rule(op: Op) -> Value:
-        sizes, targets = _image_sizes(op, 0), fixed_targets(op)
-        image = op.b.convert_to(op.tensor(0), F32)
-        for axis, size, target in zip((1, 2), sizes, targets, strict=True):
-            image = sampled(op.b, image, axis, method(op, size, target))
-        return image
-
-    return rule
+_NEAREST = _Method(_nearest, open_resizing.nearest)
+_LINEAR = _Method(_linear, open_resizing.linear)
+_CUBIC = _Method(_cubic, open_resizing.cubic)
 
 
-def _computed_positions(op: Op, size: Size, target: Size, half: float) -> Instruction:
-    """Return where each target pixel lies in the source, one size of which is open, `f32[target]`.
-
-    With half-pixel centers `half` is subtracted: 0.5 counts from the middle of the first pixel.
-    """
-    b = op.b
-    is_centered = bool(op.attribute("half_pixel_centers", False))
-    place = b.iota_of(F32, (target,), 0)
-    place = b.binary("add", place, 0.5) if is_centered else place
-    scale = b.divide(b.scalar(size, F32), b.scalar(target, F32))
-    if op.attribute("align_corners", False):
-        aligned = b.divide(b.scalar(size - 1, F32), b.scalar(target - 1, F32))
-        scale = b.select(b.compared("GT", b.size(target), 1), aligned, scale)
-    made = b.multiply(place, b.spread(scale, (target,)))
-    return b.binary("subtract", made, half) if is_centered else made
+def _area_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
+    size = image.shape.dims[axis]
+    if isinstance(size, int) and isinstance(target, int):
+        return sampled(op.b, image, axis, _area(op, size, target))
+    return sampled_spans(op.b, image, axis, open_resizing.area(OpenAxis(op, size, target)))
 
 
 def _bilinear_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
@@ -152,78 +156,64 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instr
     b, size = op.b, image.shape.dims[axis]
     if size == target:
         return image
-    if not (isinstance(size, int) and isinstance(target, int)):
-        place = _computed_positions(op, size, target, 0.5)
-        floor = b.floor(place)
-        last = b.spread(b.scalar(size - 1, F32), (target,))
-        upper = b.minimum(b.ceil(place), last)
-        lower = b.minimum(b.maximum(floor, b.zeros(floor.shape)), upper)
-        upper = b.maximum(upper, b.zeros(floor.shape))
-        low, high = (take(b, image, b.convert_to(side, S64), axis) for side in (lower, upper))
-        shares = b.subtract(place, floor)
-    else:
+    if isinstance(size, int) and isinstance(target, int):
         taps = _linear(op, size, target)
         low, high = (taken(b, image, axis, taps.indices[:, side]) for side in range(2))
         shares = b.constant(taps.weights[:, 1])
+    else:
+        taken_pixels = open_resizing.two_pixels(OpenAxis(op, size, target))
+        lower, upper, shares = computed_once(b, *taken_pixels)
+        low, high = (take(b, image, side, axis) for side in (lower, upper))
     share = b.spread(shares, low.shape.dims, (axis,))
     return b.add(low, b.multiply(b.subtract(high, low), share))
 
 
-def _resize_bilinear(op: Op) -> Value:
-    targets, image = _target_sizes(op), op.b.convert_to(op.tensor(0), F32)
-    for axis, target in zip((1, 2), targets, strict=True):
-        image = _bilinear_axis(op, image, axis, target)
-    return image
-
-
 def _nearest_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
-    """Return an image with `target` of its pixels along an axis."""
+    """Return an image with `target` of its pixels along an axis: exact for every type."""
     b, size = op.b, image.shape.dims[axis]
     if not (isinstance(size, int) and isinstance(target, int)):
-        place = _computed_positions(op, size, target, 0.0)
-        is_rounded = bool(op.attribute("align_corners", False))
-        place = b.binary("add", place, 0.5) if is_rounded else place
-        last = b.spread(b.scalar(size - 1, F32), (target,))
-        source = b.clamp(b.zeros(last.shape), b.floor(place), last)
-        return take(b, image, b.convert_to(source, S64), axis)
+        return _NEAREST.resized(op, image, axis, target)
     source = _nearest(op, size, target).indices[:, 0]
     parts = [b.sliced(image, axis, int(n), int(n) + 1) for n in source]
     return b.concatenated(parts, axis)
 
 
-def _resize_nearest(op: Op) -> Value:
-    """Rows and columns taken whole: exact for every element type."""
-    targets, image = _target_sizes(op), op.tensor(0)
-    for axis, target in zip((1, 2), targets, strict=True):
-        image = _nearest_axis(op, image, axis, target)
-    return image
+def _resized(along: Callable[[Op, Instruction, int, Size], Instruction], *, copies: bool) -> Rule:
+    """Return the rule that brings rows, then columns, to a size; `copies` keeps the type."""
+
+    def rule(op: Op) -> Value:
+        targets, image = target_sizes(op), op.tensor(0)
+        image = image if copies else op.b.convert_to(image, F32)
+        for axis, target in enumerate(targets, 1):
+            image = along(op, image, axis, target)
+        return image
+
+    return rule
 
 
-def _gradient_of(op: Op, sizes: tuple[int, ...], method: Method) -> Instruction:
+def _gradient_of(op: Op, sizes: Sizes, method: _Method) -> Instruction:
     """Return operand 0, a gradient, brought back to the image's sizes: rows, then columns."""
-    b, made = op.b, op.tensor(0)
-    for size, target in zip(sizes, _image_sizes(op, 0), strict=True):
-        matrix = b.constant(method(op, size, target).matrix(size), made.shape.dtype)
-        # The axis that is summed leaves the front of the image's, and comes back as the last.
-        made = dot(b, made, matrix, ((1,), (0,)))
-    return b.transposed(made, (0, 2, 3, 1))
+    made = op.tensor(0)
+    for axis, size in enumerate(sizes, 1):
+        made = method.gradient(op, made, axis, size)
+    return made
 
 
-def _gradient(method: Method) -> Rule:
+def _gradient(method: _Method) -> Rule:
     """Gradient, original image: the weights, transposed."""
-    return lambda op: op.b.convert_to(_gradient_of(op, _image_sizes(op, 1), method), op.result())
+    return lambda op: op.b.convert_to(_gradient_of(op, op.dims(1)[1:3], method), op.result())
 
 
 def _nearest_gradient(op: Op) -> Value:
-    return _gradient_of(op, fixed_targets(op), _nearest)
+    return _gradient_of(op, target_sizes(op), _NEAREST)
 
 
 RULES: dict[str, Rule] = {
-    "ResizeArea": _resized(_area),
-    "ResizeBicubic": _resized(_cubic),
-    "ResizeBicubicGrad": _gradient(_cubic),
-    "ResizeBilinear": _resize_bilinear,
-    "ResizeBilinearGrad": _gradient(_linear),
-    "ResizeNearestNeighbor": _resize_nearest,
+    "ResizeArea": _resized(_area_axis, copies=False),
+    "ResizeBicubic": _resized(_CUBIC.resized, copies=False),
+    "ResizeBicubicGrad": _gradient(_CUBIC),
+    "ResizeBilinear": _resized(_bilinear_axis, copies=False),
+    "ResizeBilinearGrad": _gradient(_LINEAR),
+    "ResizeNearestNeighbor": _resized(_nearest_axis, copies=True),
     "ResizeNearestNeighborGrad": _nearest_gradient,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting: top-k, searches in sorted rows, counting.
+"""Sorting: top-k, searches in sorted rows, buckets.
 
 Equal elements are ordered by their index, so every sort is stable. Floats are in their total order,
 as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order for NaN).
@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import math
 
-from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Size, Value
-from ingot.hlo.dtype import F64, S32, S64
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
-from ingot.semantics.assertions import emit_assertion
 
 _CHUNK, _TILE = 1024, 128
 """How many elements of a vector, and of a row of a matrix, a TPU looks at together."""
@@ -114,83 +110,9 @@ def _bucketize(op: Op) -> Value:
     return total
 
 
-def _counted(
-    op: Op, size: Size, numbers: Instruction, weights: Instruction | None, binary: bool = False
-) -> Instruction:
-    """Count (or sum weights of) each number in 0..size of a vector; others are left out."""
-    b, element = op.b, op.result()
-    each = b.like(1, Shape.array(element, numbers.shape.dims))
-    if weights is not None and weights.shape.size != 0:
-        dims, given = op.dims(0), weights.shape.dims
-        if len(dims) != len(given) or not all(map(b.same, dims, given)):
-            raise op.error(
-                "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case "
-                f"it acts as all weights equal to 1. Got {list(given)} and {list(dims)}"
-            )
-        if not binary:
-            each = b.reshape_to(weights, numbers.shape.dims)
-    zeros = b.zeros(Shape.array(element, (size,)))
-    return scatter_rows(op, "update" if binary else "add", zeros, numbers, each)
-
-
-def _not_negative(op: Op, numbers: Instruction) -> Instruction:
-    assert_everywhere(op.b, op.b.compared("GE", numbers, 0), "Input arr must be non-negative!")
-    return numbers
-
-
-def _bincount(op: Op) -> Value:
-    size = op.size(1, "size")
-    numbers = _not_negative(op, op.b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,)))
-    return _counted(op, size, numbers, op.tensor(2))
-
-
-def _dense_bincount(op: Op) -> Value:
-    """Numbers of a vector, or of each row of a matrix; binary: only whether they are there."""
-    b, numbers = op.b, op.tensor(0)
-    size = op.size(1, "size")
-    binary = bool(op.attribute("binary_output", False))
-    if numbers.shape.rank < 2:
-        numbers = _not_negative(op, b.reshape_to(numbers, (numbers.shape.size,)))
-        return _counted(op, size, numbers, op.tensor(2), binary)
-    if numbers.shape.rank > 2:
-        raise op.error(f"Shape must be at most rank 2 but is rank {numbers.shape.rank}")
-    wide = b.convert_to(_not_negative(op, numbers), S64)
-    dims, (rows, columns) = wide.shape.dims, wide.shape.dims
-    limit = b.like(size, wide.shape)
-    inside = b.compare(wide, limit, direction="LT")
-    flat = b.add(b.multiply(b.iota_of(S64, dims, 0), limit), wide)
-    flat = b.select(inside, flat, b.like(-1, wide.shape))
-    found = _counted(op, rows * size, b.reshape_to(flat, (rows * columns,)), op.tensor(2), binary)
-    return b.reshape_to(found, (rows, size))
-
-
-def _histogram(op: Op) -> Value:
-    """values, range, number of bins: what lies outside is in the first or last bin."""
-    b = op.b
-    values = b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,))
-    low, high = (b.reshape_to(b.sliced(op.tensor(1), 0, n, n + 1), ()) for n in range(2))
-    count = op.size(2, "nbins")
-    text = "value_range should satisfy value_range[0] < value_range[1]"
-    emit_assertion(b, b.compare(low, high, direction="LT"), text)
-    if values.shape.dtype.is_float:
-        numbers = b.reduced("and", b.compare(values, values, direction="EQ"), (0,))
-        emit_assertion(b, numbers, "Histogram values must not contain NaN")
-    number = b.scalar(count, F64)
-    emit_assertion(b, b.compared("GT", number, 0), "nbins should be a positive number")
-    step = b.divide(b.convert_to(b.subtract(high, low), F64), number)
-    start = b.spread(low, values.shape.dims)
-    above = b.convert_to(b.subtract(b.maximum(values, start), start), F64)
-    last = b.spread(b.binary("add", number, -1), values.shape.dims)
-    place = b.minimum(b.divide(above, b.spread(step, values.shape.dims)), last)
-    return _counted(op, count, b.convert_to(place, S32), None)
-
-
 RULES: dict[str, Rule] = {
     "ApproxTopK": _approximate_top_k,
-    "Bincount": _bincount,
     "Bucketize": _bucketize,
-    "DenseBincount": _dense_bincount,
-    "HistogramFixedWidth": _histogram,
     "LowerBound": _search("LT"),
     "TopK": _top_k,
     "TopKV2": _top_k,

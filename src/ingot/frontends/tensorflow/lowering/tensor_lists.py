@@ -294,15 +294,15 @@ def _added(op: Op, one: TensorList, other: TensorList) -> TensorList:
 
 
 def _rows_of_sum(op: Op, one: TensorList, other: TensorList) -> Size | None:
-    """Return how many rows the sum of two lists needs; None for as many as the longer buffer has.
+    """Return how many rows the sum of two lists needs; None if a buffer is missing.
 
     Both have as many elements, so either's rows do. A loop that adds to a list goes on with a
-    buffer of the size that it began with; what an iteration computes would be another size in each.
+    buffer of the size that it began with, which is the older one; what an iteration computes would
+    be another size in each.
     """
     if one.buffer is None or other.buffer is None:
         return None
-    rows = (one.rows, other.rows)
-    return next((size for size in rows if not op.b.program.is_computed((size,))), None)
+    return min((one.rows, other.rows), key=op.b.program.age_of)
 
 
 def _length(op: Op) -> Value:

@@ -2,7 +2,7 @@
 """Resampling along an axis of symbolic size: indices and weights are computed at run time.
 
 `resampling` computes them at compile time if sizes are numbers. The arithmetic is the same, in the
-float type of PyTorch's kernels. The gradient adds each element to those that it was computed from.
+float type of PyTorch's kernels.
 Source: as `resampling`.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.frontends.building.indexing import scatter_slices, take
+from ingot.frontends.building.sampling import OpenTap
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size
@@ -70,22 +70,20 @@ class OpenAxis:
         return self.b.convert_to(self.b.floor(found), S32)
 
 
-Tap = tuple[Instruction, Instruction | None]
-"""The index of a source element for each target element, and its weight if that is not 1."""
-Method = Callable[[OpenAxis], list[Tap]]
+Method = Callable[[OpenAxis], list[OpenTap]]
 
 
-def nearest(axis: OpenAxis) -> list[Tap]:
+def nearest(axis: OpenAxis) -> list[OpenTap]:
     """The element at the lower end."""
     return [(axis.clamped(axis.whole(axis.scaled())), None)]
 
 
-def nearest_exact(axis: OpenAxis) -> list[Tap]:
+def nearest_exact(axis: OpenAxis) -> list[OpenTap]:
     """The element at the middle."""
     return [(axis.clamped(axis.whole(axis.scaled(0.5))), None)]
 
 
-def linear(axis: OpenAxis) -> list[Tap]:
+def linear(axis: OpenAxis) -> list[OpenTap]:
     """Two elements by their distance."""
     b, found = axis.b, axis.locations()
     low = axis.clamped(axis.whole(found))
@@ -95,7 +93,7 @@ def linear(axis: OpenAxis) -> list[Tap]:
     return [(low, b.subtract(b.like(1, share.shape), share)), (high, share)]
 
 
-def cubic(axis: OpenAxis) -> list[Tap]:
+def cubic(axis: OpenAxis) -> list[OpenTap]:
     """Four elements by the kernel with A = -0.75."""
     b, a = axis.b, -0.75
     found = axis.locations(cubic=True)
@@ -120,29 +118,3 @@ def cubic(axis: OpenAxis) -> list[Tap]:
         (axis.clamped(b.binary("add", first, number)), weight)
         for number, weight in enumerate(weights, -1)
     ]
-
-
-def resampled(x: Instruction, dim: int, axis: OpenAxis, method: Method) -> Instruction:
-    """Return the weighted sum of an element's taps, along dimension `dim` of `x`."""
-    b, total = axis.b, None
-    for indices, weight in method(axis):
-        made = take(b, x, indices, dim)
-        if weight is not None:
-            factor = b.convert_to(weight, x.shape.dtype)
-            made = b.multiply(made, b.spread(factor, made.shape.dims, (dim,)))
-        total = made if total is None else b.add(total, made)
-    assert total is not None
-    return total
-
-
-def spread_back(gradient: Instruction, dim: int, axis: OpenAxis, method: Method) -> Instruction:
-    """Return the gradient of `resampled` for its operand."""
-    b, dims = axis.b, gradient.shape.dims
-    total = b.zeros(gradient.shape.with_dims((*dims[:dim], axis.size, *dims[dim + 1 :])))
-    for indices, weight in method(axis):
-        share = gradient
-        if weight is not None:
-            factor = b.convert_to(weight, share.shape.dtype)
-            share = b.multiply(share, b.spread(factor, dims, (dim,)))
-        total = scatter_slices(b, "add", total, indices, share, dim)
-    return total

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.building.arrays import wider
-from ingot.frontends.building.sampling import Array, Taps, sampled, taken
+from ingot.frontends.building.sampling import Array, Taps, sampled, sampled_at, spread_back, taken
 from ingot.frontends.torch.lowering import open_resampling
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.lowering.op import Op
@@ -183,8 +183,11 @@ def _resampled(
     for number in reversed(range(len(axes))):
         axis = axes[number]
         if isinstance(axis, OpenAxis):
-            along = open_resampling.spread_back if back else open_resampling.resampled
-            made = along(made, first + number, axis, _open(op, method))
+            open_taps = _open(op, method)(axis)
+            if back:
+                made = spread_back(b, made, first + number, axis.size, open_taps)
+            else:
+                made = sampled_at(b, made, first + number, open_taps)
             continue
         taps = method(axis)
         if back:
@@ -245,7 +248,7 @@ def _copied(method: Method, rank: int) -> Callable[..., Instruction]:
             elif _times(axis):
                 x = _each_repeated(op, x, number, _times(axis))
             else:
-                x = open_resampling.resampled(x, number, axis, _open(op, method))
+                x = sampled_at(op.b, x, number, _open(op, method)(axis))
         return x
 
     return rule
