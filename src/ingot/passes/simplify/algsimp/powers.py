@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers, roots, exponentials, logarithms, sines, error functions: fewer of them."""
+"""Powers, roots, exponentials, logarithms, sines: fewer transcendental functions."""
 
 from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
+from ingot.hlo.rewrite.pattern import const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import is_float, is_real, x, y, z
 
@@ -186,30 +186,3 @@ def sigmoid(x: Instruction, build: RuleBuilder) -> Instruction:
 def sine_of_negate(x: Instruction, build: RuleBuilder) -> Instruction:
     """sin(-x) => -sin(x), next to cos(-x) => cos(x): both are computed at once"""
     return build.negate(build.sine(x))
-
-
-p = capture("p")
-_erfc = capture("erfc", where=lambda i: i.opcode == "erfc" and i.use_count == 2)
-
-
-@rule(m.select(p, m.subtract(const(2), _erfc, once=True), _erfc), fp=Fp.CONTRACT, example="""
-        p = pred[4] parameter(0)
-        x = f32[4] parameter(1)
-        e = f32[4] erfc(x)
-        two = f32[] constant(2)
-        b = f32[4] broadcast(two), dimensions={}
-        s = f32[4] subtract(b, e)
-        ROOT r = f32[4] select(p, s, e)""")  # fmt: skip
-def erfc_of_either_sign(p: Instruction, erfc: Instruction, build: RuleBuilder) -> Instruction:
-    """select(p, 2 - erfc(x), erfc(x)) => erfc(select(p, -x, x))"""
-    (x,) = erfc.operands
-    return build.erfc(build.select(p, build.negate(x), x))
-
-
-@rule(m.select(p, m.add(m.erf(x, once=True), const(1), once=True), m.erfc(y, once=True)),
-      fp=Fp.CONTRACT)  # fmt: skip
-def erf_beside_erfc(
-    p: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
-) -> Instruction:
-    """select(p, 1 + erf(x), erfc(y)) => erfc(select(p, -x, y)): normal distributions are so"""
-    return build.erfc(build.select(p, build.negate(x), y))
