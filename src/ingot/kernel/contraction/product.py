@@ -69,7 +69,8 @@ FAR_BYTES, MIN_ROWS_FAR, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
 by units that read more than so many panels of an rhs in place, or ahead of a product so deep. Each
 k is in a page and a cache line of its own there, for each panel again. Against reading it in place
 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69, 2000x1000x300 0.65,
-300x512x700 1.1, 1000x64x1000 1.15 (AVX-512, one thread, 2026-11-27)."""
+300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's gradients have, 0.44
+(AVX-512, one thread, 2026-11-27)."""
 
 WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
@@ -117,7 +118,10 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     blocks = scheduled_blocks(schedule, given, even)
     sums = _sums(given.kernel)
     if form.ahead:
-        blocks = blocks_ahead(given.sizes, even, depth, form, has_epilogue=sums is None)
+        batch = kernel.batch.extent
+        assert isinstance(batch, int), "the extents are known"
+        sizes = (batch, *given.sizes)
+        blocks = blocks_ahead(sizes, even, depth, form, has_epilogue=sums is None)
     if sums is None:
         has_partial_sums = form.ahead or depth < k
         out = (0, blocks.n_block, blocks.n_block if has_partial_sums else 0)
@@ -191,10 +195,11 @@ def _is_far(given: PlainOperands) -> bool:
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     """Whether both operands of a product of much work are packed."""
     m, _, k = given.sizes
-    if given.kernel.batch.extent != 1 or schedule.rhs not in ("packed", "transposed"):
+    if schedule.rhs not in ("packed", "transposed"):
         return False
     if given.lhs.inner == 1:
-        return _is_crowded(given) and m >= MIN_ROWS_AHEAD
+        # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
+        return given.kernel.batch.extent == 1 and _is_crowded(given) and m >= MIN_ROWS_AHEAD
     return _is_far(given) and k >= MIN_DEPTH_AHEAD
 
 
