@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingot.cpu.emit.fft.sides import separate
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
-from ingot.kernel.fft.tables import roots
+from ingot.kernel.fft.tables import Numbers, roots
 from ingot.llvm.values import Value
 
 
@@ -80,9 +81,8 @@ class Squares:
         return [f.load(self.math.type, f.gep(start, at)) for start in starts]
 
     def _separate(self, pairs: Sequence[Value]) -> Complex:
-        f, lanes = self.math.f, self.math.type.lanes
-        parts = [f.shuffle(*pairs, range(part, 2 * lanes, 2)) for part in (0, 1)]
-        return Complex(*(reversed(parts) if self.swaps else parts))
+        found = separate(self.math, pairs)
+        return Complex(found.im, found.re) if self.swaps else found
 
     def _joined(self, value: Complex, order: Sequence[int]) -> Value:
         """Return the pairs of the lanes in `order`."""
@@ -124,7 +124,7 @@ class Squares:
 
     # ---- arithmetic
 
-    def _constant(self, numbers: np.ndarray[tuple[int], np.dtype[np.complex128]]) -> Complex:
+    def _constant(self, numbers: Numbers) -> Complex:
         f, type = self.math.f, self.math.type
         return Complex(f.const(type, numbers.real.tolist()), f.const(type, numbers.imag.tolist()))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import Pattern, capture, const, m
+from ingot.hlo.rewrite.pattern import Op, Pattern, capture, const, m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import x, y
 
@@ -53,7 +53,7 @@ def _polynomial(variable: Pattern, row: tuple[float, ...]) -> Pattern:
     return m.add(found, _single(row[-1]), ordered=True, once=True)
 
 
-def _formula() -> Pattern:
+def _formula() -> Op:
     near = m.multiply(x, _polynomial(_square, NEAR_ZERO), ordered=True, once=True)
     inverse, falling = m.divide(const(1), _square), m.negate(_square)
     far = m.select(
