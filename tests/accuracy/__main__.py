@@ -79,7 +79,11 @@ def _wanted(names: list[str], elements: list[str] | None) -> list[Key]:
 def run(records: report.Records, left: list[Job], workers: int, end: float) -> None:
     """Do the work that is left, and save after every piece."""
     # Seconds and a minute; the rest takes so long that it is done in pieces.
-    rest = (machine()[:2], all_signs(), report.load_compositions() or compositions.all_figures())
+    rest = (
+        report.facts(machine()[:2]),
+        all_signs(),
+        report.load_compositions() or compositions.all_figures(),
+    )
     report.save(records, *rest)
     # Processes of their own: XLA's threads must not be forked.
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
@@ -101,14 +105,16 @@ def all_signs() -> report.Signs:
 
 def jobs(records: report.Records, wanted: list[Key], pieces: int) -> Iterator[Job]:
     """Yield the work that is left up to so many pieces of each, a little of each first."""
-    done = {key: records[key].done for key in wanted}
+    done = {key: {level: records[key].done.get(level, 0) for level in LEVELS} for key in wanted}
     for limit in ROUNDS:
         for key in wanted:
             most = min(limit, pieces, measure.pieces(find(*key), key[1]))
-            yield from ((*key, at) for at in range(done[key], most))
-            done[key] = max(done[key], most)
+            for at in range(min(done[key].values()), most):
+                # A level that the last machine did not have starts at the first piece.
+                yield (*key, at, tuple(level for level in LEVELS if done[key][level] <= at))
+            done[key] = {level: max(count, most) for level, count in done[key].items()}
             if limit == ROUNDS[0] and records[key].xla is None:
-                yield (*key, measure.XLA_JOB)
+                yield (*key, measure.XLA_JOB, ())
 
 
 def take(record: Record, number: int, inputs: int, found: dict[str, Worst]) -> None:

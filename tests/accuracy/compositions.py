@@ -28,7 +28,6 @@ Figures = dict[str, dict[str, dict[str, float]]]
 
 _REFERENCES: dict[str, Callable[..., Any]] = {
     "erf_inv": scipy.special.erfinv,
-    "erfc": scipy.special.erfc,
     "lgamma": scipy.special.gammaln,
     "digamma": scipy.special.digamma,
     "bessel_i0e": scipy.special.i0e,

@@ -100,6 +100,7 @@ _UNARY = {
     "cosine": "cos",
     "tan": "tan",
     "erf": "erf",
+    "erfc": "erfc",
     "cbrt": "cbrt",
     "rsqrt": "rsqrt",
     "asin": "asin",

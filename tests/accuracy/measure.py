@@ -15,7 +15,7 @@ import numpy as np
 from tests.accuracy import dense, samples
 from tests.accuracy.dense import DenseF32, Worst
 from tests.accuracy.distance import float_format, ulps
-from tests.accuracy.engines import LEVELS, NUMPY, XLA, apply, engine
+from tests.accuracy.engines import NUMPY, XLA, apply, engine
 from tests.accuracy.functions import Array, Function, find
 
 SLAB_STEP = 40503
@@ -31,28 +31,31 @@ SEARCHES = 12
 _KEPT, _AROUND = 128, 32
 """So many of the worst are kept, with so many neighbours of each."""
 
-Job = tuple[str, str, int]
-"""A function's name, an element type, and a piece's number or `XLA_JOB`."""
+Job = tuple[str, str, int, tuple[str, ...]]
+"""A function's name, an element type, a piece's number or `XLA_JOB`, the levels to measure."""
 XLA_JOB = -1
 
 
 @dataclass
 class Record:
-    """What is known of one function on one element type."""
+    """What is known of one function on one element type.
+
+    `inputs` and `done` count for each level, since machines have different ones.
+    """
 
     name: str
     element: str
-    inputs: int = 0
-    done: int = 0
+    inputs: dict[str, int] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
     worst: dict[str, Worst] = field(default_factory=dict)
     xla: Worst | None = None
     xla_inputs: int = 0
 
     def add(self, inputs: int, found: dict[str, Worst]) -> None:
         """Take in one more piece."""
-        self.done += 1
-        self.inputs += inputs
         for name, worst in found.items():
+            self.done[name] = self.done.get(name, 0) + 1
+            self.inputs[name] = self.inputs.get(name, 0) + inputs
             known = self.worst.setdefault(name, Worst())
             if worst.ulp > known.ulp:
                 known.ulp, known.at = worst.ulp, worst.at
@@ -72,16 +75,18 @@ def pieces(function: Function, element: str) -> int:
     return BLOCKS + 1
 
 
-def piece(name: str, element: str, number: int) -> tuple[int, dict[str, Worst]]:
-    """Measure one piece at every level; return the number of inputs and what was worst."""
+def piece(
+    name: str, element: str, number: int, levels: tuple[str, ...]
+) -> tuple[int, dict[str, Worst]]:
+    """Measure one piece at these levels; return the number of inputs and what was worst."""
     function = find(name, element)
     if is_dense(function, element):
-        return _slabs(_dense(function, LEVELS), number)
+        return _slabs(_dense(function, levels), number)
     if element in ("f16", "bf16") and function.arity == 1:
-        return sampled(function, element, [samples.all_16_bits(element)], LEVELS)
+        return sampled(function, element, [samples.all_16_bits(element)], levels)
     if number < BLOCKS:
-        return sampled(function, element, samples.block(function, element, number), LEVELS)
-    return _searched(function, element, LEVELS)
+        return sampled(function, element, samples.block(function, element, number), levels)
+    return _searched(function, element, levels)
 
 
 def _slabs(measured: DenseF32, number: int) -> tuple[int, dict[str, Worst]]:
@@ -173,9 +178,9 @@ def xla(name: str, element: str) -> tuple[int, Worst]:
 
 def work(job: Job) -> tuple[Job, int, dict[str, Worst]]:
     """Do one piece of work, in a worker."""
-    name, element, number = job
+    name, element, number, levels = job
     with np.errstate(all="ignore"):
         if number == XLA_JOB:
             inputs, worst = xla(name, element)
             return job, inputs, {XLA: worst}
-        return job, *piece(name, element, number)
+        return job, *piece(name, element, number, levels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ def load() -> Records:
 def load_signs() -> Signs:
     """Return the recorded signs of NaN results."""
     return _file().get("signs", {})
+
+
+def facts(here: list[str]) -> list[str]:
+    """Return what is said of the machines that measured: `here` after those of earlier runs."""
+    known = {_undated(fact) for fact in here}
+    return [fact for fact in _file().get("facts", []) if _undated(fact) not in known] + here
+
+
+def _undated(fact: str) -> str:
+    return re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d, ", "", fact)
 
 
 def _file() -> dict[str, Any]:
@@ -104,9 +115,12 @@ def _table(records: list[Record], elements: tuple[str, ...], arity: int) -> str:
         if find(record.name, record.element).arity != arity:
             continue
         xla = record.xla.ulp if record.xla else math.nan
-        cells = [_cell(record.worst[level].ulp, record) for level in levels]
+        cells = [
+            _cell(record.worst[level].ulp, record) if level in record.worst else ""
+            for level in levels
+        ]
         greatest = max(record.worst.values(), key=lambda item: item.ulp)
-        inputs = "all" if _is_all(record) else f"{record.inputs:,}"
+        inputs = _inputs(record)
         lines.append(
             f"| `{record.name}` | {record.element} | {inputs} | {' | '.join(cells)} |"
             f" {figure(xla)} | {', '.join(map(str, greatest.at))} |"
@@ -124,8 +138,12 @@ def _composition_table(compositions: Figures) -> str:
     return "\n".join(lines)
 
 
-def _is_all(record: Record) -> bool:
-    return record.inputs == (ALL_F32 if record.element == "f32" else 1 << 16)
+def _inputs(record: Record) -> str:
+    """Return how many inputs were tried, at least and at most if levels differ."""
+    every = ALL_F32 if record.element == "f32" else 1 << 16
+    counts = sorted(set(record.inputs.values()))
+    texts = ["all" if count == every else f"{count:,}" for count in counts]
+    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
 def _cell(ulp: float, record: Record) -> str:

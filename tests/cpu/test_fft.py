@@ -11,7 +11,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.kernel.fft import tables
-from ingot.llvm.target import TargetSpec
+from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)
 
@@ -59,6 +59,33 @@ def check(kind, batch, lengths, element="c64", target=None):
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 31, 37, 64, 97, 100, 1024])
 def test_lengths(kind, length):
     check(kind, (3,), (length,))
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("kind", ["FFT", "IFFT"])
+@pytest.mark.parametrize("rows", [16, 17, 50])
+@pytest.mark.parametrize(
+    ("length", "element"), [(64, "c64"), (128, "c64"), (16, "c64"), (32, "c64"), (32, "c128")]
+)
+def test_rows_that_registers_hold(length, element, rows, kind, level):
+    check(kind, (rows,), (length,), element, TargetSpec.host(level))
+
+
+def test_a_row_is_the_same_in_both_halves_of_the_lanes():
+    module, x, _ = transform("FFT", (18,), (64,), "c64")
+    run = ingot.compile(module)
+    np.testing.assert_array_equal(run(x)[1:], run(np.roll(x, -1, 0))[:-1])
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e-44, -0.0])
+def test_special_values_stay_in_their_row(value):
+    module, x, _ = transform("FFT", (17,), (64,), "c64")
+    run = ingot.compile(module)
+    before = run(x)
+    x[16, 5] = value
+    after = run(x)
+    np.testing.assert_array_equal(before[:16], after[:16])
+    assert np.isfinite(after[16]).all() == bool(np.isfinite(value))
 
 
 @pytest.mark.slow

@@ -114,6 +114,19 @@ def umap(x):
     return (mp.mpf(x) - ERF_MAP) / (mp.mpf(x) + ERF_MAP)
 
 
+ERFC_CENTRE = 2
+
+
+def erfcx_by_sum(q):
+    """Exp(x^2) erfc(x) (x + 2) as a function of (x - 2) / (x + 2)."""
+    x = ERFC_CENTRE * (1 + q) / (1 - q)
+    return mp.exp(x * x) * mp.erfc(x) * (x + ERFC_CENTRE)
+
+
+def qmap(x):
+    return (mp.mpf(x) - ERFC_CENTRE) / (mp.mpf(x) + ERFC_CENTRE)
+
+
 TINY = mp.mpf(10) ** -35
 LN2H = mp.log(2) / 2 * mp.mpf("1.0005")
 QUARTER = (mp.pi / 4) ** 2 * mp.mpf("1.0005")
@@ -150,6 +163,8 @@ FITS = {
         lambda z: 1,
     ),
     "erf large f64": (erfcx_mapped, umap("0.92"), umap("6"), 14, erf_weight),
+    "erfc f32": (erfcx_by_sum, -1, qmap("10.12"), 10, lambda q: 1 / erfcx_by_sum(q)),
+    "erfc f64": (erfcx_by_sum, -1, qmap("27.5"), 25, lambda q: 1 / erfcx_by_sum(q)),
     "cbrt f64": (lambda r: r ** (mp.mpf(-1) / 3), "0.89", "1.12", 4, lambda r: 1),
 }
 

@@ -35,9 +35,12 @@ def _register(opcode: str, function: Callable[..., Any]) -> None:
         return _narrowed(function(*map(doubled, operands)), op.shape.dtype)
 
 
-def _erf(x: Array) -> Array:
-    flat = np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size)
-    return flat.reshape(x.shape)
+def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    def compute(x: Array) -> Array:
+        flat = np.fromiter(map(function, x.reshape(-1).tolist()), np.float64, x.size)
+        return flat.reshape(x.shape)
+
+    return compute
 
 
 def _reciprocal(x: Array) -> Array:
@@ -79,7 +82,8 @@ _register("atanh", np.arctanh)
 _register("cbrt", np.cbrt)
 _register("cosh", np.cosh)
 _register("cosine", np.cos)
-_register("erf", _erf)
+_register("erf", _by_element(math.erf))
+_register("erfc", _by_element(math.erfc))
 _register("exponential", np.exp)
 _register("exponential-minus-one", np.expm1)
 _register("log", np.log)

@@ -70,6 +70,10 @@ CASES = [
     (450, 70, 33, 2, True, False),
     (520, 611, 150, 0, True, False),
     (1050, 140, 1100, 0, True, True),
+    (520, 611, 150, 3, True, False),
+    (1050, 140, 1100, 2, True, True),
+    (461, 67, 300, 3, True, False),
+    (450, 41, 257, 2, True, False),
 ]
 
 
@@ -112,13 +116,37 @@ def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
     assert found.form.name.split("_")[1:] == words
 
 
-def transposed_product(m, n, k):
-    """Return the fused computation of a dot whose lhs is [k, m]."""
+@pytest.mark.parametrize(
+    ("m", "n", "k", "words"),
+    [
+        (1000, 700, 512, ["across", "packed", "ahead"]),
+        (512, 64, 512, ["across", "packed", "ahead"]),
+        (512, 64, 128, ["across", "direct", "f32", "f32"]),
+        (256, 64, 512, ["across", "direct"]),
+    ],
+)
+def test_several_products_are_packed_ahead_where_that_pays(m, n, k, words):
+    kernel = build_contraction_kernel(transposed_product(m, n, k, 8))
+    found = plain_product(kernel, Vectors(512, 32))
+    assert not isinstance(found, str)
+    assert found.form.name.split("_")[1:] == words
+
+
+def transposed_product(m, n, k, batch=0):
+    """Return the fused computation of a dot whose lhs is [k, m], or of a batch of them."""
     build = Builder("fused")
-    x, y = (
-        build.parameter(at, Shape.array("f32", dims)) for at, dims in enumerate(((k, m), (k, n)))
+    outer, first = ((batch,), (0,)) if batch else ((), ())
+    shapes = ((*outer, k, m), (*outer, k, n))
+    x, y = (build.parameter(at, Shape.array("f32", dims)) for at, dims in enumerate(shapes))
+    along = (len(outer),)
+    dot = build.dot(
+        x,
+        y,
+        lhs_batch_dims=first,
+        rhs_batch_dims=first,
+        lhs_contracting_dims=along,
+        rhs_contracting_dims=along,
     )
-    dot = build.dot(x, y, lhs_contracting_dims=(0,), rhs_contracting_dims=(0,))
     return build.build(dot)
 
 

@@ -17,7 +17,7 @@ from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, vector
 
-COMMON = ("exponential", "log", "tanh", "logistic", "erf", "power", "sine", "cosine")
+COMMON = ("exponential", "log", "tanh", "logistic", "erf", "erfc", "power", "sine", "cosine")
 """Functions of f32 that are loaded with the library."""
 
 FORMULAS = Optimization(2)

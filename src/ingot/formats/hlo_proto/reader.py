@@ -23,7 +23,7 @@ from ingot.formats.hlo_proto.fields import plan
 from ingot.formats.hlo_proto.shapes import read_literal, read_shape
 from ingot.formats.hlo_proto.wire import Message, broken, decode
 from ingot.formats.hlo_text.entry_layout import keep_layout, signature_text
-from ingot.formats.hlo_text.opcodes import XLA_OPCODES
+from ingot.formats.hlo_text.opcodes import OWN_OF_TARGET, XLA_OPCODES
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
 from ingot.hlo.computation import Computation
 from ingot.hlo.donors import Donor, write_donors
@@ -157,7 +157,8 @@ class _ModuleReader:
     def _instruction(
         self, message: Message, known: dict[int, Instruction], computation: Computation
     ) -> Instruction:
-        definition = self._definition(message.get("opcode", ""))
+        own = OWN_OF_TARGET.get(message.get("custom_call_target", ""))
+        definition = self._definition(own or message.get("opcode", ""))
         shape = read_shape(message.get("shape", {}))
         operands = tuple(_known(known, number) for number in message.get("operand_ids", ()))
         if definition.name in INDEXED:

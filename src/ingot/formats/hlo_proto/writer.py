@@ -19,6 +19,7 @@ from ingot.formats.hlo_proto.reader import ALIAS_KINDS, CALLED_ORDER, Snapshot
 from ingot.formats.hlo_proto.shapes import program_shape, write_literal, write_shape
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_text.entry_layout import LAYOUT, signature
+from ingot.formats.hlo_text.opcodes import TARGETS
 from ingot.hlo.computation import Computation
 from ingot.hlo.donors import read_donors
 from ingot.hlo.instruction import NO_METADATA, Instruction
@@ -140,9 +141,10 @@ def _write_computation(
 def _write_instruction(
     instruction: Instruction, numbers: dict[Computation, int], ids: dict[Instruction, int]
 ) -> Message:
+    target = TARGETS.get(instruction.opcode)
     message: Message = {
         "name": instruction.name,
-        "opcode": instruction.opcode,
+        "opcode": instruction.opcode if target is None else "custom-call",
         "shape": write_shape(instruction.shape),
         "id": ids[instruction],
         "operand_ids": [ids[operand] for operand in instruction.operands],
@@ -150,6 +152,8 @@ def _write_instruction(
     }
     for name, row, _ in plan(instruction.definition):
         row.write(message, getattr(instruction.attributes, name))
+    if target is not None:
+        message["custom_call_target"] = target
     if instruction.opcode == "constant":
         # Elements are in the order of the instruction's layout.
         literal = instruction.attributes.literal

@@ -19,7 +19,7 @@ from ingot.formats.hlo_text.attribute_text import CODECS, AttributeText, ParseCo
 from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.kept_text import KEPT, read_kept
 from ingot.formats.hlo_text.literal_text import read_literal
-from ingot.formats.hlo_text.opcodes import NOT_IN_INGOT, XLA_OPCODES
+from ingot.formats.hlo_text.opcodes import NOT_IN_INGOT, OWN_OF_TARGET, XLA_OPCODES
 from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader, with_span
 from ingot.formats.hlo_text.shape_text import ARRAY, ShapeReader
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
@@ -134,6 +134,10 @@ class InstructionParser:
         operands, values = self._inside(scope, definition, shape, nesting)
         tail = _Tail(values) if nesting else self._tail(definition, values)
         attributes = self._attributes(definition, tail, operands, at)
+        if definition.name == "custom-call":
+            own = OWN_OF_TARGET.get(attributes.custom_call_target)
+            if own is not None:
+                definition, attributes = self._known(own, at), NO_ATTRIBUTES
         if definition.name in INDEXED:
             operands = one_index_per_dimension(scope.computation, definition.name, operands)
         if is_short_start(definition):

@@ -27,6 +27,7 @@ from ingot.formats.hlo_text.entry_layout import LAYOUT, write_layout
 from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
 from ingot.formats.hlo_text.kept_text import KEPT_AFTER_METADATA
 from ingot.formats.hlo_text.literal_text import write_literal
+from ingot.formats.hlo_text.opcodes import TARGETS
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DTYPES, PRED
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
@@ -219,9 +220,11 @@ def _instruction(instruction: Instruction, style: _Style) -> str:
         if inline is not None
         else marked([style.operand(operand) for operand in instruction.operands])
     )
-    text = (
-        f"{names(instruction.name)} = {style.shape(instruction.shape)} {definition.name}({inner})"
-    )
+    target = TARGETS.get(definition.name)
+    opcode = definition.name if target is None else "custom-call"
+    text = f"{names(instruction.name)} = {style.shape(instruction.shape)} {opcode}({inner})"
+    if target is not None:
+        text += f', custom_call_target="{target}"'
     for row in plan(definition):
         value = getattr(instruction.attributes, row.field)
         if value != row.default:

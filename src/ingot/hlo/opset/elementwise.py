@@ -116,6 +116,7 @@ _UNARY = (
     ("ceil", _FLOAT, {_I}, "least integer >= x"),
     ("count-leading-zeros", _INT, set[Trait](), "leading zero bits"),
     ("erf", _FLOAT, {_X}, "error function"),
+    ("erfc", _FLOAT, {_X}, "1 - erf(x), accurate where it is small; Ingot's own"),
     ("floor", _FLOAT, {_I}, "greatest integer <= x"),
     ("negate", _NUMBER, {_R}, "-x"),
     ("not", _BITS, {_R}, "bitwise (logical for pred) complement"),

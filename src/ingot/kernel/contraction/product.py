@@ -69,7 +69,13 @@ FAR_BYTES, MIN_ROWS_FAR, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
 by units that read more than so many panels of an rhs in place, or ahead of a product so deep. Each
 k is in a page and a cache line of its own there, for each panel again. Against reading it in place
 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69, 2000x1000x300 0.65,
-300x512x700 1.1, 1000x64x1000 1.15 (AVX-512, one thread, 2026-11-27)."""
+300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's gradients have, 0.44
+(AVX-512, one thread, 2026-11-27)."""
+
+MIN_DEPTH_BATCH_AHEAD = 256
+"""Of several such products so deep, an rhs that could be read in place is packed ahead too: the lhs
+is read in longer runs then. 16x512x64x512 took 0.74 of the time, 16x512x96x512 0.72, 8x768x64x768
+0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27 (as above)."""
 
 WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
@@ -117,7 +123,10 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     blocks = scheduled_blocks(schedule, given, even)
     sums = _sums(given.kernel)
     if form.ahead:
-        blocks = blocks_ahead(given.sizes, even, depth, form, has_epilogue=sums is None)
+        batch = kernel.batch.extent
+        assert isinstance(batch, int), "the extents are known"
+        sizes = (batch, *given.sizes)
+        blocks = blocks_ahead(sizes, even, depth, form, has_epilogue=sums is None)
     if sums is None:
         has_partial_sums = form.ahead or depth < k
         out = (0, blocks.n_block, blocks.n_block if has_partial_sums else 0)
@@ -191,11 +200,19 @@ def _is_far(given: PlainOperands) -> bool:
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     """Whether both operands of a product of much work are packed."""
     m, _, k = given.sizes
-    if given.kernel.batch.extent != 1 or schedule.rhs not in ("packed", "transposed"):
+    if schedule.rhs not in ("packed", "transposed"):
         return False
     if given.lhs.inner == 1:
-        return _is_crowded(given) and m >= MIN_ROWS_AHEAD
+        # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
+        return given.kernel.batch.extent == 1 and _is_crowded(given) and m >= MIN_ROWS_AHEAD
     return _is_far(given) and k >= MIN_DEPTH_AHEAD
+
+
+def _is_batch_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
+    """Whether the rhs of several products, which could be read in place, is packed ahead."""
+    is_narrow = schedule.columns <= MAX_PACKED_VECTORS * schedule.lanes
+    is_deep = given.sizes[2] >= MIN_DEPTH_BATCH_AHEAD and given.kernel.batch.extent != 1
+    return schedule.rhs == "direct" and is_narrow and is_deep and _is_far(given)
 
 
 def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, ContractionSchedule]:
@@ -233,6 +250,8 @@ def _form(
     rhs: Placement | RhsPlacement = schedule.rhs
     assert rhs != "packed dots", "patches are not plain"
     packs_rows = not is_dense and rhs == "direct" and given.sizes[1] > FEW_PANELS * even.columns
+    if given.are_cells and _is_batch_ahead(given, schedule):
+        return ProductVariant(given.cell, schedule.lanes, "packed", is_dense, even.vectors, True)
     if given.are_cells and not (packs_rows and _is_far(given)):
         ahead = rhs != "dots" and _is_ahead(given, schedule)
         return ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)

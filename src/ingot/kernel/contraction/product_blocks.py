@@ -76,18 +76,18 @@ def scheduled_blocks(
 
 
 def blocks_ahead(
-    sizes: tuple[int, int, int],
+    sizes: tuple[int, int, int, int],
     even: EvenBlocks,
     depth: int,
     form: ProductVariant,
     *,
     has_epilogue: bool,
 ) -> Blocks:
-    """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time.
+    """Return the blocks of products (batch, m, n, k) of packed operands, `depth` of k at a time.
 
     Rows of a lhs that is dense along k are packed one after the other, else k after k.
     """
-    _, n, k = sizes
+    batch, _, n, k = sizes
     cell_bytes = form.element.bits // 8
     lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
     if form.is_dense:
@@ -101,7 +101,7 @@ def blocks_ahead(
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
     panels = -(-n // columns)
-    column_units = min(panels, -(-UNITS_AHEAD // row_units))
+    column_units = min(panels, -(-UNITS_AHEAD // (batch * row_units)))
     if has_epilogue:
         row_bytes = columns * cell_bytes * unit_row_blocks * even.rows
         column_units = max(column_units, -(-panels // max(1, UNIT_TILE_BYTES // row_bytes)))
@@ -113,12 +113,12 @@ def blocks_ahead(
         n_block,
         row_units,
         column_units,
-        row_units * column_units,
+        batch * row_units * column_units,
         1,
         packed_columns,
         lhs_row,
-        pieces * -(-n // PACK_COLUMNS),
-        pieces * packed_columns * round_up(depth, lanes) * cell_bytes,
+        batch * pieces * -(-n // PACK_COLUMNS),
+        batch * pieces * packed_columns * round_up(depth, lanes) * cell_bytes,
     )
 
 

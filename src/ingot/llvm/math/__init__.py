@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from ingot.llvm.builder import FunctionBuilder, Subroutine
 from ingot.llvm.math import (
     called,
+    error_function,
     exponential,
     inverse,
     logarithm,
@@ -93,7 +94,8 @@ _FUNCTIONS = (
     MathFunction("sine", trigonometric.sine, 1.7, 0.9),
     MathFunction("cosine", trigonometric.cosine, 1.7, 0.9),
     MathFunction("tan", trigonometric.tan, 0.51, 1.1, wide=True),
-    MathFunction("erf", power.erf, 1.7, 1.3),
+    MathFunction("erf", error_function.erf, 1.7, 1.3),
+    MathFunction("erfc", error_function.erfc, 2.5, 2.4),
     MathFunction("power", power.power, 0.6, 0.9, arity=2),
     MathFunction("atan2", inverse.atan2, 1.6, 1.7, arity=2),
     MathFunction("cbrt", power.cbrt, 0.51, 0.7, wide=True),

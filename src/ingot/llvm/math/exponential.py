@@ -58,23 +58,53 @@ def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
 def _scaled_exp_below(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     """Return 2^offset exp(x) for an x that is hardly above those with finite results."""
     x = m.at_least(x, m.single_or_double(-104.0, -746.0))
-    if m.is_f32:
-        n, k = m.round_product(x, LOG2_E)
-        r = m.fma(n, m.c(-LN2_HIGH_F32), x)
-        r = m.fma(n, m.c(-LN2_LOW_F32), r)
-        if m.has_fma:
-            p = m.polynomial(r, rows.EXP_F32)
-        else:
-            square = m.mul(r, r)
-            p = m.add(m.fma(m.polynomial(r, rows.EXP_F32[2:]), square, r), m.c(1.0))
-    else:
-        n, k, r, c = reduce(m, x)
-        p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
+    n, k, p = _reduced_exp(m, x)
     if not m.has_scaling:
         return scale(m, p, m.builder.add(k, m.i(offset)) if offset else k)
     lowest = m.single_or_double(LOWEST_NORMAL_F32, LOWEST_NORMAL_F64) - offset * LN2_HIGH_F64
     exponent = m.add(n, m.c(float(offset))) if offset else n
     return _scaled_in_units(m, p, exponent, m.compare("olt", x, lowest))
+
+
+def _reduced_exp(m: MathEmitter, x: Value) -> tuple[Value, Value, Value]:
+    """Return (n as a float, n, p) with exp(x) = 2^n p."""
+    if m.is_f32:
+        n, k = m.round_product(x, LOG2_E)
+        r = m.fma(n, m.c(-LN2_HIGH_F32), x)
+        r = m.fma(n, m.c(-LN2_LOW_F32), r)
+        if m.has_fma:
+            return n, k, m.polynomial(r, rows.EXP_F32)
+        square = m.mul(r, r)
+        p = m.fma(m.polynomial(r, rows.EXP_F32[2:]), square, r)
+        return n, k, m.add(p, m.c(1.0))
+    n, k, r, c = reduce(m, x)
+    return n, k, m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
+
+
+def exp_of_sum(
+    m: MathEmitter, sums: tuple[Value, Value], factors: tuple[Value, Value], is_tiny: Value
+) -> Value:
+    """Return the product of a sum and the exponential of a sum, rounded once, or hardly more.
+
+    Args:
+        m: over the type of the values.
+        sums: the exponent, from -770 (f32: -104) to 0, and a rounding error of it.
+        factors: the factor, a normal number near 1, and a rounding error of it.
+        is_tiny: where the result is a denormal number or zero.
+    """
+    (x, low), (factor, rest) = sums, factors
+    if m.is_f32:
+        n, k = m.round_product(x, LOG2_E)
+        r = m.fma(n, m.c(-LN2_HIGH_F32), x)
+        r = m.add(r, m.fma(n, m.c(-LN2_LOW_F32), low))
+        t = m.fma(m.polynomial(r, rows.EXP_F32[2:]), m.mul(r, r), r)
+    else:
+        n, k, r, c = reduce(m, x)
+        r, c = m.two_sum(r, m.add(c, low))
+        t = m.add(r, m.add(_expm1_rest(m, r), c))
+    p, lost = m.fast_two_sum(m.c(1.0), t)
+    value = m.fma_once(factor, p, m.fma(factor, lost, m.mul(rest, p)))
+    return _scaled_in_units(m, value, n, is_tiny) if m.has_scaling else scale(m, value, k)
 
 
 def _scaled_in_units(m: MathEmitter, value: Value, exponent: Value, is_tiny: Value) -> Value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""power, cbrt, sqrt, rsqrt, erf.
+"""power, cbrt, sqrt, rsqrt.
 
 The f32 power is exp2(y log2 x) inside f64. The f64 power carries log x and its product with y as
 unevaluated sums of two f64, because an error in the exponent is multiplied by up to 745.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
-from ingot.llvm.math.exponential import reduce, scale, scaled_exp, short_exp
+from ingot.llvm.math.exponential import reduce, scale
 from ingot.llvm.math.logarithm import split_exponent, split_normal
 from ingot.llvm.types import F64
 from ingot.llvm.values import Value
@@ -148,34 +148,3 @@ def sqrt(m: MathEmitter, x: Value) -> Value:
 def rsqrt(m: MathEmitter, x: Value) -> Value:
     """Return 1 / sqrt(x): infinite at zero with zero's sign, NaN below."""
     return m.div(m.c(1.0), m.sqrt(x))
-
-
-def erf(m: MathEmitter, x: Value) -> Value:
-    """Return the error function."""
-    return _erf_f32(m, x) if m.is_f32 else _erf_f64(m, x)
-
-
-def _erf_f32(m: MathEmitter, x: Value) -> Value:
-    t, q = m.abs(x), m.mul(x, x)
-    row = rows.ERF_LARGE_F32
-    top = m.fma(m.c(row[6]), t, m.c(row[5]))
-    next_pair = m.fma(m.c(row[4]), t, m.c(row[3]))
-    r = m.fma(top, q, next_pair)
-    for item in reversed(row[:3]):
-        r = m.fma(r, t, m.c(item))
-    r = m.at_least(m.fma(r, t, m.neg(t)), -80.0)
-    large = m.copysign(m.sub(m.c(1.0), short_exp(m, r)), x)
-    small = m.fma(m.polynomial(q, rows.ERF_SMALL_F32), x, x)
-    return m.select(m.compare("ogt", t, 0.927734375), large, small)
-
-
-def _erf_f64(m: MathEmitter, x: Value) -> Value:
-    a = m.at_most(m.abs(x), 6.0)
-    square, error = m.two_product(a, a)
-    small = m.fma(m.polynomial(square, rows.ERF_SMALL_F64), x, x)
-    u = m.div(m.sub(a, m.c(2.5)), m.add(a, m.c(2.5)))
-    scaled = m.div(m.polynomial(u, rows.ERF_LARGE_F64), m.add(m.add(a, a), m.c(1.0)))
-    falling = scaled_exp(m, m.neg(square))
-    falling = m.fma(m.neg(falling), error, falling)
-    large = m.copysign(m.sub(m.c(1.0), m.mul(falling, scaled)), x)
-    return m.select(m.compare("ogt", a, 0.9273), large, small)

@@ -49,24 +49,31 @@ class _Ahead(ProductDriver):
     def room_for_panels(self) -> Value:
         return self.env.scratch
 
-    def _place(self, start: Value, column: Value) -> Value:
+    def _place(self, batch: Value, start: Value, column: Value) -> Value:
         """Return where the panel of a column lies, in the piece of k that begins at `start`."""
         f, given = self.f, self.given
-        piece = f.as_value(f.idiv(start, given["k_block"]))
+        piece = f.as_value(f.iadd(f.imul(batch, self._pieces()), f.idiv(start, given["k_block"])))
         first = f.add(f.mul(piece, given["packed_columns"]), column)
         return self.at(self.env.scratch, (first, given["panel_depth"]))
 
+    def _pieces(self) -> Value:
+        """Return how many pieces of k there are."""
+        return self.f.as_value(self.f.iceildiv(self.given["k"], self.given["k_block"]))
+
     def pack_chunk(self) -> None:
-        """Emit the packing of one chunk's columns of one piece of k."""
+        """Emit the packing of one chunk's columns of one piece of k of a matrix."""
         f, given = self.f, self.given
         width = f.const(lt.I64, PACK_COLUMNS)
         blocks = f.as_value(f.iceildiv(given["n"], width))
-        start = f.mul(f.as_value(f.idiv(self.chunk, blocks)), given["k_block"])
+        piece, pieces = f.as_value(f.idiv(self.chunk, blocks)), self._pieces()
+        batch = f.as_value(f.idiv(piece, pieces))
+        start = f.mul(f.as_value(f.irem(piece, pieces)), given["k_block"])
         column = f.mul(f.as_value(f.irem(self.chunk, blocks)), width)
-        rhs = self.at(self.env.rhs, (column, self.rhs_column), (start, self.rhs_row))
+        first = ((batch, given["rhs_batch"]), (column, self.rhs_column), (start, self.rhs_row))
         columns = self.up_to(column, width, given["n"])
         depth = self.up_to(start, given["k_block"], given["k"])
-        self.pack(rhs, self._place(start, column), columns, depth)
+        place = self._place(batch, start, column)
+        self.pack(self.at(self.env.rhs, *first), place, columns, depth)
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
         """Return the one step: rows packed across have step 1, what is given goes from k to k."""
@@ -79,7 +86,7 @@ class _Ahead(ProductDriver):
         room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
         pack = self._pack_rows if self.form.is_dense else self._pack_across
         pack(piece, top, room)
-        panels = self._place(piece.start, piece.column)
+        panels = self._place(piece.batch, piece.start, piece.column)
 
         def panel(first: Value, _: list[Value]) -> None:
             rest = f.as_value(f.isub(piece.columns, first))

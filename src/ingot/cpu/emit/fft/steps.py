@@ -18,6 +18,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold
 from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
+from ingot.cpu.emit.fft.squares import Squares
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.steps import Code
@@ -100,7 +101,7 @@ class _Step:
         elif kind == "last":
             self._last(self._loader(mask), self._storer(mask))
         elif kind == "only" and self.code.source == "rows":
-            self._square()
+            self._in_registers()
         elif kind == "only":
             self._interleaved(self._loader(mask), self._storer(mask), 0, 1)
         else:
@@ -154,11 +155,27 @@ class _Step:
 
     # ---- kinds
 
-    def _square(self) -> None:
-        """Transform rows that are one block of registers."""
+    def _in_registers(self) -> None:
+        """Transform rows that registers hold."""
+        if 2 * self.code.radix != self.m.type.lanes:
+            self._squares()
+            return
         block = self._rows("source", self.source, None).load_block(0)
         rows = self._rows("target", self.target, self._factor())
         rows.store_block(0, butterfly(self.m, block))
+
+    def _squares(self) -> None:
+        """Transform rows whose two dimensions both fit registers."""
+        f, given = self.f, self.given
+        steps = (given["source_step"], given["target_step"])
+
+        def emit(swaps: bool) -> None:
+            # Only the transform back has a factor.
+            work = Squares(self.m, self.code.radix, swaps, self._factor() if swaps else None)
+            work.emit(self.source, self.target, steps, self.left)
+
+        is_back = f.icmp("ne", given["source_swaps"], f.const(lt.I64, 0))
+        f.if_(is_back, lambda: emit(True), lambda: emit(False))
 
     def _move(self) -> None:
         is_real, count = self.code.kind == "real", self.given["count"]

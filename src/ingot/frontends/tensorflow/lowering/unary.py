@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.frontends.building.complex_parts import complex_of, pairs_of
-from ingot.frontends.building.error_function import erfc
 from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -23,11 +22,11 @@ from ingot.semantics.assertions import emit_assertion
 OPCODES = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
     "Atanh": "atanh", "Ceil": "ceil", "ComplexAbs": "abs", "Cos": "cosine", "Cosh": "cosh",
-    "Erf": "erf", "Exp": "exponential", "Expm1": "exponential-minus-one", "Floor": "floor",
-    "Imag": "imag", "Invert": "not", "Log": "log", "Log1p": "log-plus-one", "LogicalNot": "not",
-    "Neg": "negate", "PopulationCount": "popcnt", "Real": "real", "Rint": "round-nearest-even",
-    "Rsqrt": "rsqrt", "Sigmoid": "logistic", "Sign": "sign", "Sin": "sine", "Sinh": "sinh",
-    "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+    "Erf": "erf", "Erfc": "erfc", "Exp": "exponential", "Expm1": "exponential-minus-one",
+    "Floor": "floor", "Imag": "imag", "Invert": "not", "Log": "log", "Log1p": "log-plus-one",
+    "LogicalNot": "not", "Neg": "negate", "PopulationCount": "popcnt", "Real": "real",
+    "Rint": "round-nearest-even", "Rsqrt": "rsqrt", "Sigmoid": "logistic", "Sign": "sign",
+    "Sin": "sine", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
 
 Compute = Callable[[TensorBuilder, Instruction], Instruction]
@@ -190,7 +189,6 @@ RULES: dict[str, Rule] = {
     "CheckNumericsV2": _check_numerics,
     "Complex": _complex,
     "Conj": _composed(conjugate),
-    "Erfc": _composed(erfc),
     "Inv": _composed(_reciprocal),
     "InvGrad": _zero_stays(_inverse_gradient),
     "IsFinite": _opcode("is-finite"),

@@ -22,10 +22,10 @@ PRIMS = RuleTable("prims")
 _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
     "atanh": "atanh", "bitwise_not": "not", "ceil": "ceil", "cos": "cosine", "cosh": "cosh",
-    "erf": "erf", "exp": "exponential", "expm1": "exponential-minus-one", "floor": "floor",
-    "log": "log", "log1p": "log-plus-one", "neg": "negate", "round": "round-nearest-even",
-    "rsqrt": "rsqrt", "sigmoid": "logistic", "sin": "sine", "sinh": "sinh",
-    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
+    "erf": "erf", "erfc": "erfc", "exp": "exponential", "expm1": "exponential-minus-one",
+    "floor": "floor", "log": "log", "log1p": "log-plus-one", "neg": "negate",
+    "round": "round-nearest-even", "rsqrt": "rsqrt", "sigmoid": "logistic", "sin": "sine",
+    "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
 _BINARY = {
     "maximum": "maximum", "minimum": "minimum", "atan2": "atan2",

@@ -15,13 +15,13 @@ from ingot.frontends.building import bessel, incomplete, special, zeta_bessel
 from ingot.frontends.building import orthogonal_polynomials as polynomials
 from ingot.frontends.building.airy import airy_ai
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.frontends.building.error_function import erfc, erfcx
+from ingot.frontends.building.error_function import erfcx
 from ingot.frontends.building.float_bits import copy_sign
 from ingot.frontends.building.normal import normal_quantile
 from ingot.frontends.building.orthogonal_polynomials import Polynomial
 from ingot.frontends.building.reals import Real, iterate
 from ingot.frontends.torch.lowering.op import Op, Operand
-from ingot.frontends.torch.lowering.pointwise import in_f64, in_reals, in_wide
+from ingot.frontends.torch.lowering.pointwise import in_f64, in_reals
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.dtype import F64
 from ingot.hlo.instruction import Instruction
@@ -89,7 +89,7 @@ def _polygamma_of(n: int) -> Callable[[Real], Real]:
 
 def _ndtr(x: Real) -> Real:
     """The probability of a normally distributed number below x."""
-    return (x * -math.sqrt(0.5)).through(erfc) * 0.5
+    return (x * -math.sqrt(0.5)).through(lambda b, value: b.erfc(value)) * 0.5
 
 
 @RULES.rule("polygamma")
@@ -106,7 +106,6 @@ def _polygamma(op: Op, n: int, x: Operand) -> Instruction:
 RULES.add(in_f64(special.log_gamma), "lgamma")
 RULES.add(in_f64(_digamma), "digamma")
 RULES.add(in_f64(special.erf_inverse), "erfinv")
-RULES.add(in_wide(erfc), "erfc")
 
 _OF_REALS: dict[str, Callable[..., Real]] = {
     "special_erfcx": erfcx,
