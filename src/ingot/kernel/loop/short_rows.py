@@ -36,10 +36,6 @@ MOST_STACKED = 6
 """Elements of a row at most if each reads all arrays that the row is stacked from. Stacks of five
 are 1.3 to 1.8 times as fast so as by lanes along the columns, stacks of eight are not faster."""
 
-MOST_STACKED = 6
-"""Elements of a row at most whose arrays are all read for each: of 8 that is as slow as lanes along
-the columns."""
-
 SHORTEST_RUN = 16
 """Elements that are read in one piece by a transpose whose runs stay apart: a tile's side."""
 
