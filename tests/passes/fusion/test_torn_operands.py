@@ -55,6 +55,19 @@ def test_matrices_of_a_batch_may_lie_anywhere() -> None:
     assert len(kernels_of(text)) == 1
 
 
+def test_a_reshape_of_another_operand_tears_nothing() -> None:
+    text = """x = f32[3,4,6] parameter(0)
+      y = f32[10,6] parameter(1)
+      t = f32[4,6,3] transpose(x), dimensions={1,2,0}
+      l = f32[24,3] reshape(t)
+      u = f32[6,10] transpose(y), dimensions={1,0}
+      r = f32[3,20] reshape(u)
+      ROOT d = f32[24,20] dot(l, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+    log = fuse(text).log
+    assert [line for line in log if REASON in line] == [f"%u not fused into %d: {REASON}"]
+    assert len(kernels_of(text)) == 2
+
+
 @pytest.mark.parametrize(
     ("dims", "order", "reshaped", "torn"),
     [

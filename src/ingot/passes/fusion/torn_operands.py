@@ -29,6 +29,8 @@ def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction
     """
     if transpose.opcode != "transpose" or reshape.opcode != "reshape" or dot.opcode != "dot":
         return False
+    if reshape.operands[0] is not transpose:
+        return False
     attributes = dot.as_(DotAttributes)
     torn = torn_dims(transpose, reshape.shape)
     sides = zip(dot.operands, (attributes.lhs_batch_dims, attributes.rhs_batch_dims), strict=True)
