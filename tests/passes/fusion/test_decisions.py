@@ -22,12 +22,20 @@ NOT_FUSED = {
       i = s32[] parameter(1)
       s = f32[4] slice(x), slice={[1:5]}
       ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
-    "spread out twice, most of what is computed would be thrown away": """x = f32[8] parameter(0)
+    "spread out twice, most of what is computed would be thrown away": """x = f32[8,3] parameter(0)
       z = f32[] constant(0)
-      e = f32[8] multiply(x, x)
-      p = f32[16] pad(e, z), padding=0_1_1
-      n = f32[16] negate(p)
-      ROOT q = f32[32] pad(n, z), padding=0_1_1""",
+      e = f32[8,3] multiply(x, x)
+      p = f32[16,3] pad(e, z), padding=0_1_1x0_0
+      n = f32[16,3] negate(p)
+      ROOT q = f32[32,3] pad(n, z), padding=0_1_1x0_0""",
+    "spread out twice, its lanes would be put together element by element": """
+      x = f32[8] parameter(0)
+      y = f32[7] parameter(1)
+      z = f32[] constant(0)
+      p = f32[15] pad(x, z), padding=0_0_1
+      q = f32[15] pad(y, z), padding=1_1_1
+      a = f32[15] add(p, q)
+      ROOT r = f32[29] pad(a, z), padding=0_0_1""",
     "expensive, and tiny rows leave no time to compute it one by one": """x = f32[9,8] parameter(0)
       zero = f32[] constant(0)
       s = f32[9] reduce(x, zero), dimensions={1}, to_apply=add

@@ -17,6 +17,7 @@ from ingot.analysis.scans import is_scan
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
+from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.recompute import (
@@ -229,8 +230,11 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
     if producer.opcode in LITERALS:
         return ""
     indices = indices_in(group, producer)
-    if max(map(_spreads, indices), default=0) > MAX_SPREADS:
+    spreads = max(map(_spreads, indices), default=0)
+    if spreads > MAX_SPREADS:
         return "spread out twice, most of what is computed would be thrown away"
+    if spreads and _is_assembled(producer):
+        return "spread out twice, its lanes would be put together element by element"
     count = len(indices)
     if count > MAX_INDICES or is_costly_at(indices, producer):
         return f"it would be computed at {count} indices for each point"
@@ -242,8 +246,24 @@ def _spreads(index: object) -> int:
     count = 0
     while read := read_of(index):
         user, index = read
-        count += user.opcode == "pad" and any(gap for _, _, gap in user.attributes.padding)
+        count += _has_gaps(user)
     return count
+
+
+def _has_gaps(item: Instruction) -> bool:
+    return item.opcode == "pad" and any(gap for _, _, gap in item.as_(PadAttributes).padding)
+
+
+def _is_assembled(item: Instruction) -> bool:
+    """Whether lanes along the last dimension come from several arrays, or from gaps."""
+    last = item.shape.rank - 1
+    if item.opcode == "concatenate":
+        return item.as_(DimensionsAttributes).dimensions == (last,)
+    if item.opcode == "pad":
+        return item.as_(PadAttributes).padding[last][2] > 0
+    return item.has(Trait.ELEMENTWISE) and any(
+        operand.opcode == "pad" and _is_assembled(operand) for operand in item.operands
+    )
 
 
 def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) -> str:
