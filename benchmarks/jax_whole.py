@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,10 @@ which take turns. A time is the median over the turns of the fastest call in eac
 median of each turn's: above 1 Ingot is faster, `!` marks where it is not. Compile time is
 `lowered.compile()` without any cache, but for libraries: XLA's are precompiled, the parts that a
 program needs of Ingot's are kept on disk and were loaded. Results were compared before timing."""
-LIBRARIES = """\
-Models, optimizers, solvers and samplers are those of the libraries, used as their documentation
-shows: """
+LIBRARIES = (
+    "Models, optimizers, solvers and samplers are those of the libraries, used as their "
+    "documentation shows: "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,7 @@ def main() -> int:
     parts += ["\n".join(f"- {fact}" for fact in machine()), EXPLANATION]
     if page.libraries:
         used = ", ".join(f"{name} {version(name)}" for name in page.libraries)
-        parts.append(f"{LIBRARIES}{used}.")
+        parts.append(fill(f"{LIBRARIES}{used}.", 100))
     failed = 0
     for threads in map(int, options.threads.split(",")):
         cells_of, failures = run(page, threads, options.names, plan)
