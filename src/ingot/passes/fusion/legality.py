@@ -259,10 +259,9 @@ def _is_assembled(item: Instruction) -> bool:
     last = item.shape.rank - 1
     if item.opcode == "concatenate":
         return item.as_(DimensionsAttributes).dimensions == (last,)
-    if item.opcode == "pad":
-        return item.as_(PadAttributes).padding[last][2] > 0
-    return item.has(Trait.ELEMENTWISE) and any(
-        operand.opcode == "pad" and _is_assembled(operand) for operand in item.operands
+    parts = item.operands if item.has(Trait.ELEMENTWISE) else (item,)
+    return any(
+        part.opcode == "pad" and part.as_(PadAttributes).padding[last][2] > 0 for part in parts
     )
 
 

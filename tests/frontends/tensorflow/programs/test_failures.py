@@ -11,6 +11,8 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import check
 
+from ingot.frontends.tensorflow.lowering import resizing
+
 SIZE = 3000
 Body = Callable[[tf.Variable, tf.Variable, tf.Tensor, tf.Tensor], object]
 
@@ -165,12 +167,26 @@ def test_indices_that_count_are_not_checked(compiled) -> None:
     assert "ingot.assert" not in compiled[0].executable.as_text("hlo")
 
 
-def test_too_little_memory_to_compile_is_no_bug_of_ours():
+def test_too_little_memory_to_compile_is_no_bug_of_ours(monkeypatch):
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(resizing, "_gradient_of", fails)
+
+    @tf.function(jit_compile=True)
+    def enlarged(x):
+        return tf.raw_ops.ResizeNearestNeighborGrad(grads=x, size=[16, 16])
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0400"):
+        enlarged(tf.ones([1, 8, 8, 1]))
+
+
+def test_a_result_larger_than_memory_is_refused_before_it_is_made():
     @tf.function(jit_compile=True)
     def enlarged(x):
         return tf.raw_ops.ResizeNearestNeighborGrad(grads=x, size=[1 << 30, 1 << 30])
 
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0400"):
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0402"):
         enlarged(tf.ones([1, 1 << 16, 16, 1]))
 
 

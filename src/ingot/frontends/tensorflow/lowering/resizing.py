@@ -3,7 +3,7 @@
 
 Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a
 few source pixels (taps), whose indices and weights are known at compile time. Where a size is open,
-as that of a random crop, the program computes them (`open_resizing`). Source: TensorFlow's
+as that of a random crop, or huge, the program computes them (`open_resizing`). Source: TensorFlow's
 `util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -31,6 +32,14 @@ from ingot.frontends.tensorflow.lowering.open_resizing import OpenAxis
 from ingot.frontends.tensorflow.lowering.values import Array, Size, Sizes, Value
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
+
+_LARGEST_TABLE = 1 << 20
+"""Pixels of an axis up to which taps are tables in the program."""
+
+
+def _has_table(size: Size) -> TypeGuard[int]:
+    """Whether an axis of a size, of the image or of the result, can have tables of taps."""
+    return isinstance(size, int) and size <= _LARGEST_TABLE
 
 
 def _scale(op: Op, size: int, target: int) -> np.float32:
@@ -124,14 +133,14 @@ class _Method:
     def resized(self, op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
         """Return an image brought to `target` pixels along an axis."""
         size = image.shape.dims[axis]
-        if isinstance(size, int) and isinstance(target, int):
+        if _has_table(size) and _has_table(target):
             return sampled(op.b, image, axis, self.fixed(op, size, target))
         return sampled_at(op.b, image, axis, self.open(OpenAxis(op, size, target)))
 
     def gradient(self, op: Op, made: Instruction, axis: int, size: Size) -> Instruction:
         """Return a gradient brought back to the image's `size` pixels along an axis."""
         target = made.shape.dims[axis]
-        if isinstance(size, int) and isinstance(target, int):
+        if _has_table(size) and _has_table(target):
             return sampled(op.b, made, axis, self.fixed(op, size, target).transposed(size))
         return spread_back(op.b, made, axis, size, self.open(OpenAxis(op, size, target)))
 
@@ -143,7 +152,7 @@ _CUBIC = _Method(_cubic, open_resizing.cubic)
 
 def _area_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
     size = image.shape.dims[axis]
-    if isinstance(size, int) and isinstance(target, int):
+    if _has_table(size) and _has_table(target):
         return sampled(op.b, image, axis, _area(op, size, target))
     return sampled_spans(op.b, image, axis, open_resizing.area(OpenAxis(op, size, target)))
 
@@ -156,7 +165,7 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instr
     b, size = op.b, image.shape.dims[axis]
     if size == target:
         return image
-    if isinstance(size, int) and isinstance(target, int):
+    if _has_table(size) and _has_table(target):
         taps = _linear(op, size, target)
         low, high = (taken(b, image, axis, taps.indices[:, side]) for side in range(2))
         shares = b.constant(taps.weights[:, 1])
@@ -171,7 +180,7 @@ def _bilinear_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instr
 def _nearest_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instruction:
     """Return an image with `target` of its pixels along an axis: exact for every type."""
     b, size = op.b, image.shape.dims[axis]
-    if not (isinstance(size, int) and isinstance(target, int)):
+    if not (_has_table(size) and _has_table(target)):
         return _NEAREST.resized(op, image, axis, target)
     source = _nearest(op, size, target).indices[:, 0]
     parts = [b.sliced(image, axis, int(n), int(n) + 1) for n in source]
