@@ -58,6 +58,7 @@ TEST_SHARE = {
     "evaluator/test_random_modules.py": 3,
     "formats/test_stablehlo_programs.py": 4,
     "frontends/jax/test_programs.py": 3,
+    "frontends/jax/test_sharded_training.py": 3,
     "frontends/tensorflow/clustering/test_programs.py": 3,
     "frontends/tensorflow/gradients/test_gradients.py": 2,
     "frontends/tensorflow/keras/test_rows.py": 30,
