@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingot.analysis.common_factors import common_factors
 from ingot.hlo.dim import Dim, evaluate, floordiv
 from ingot.kernel.index_math import (
     coefficient,
-    common_factors,
     delinearize,
     divide,
     linearize,

@@ -113,6 +113,31 @@ def sampled_at(b: ArrayBuilder, x: Instruction, axis: int, taps: Sequence[OpenTa
     return total
 
 
+def cubic_weights(b: ArrayBuilder, share: Instruction, a: float) -> list[Instruction]:
+    """Return the weights of the four source elements around a place, by Keys's kernel.
+
+    Args:
+        b: the program.
+        share: how far the place is from the second of them to the third, `[target]`.
+        a: the kernel's parameter.
+    """
+    rest = b.subtract(b.like(1, share.shape), share)
+
+    def polynomial(x: Instruction, *factors: float) -> Instruction:
+        made = b.like(factors[0], x.shape)
+        for factor in factors[1:]:
+            made = b.binary("add", b.multiply(made, x), factor)
+        return made
+
+    def inner(x: Instruction) -> Instruction:
+        return polynomial(x, a + 2, -(a + 3), 0, 1)
+
+    def outer(x: Instruction) -> Instruction:
+        return polynomial(b.binary("add", x, 1), a, -5 * a, 8 * a, -4 * a)
+
+    return [outer(share), inner(share), inner(rest), outer(rest)]
+
+
 def spread_back(
     b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, taps: Sequence[OpenTap]
 ) -> Instruction:

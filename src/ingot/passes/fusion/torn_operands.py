@@ -11,6 +11,7 @@ took from different places of its operand.
 
 from __future__ import annotations
 
+from ingot.analysis.common_factors import common_factors
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
@@ -45,27 +46,8 @@ def torn_dims(transpose: Instruction, reshaped: Shape) -> set[int]:
     kept = [dim for dim, size in enumerate(transpose.operands[0].shape.static_dims) if size != 1]
     rank = {dim: number for number, dim in enumerate(kept)}
     torn: set[int] = set()
-    for before, after in _groups(transpose.shape.static_dims, reshaped.static_dims):
-        sources = [rank[order[dim]] for dim in before]
-        if sources != list(range(sources[0], sources[0] + len(sources))):
-            torn.update(after)
+    for before, after in common_factors(transpose.shape.static_dims, reshaped.static_dims):
+        sources = [rank[order[dim]] for dim in range(*before) if order[dim] in rank]
+        if sources and sources != list(range(sources[0], sources[0] + len(sources))):
+            torn.update(dim for dim in range(*after) if reshaped.dims[dim] != 1)
     return torn
-
-
-def _groups(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest sets of dimensions that a reshape makes of each other, without 1s."""
-    left = [dim for dim, size in enumerate(before) if size != 1]
-    right = [dim for dim, size in enumerate(after) if size != 1]
-    found: list[tuple[list[int], list[int]]] = []
-    while left and right:
-        one, other = [left.pop(0)], [right.pop(0)]
-        sizes = [before[one[0]], after[other[0]]]
-        while sizes[0] != sizes[1]:
-            if sizes[0] < sizes[1]:
-                one.append(left.pop(0))
-                sizes[0] *= before[one[-1]]
-            else:
-                other.append(right.pop(0))
-                sizes[1] *= after[other[-1]]
-        found.append((one, other))
-    return found

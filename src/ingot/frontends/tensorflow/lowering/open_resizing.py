@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.frontends.building.sampling import OpenTap, Spans
+from ingot.frontends.building.sampling import OpenTap, Spans, cubic_weights
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Size
 from ingot.hlo.dtype import F32, F64, S32
@@ -99,21 +99,7 @@ def cubic(axis: OpenAxis) -> Sequence[OpenTap]:
     share = b.binary("multiply", b.subtract(place, floor), _STEPS)
     part = b.convert_to(b.emit("round-nearest-even", share), F64)
     part = b.binary("divide", part, _STEPS)
-    rest = b.subtract(b.like(1, part.shape), part)
-
-    def polynomial(x: Instruction, *factors: float) -> Instruction:
-        made = b.like(factors[0], x.shape)
-        for factor in factors[1:]:
-            made = b.binary("add", b.multiply(made, x), factor)
-        return made
-
-    def inner(x: Instruction) -> Instruction:
-        return b.convert_to(polynomial(x, a + 2, -(a + 3), 0, 1), F32)
-
-    def outer(x: Instruction) -> Instruction:
-        return b.convert_to(polynomial(b.binary("add", x, 1), a, -5 * a, 8 * a, -4 * a), F32)
-
-    weights = [outer(part), inner(part), inner(rest), outer(rest)]
+    weights = [b.convert_to(weight, F32) for weight in cubic_weights(b, part, a)]
     exact = [b.binary("add", b.convert_to(floor, S32), number) for number in range(-1, 3)]
     indices = [axis.clamped(index) for index in exact]
     if axis.is_centered:

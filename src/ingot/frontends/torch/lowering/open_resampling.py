@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.frontends.building.sampling import OpenTap
+from ingot.frontends.building.sampling import OpenTap, cubic_weights
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size
@@ -95,25 +95,10 @@ def linear(axis: OpenAxis) -> list[OpenTap]:
 
 def cubic(axis: OpenAxis) -> list[OpenTap]:
     """Four elements by the kernel with A = -0.75."""
-    b, a = axis.b, -0.75
-    found = axis.locations(cubic=True)
+    b, found = axis.b, axis.locations(cubic=True)
     part = b.subtract(found, b.floor(found))
-    rest = b.subtract(b.like(1, part.shape), part)
-
-    def polynomial(x: Instruction, *factors: float) -> Instruction:
-        made = b.like(factors[0], x.shape)
-        for factor in factors[1:]:
-            made = b.binary("add", b.multiply(made, x), factor)
-        return made
-
-    def inner(x: Instruction) -> Instruction:
-        return polynomial(x, a + 2, -(a + 3), 0, 1)
-
-    def outer(x: Instruction) -> Instruction:
-        return polynomial(b.binary("add", x, 1), a, -5 * a, 8 * a, -4 * a)
-
     first = axis.whole(found)
-    weights = (outer(part), inner(part), inner(rest), outer(rest))
+    weights = cubic_weights(b, part, -0.75)
     return [
         (axis.clamped(b.binary("add", first, number)), weight)
         for number, weight in enumerate(weights, -1)
