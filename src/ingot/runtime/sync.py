@@ -108,6 +108,12 @@ def pause() -> None:
     time.sleep(0)
 
 
+@emitted(emit_yield)
+def let_others_run() -> None:
+    """Let another thread run."""
+    time.sleep(0)
+
+
 @emitted(emit_wait_step)
 def wait_step(count: i64) -> i64:
     """Pause once, yield now and then; return the next count."""

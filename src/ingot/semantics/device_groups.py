@@ -22,6 +22,7 @@ from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple, NoReturn
 
+from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
@@ -33,13 +34,27 @@ CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
-ADDED_BY_EXCHANGE = frozenset({"f32", "f64", "s32", "s64", "u32", "u64"})
-"""Element types of which the runtime adds the parts of devices while it takes them."""
+_ARITHMETIC = frozenset({"add", "multiply", "maximum", "minimum"})
+_BITWISE = frozenset({"and", "or", "xor"})
+_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
+_BYTE = 8
 _KEPT = 1 << 9
 """Groups that are kept with what is known of them: a program has few, and many ops."""
 _COMBINING = ("all-reduce", "all-reduce-start")
 # How the size of a result follows from that of an operand and the number of devices.
 _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter": "shrinks"}
+
+
+def is_combined_by_exchange(opcode: str, element: DType) -> bool:
+    """Whether the runtime folds the parts of devices by an op while it takes them."""
+    if element.is_integer and element.bits >= _BYTE:
+        return opcode in _ARITHMETIC | _BITWISE
+    if element is PRED:
+        # Bytes of zeros and ones.
+        return opcode in _BITWISE
+    if element.is_complex:
+        return opcode == "add"
+    return element.name in _FLOATS and opcode in _ARITHMETIC
 
 
 @dataclass(frozen=True, slots=True)

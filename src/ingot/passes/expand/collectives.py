@@ -2,10 +2,11 @@
 """Collectives as a few calls that move bytes between devices, and arithmetic.
 
 The runtime can gather, exchange parts and pass values on (`ingot.all_gather`, `ingot.all_to_all`,
-`ingot.collective_permute`, `ingot.collective_broadcast`), and add parts of common element types
-while it takes them (`ingot.sum_parts`), which saves two trips through memory. Everything else is
-folded by our own fused kernels. The order follows from sizes and the group, so the result is the
-same in every run and on all devices. On one device each of these ops is its operand.
+`ingot.collective_permute`, `ingot.collective_broadcast`), and fold parts by a common op while it
+takes them (`ingot.reduce_scatter`, `ingot.all_reduce`), which saves two trips through memory.
+Everything else is folded by our own fused kernels. The order follows from sizes and the group, so
+the result is the same in every run and on all devices. On one device each of these ops is its
+operand.
 
 Large all-reduces exchange parts first (each device folds one part, then the parts are gathered):
 the operand then crosses each device's memory twice instead of once per device.
@@ -30,7 +31,7 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.exchange import Exchange, device_id, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
-from ingot.semantics.device_groups import ADDED_BY_EXCHANGE, grid_of, pairs_of
+from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.support.diagnostics import UnsupportedError
 
@@ -86,9 +87,18 @@ def _reduced(op: Instruction, value: Instruction, exchange: Exchange) -> Instruc
     if not exchange.is_even:
         return _reduced_unevenly(op.attributes.to_apply, value, exchange)
     if isinstance(size, int) and size % count == 0 and size // count >= SMALLEST_PART:
-        part = _scattered(op, build.reshape_to(value, (size,)), 0, exchange)
+        flat, opcode = build.reshape_to(value, (size,)), _combined_by(op, value)
+        if opcode:
+            return build.reshape_to(exchange.all_reduce(flat, opcode), value.shape.dims)
+        part = _scattered(op, flat, 0, exchange)
         return build.reshape_to(exchange.gather(part, 0, count), value.shape.dims)
     return _folded(op, exchange.rows(value), 0, value.shape.dims, exchange)
+
+
+def _combined_by(op: Instruction, value: Instruction) -> str:
+    """Return the opcode by which the runtime can fold a value of an op, or ""."""
+    opcode = reducer_opcode(op.attributes.to_apply)
+    return opcode if is_combined_by_exchange(opcode, value.shape.dtype) else ""
 
 
 def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
@@ -137,9 +147,9 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
 
 def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
     """Return this device's part of the group's values, combined by a reducing op."""
-    is_sum = reducer_opcode(op.attributes.to_apply) == "add"
-    if is_sum and exchange.size > 1 and value.shape.dtype.name in ADDED_BY_EXCHANGE:
-        return exchange.sum_parts(value, along)
+    opcode = _combined_by(op, value)
+    if opcode and exchange.size > 1:
+        return exchange.reduce_scatter(value, along, opcode)
     mixed = exchange.exchange(value, along)
     dims = value.shape.dims
     dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])

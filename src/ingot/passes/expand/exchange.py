@@ -56,11 +56,16 @@ class Exchange:
         shape = value.shape.with_dims(value.shape.dims)
         return self._call("ingot.all_to_all", value, shape, self.config(along=along))
 
-    def sum_parts(self, value: Instruction, along: int) -> Instruction:
-        """Return the sum of the group's values, of which each device gets a part."""
+    def reduce_scatter(self, value: Instruction, along: int, opcode: str) -> Instruction:
+        """Return the group's values folded by an op, of which each device gets a part."""
         dims = value.shape.dims
         part = value.shape.with_dims((*dims[:along], dims[along] // self.size, *dims[along + 1 :]))
-        return self._call("ingot.sum_parts", value, part, self.config(along=along))
+        config = self.config(along=along, opcode=opcode)
+        return self._call("ingot.reduce_scatter", value, part, config)
+
+    def all_reduce(self, value: Instruction, opcode: str) -> Instruction:
+        """Return the group's values folded by an op; their dimension 0 has a part for each."""
+        return self.move("ingot.all_reduce", value, self.config(along=0, opcode=opcode))
 
     def _call(
         self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]

@@ -26,7 +26,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.native.functions import exported, inlined, native
 from ingot.native.module import Translation
 from ingot.native.operations import memset, unlikely
-from ingot.native.pointers import Array, Atomic
+from ingot.native.pointers import Array, Atomic, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.messages import swap_messages
@@ -44,8 +44,8 @@ from ingot.runtime.foreign.collectives.records import (
 from ingot.runtime.foreign.collectives.visit import (
     Part,
     Visit,
-    add_parts,
     box_of,
+    combine_parts,
     copy_part,
     is_here,
     is_neighbour,
@@ -137,35 +137,35 @@ def take(visit: Visit, other: i64, start: i64) -> i32:
 
 
 @native
-def take_sum(visit: Visit) -> i32:
-    """Take from all devices that this one takes from, and add the parts in their order.
+def take_reduced(visit: Visit) -> i32:
+    """Take from all devices that this one takes from, and fold the parts in their order.
 
-    The first part stays open until the second one is there: they are added without a copy.
+    The first part stays open until the second one is there: they are folded without a copy.
     """
     site = visit.site
-    sum = Part.on_stack()
+    folded = Part.on_stack()
     part = Part.on_stack()
-    sum.device = visit.device
+    folded.device = visit.device
     received = visit.first_received
     for index in range(visit.first_source, visit.end_source):
         part.device = site.taken[index]
         if is_neighbour(visit, part.device):
             status = open_box(visit, part.device)
             if unlikely(status != DONE):
-                if is_neighbour(visit, sum.device):
-                    box_of(visit.meeting, sum.device, visit.device).reading.store(0)
+                if is_neighbour(visit, folded.device):
+                    box_of(visit.meeting, folded.device, visit.device).reading.store(0)
                 return status
         received += find_part(visit, part, received)
         if index > visit.first_source:
-            add_parts(visit, sum, part)
-            close_part(visit, sum)
+            combine_parts(visit, folded, part)
+            close_part(visit, folded)
             close_part(visit, part)
             part.device = visit.device
             part.data = visit.target
             part.step = visit.part
-        sum.device = part.device
-        sum.data = part.data
-        sum.step = part.step
+        folded.device = part.device
+        folded.data = part.data
+        folded.step = part.step
     return DONE
 
 
@@ -202,8 +202,9 @@ def take_all(visit: Visit) -> i32:
         other = site.taken[index]
         start = (index - visit.first_source) * visit.part
         if other == visit.device:
-            copy_part(visit, visit.source + visit.source_start, visit.source_step, start)
-        elif is_here(visit.meeting, other):
+            if visit.is_placed == 0:
+                copy_part(visit, visit.source + visit.source_start, visit.source_step, start)
+        elif is_neighbour(visit, other):
             status = take(visit, other, start)
             if unlikely(status != DONE):
                 return status
@@ -258,10 +259,24 @@ def exchange_of(visit: Visit) -> i32:
         status = swap_messages(visit, transport)
         if unlikely(status != DONE):
             return status
-    status = take_sum(visit) if site.is_summed != 0 else take_all(visit)
+    status = take_reduced(visit) if visit.is_reduced != 0 else take_all(visit)
     if visit.packed is not None:
         visit.free(visit.packed)
     return wait_until_taken(visit) if status == DONE else status
+
+
+@native
+def share(visit: Visit, target: Pointer) -> i32:
+    """Give the part that this device has folded to all devices, and take theirs."""
+    visit.source = visit.target
+    visit.source_step = visit.part
+    visit.source_start = 0
+    visit.target = target
+    visit.packed = None
+    visit.is_split = 0
+    visit.is_reduced = 0
+    visit.is_placed = 1
+    return exchange_of(visit)
 
 
 @exported("ingot_exchange")
@@ -286,7 +301,12 @@ def exchange(frame: CallFrame, site: Site) -> i32:
     visit.source = source
     visit.target = target
     measure(visit, frame.operand_dims[0])
+    if site.is_shared != 0:
+        # This device's part goes where it belongs in the result.
+        visit.target = target + site.parts[visit.device] * visit.part
     status = exchange_of(visit)
+    if site.is_shared != 0 and status == DONE:
+        status = share(visit, target)
     if unlikely(status != DONE):
         retreat(visit)
     return status

@@ -37,7 +37,7 @@ def swap_messages(visit: Visit, transport: Transport) -> i32:
         return DONE
     size = visit.outer * visit.part
     packed: Pointer | None = None
-    if visit.outer > 1 or visit.site.is_summed != 0:
+    if visit.outer > 1 or visit.is_reduced != 0:
         packed = visit.allocate(count * size)
         if unlikely(packed is None):
             return NO_MEMORY
@@ -49,8 +49,8 @@ def swap_messages(visit: Visit, transport: Transport) -> i32:
     sent = add_sent(visit, messages)
     add_received(visit, messages, sent)
     status = transport.swap(visit.meeting, messages, count)
-    if status == DONE and visit.site.is_summed != 0:
-        # They are added from there.
+    if status == DONE and visit.is_reduced != 0:
+        # They are folded from there.
         visit.packed = packed
         visit.first_received = sent
         return status
@@ -145,7 +145,7 @@ def add_received(visit: Visit, messages: Structs[Message], first: i64) -> None:
             message = messages[count]
             address_message(visit, message, giver)
             message.is_sent = 0
-            if visit.outer == 1 and visit.site.is_summed == 0:
+            if visit.outer == 1 and visit.is_reduced == 0:
                 message.data = visit.target + (index - visit.first_source) * visit.part
             count += 1
 

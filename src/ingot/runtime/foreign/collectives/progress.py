@@ -26,9 +26,9 @@ from ingot.runtime.foreign.collectives.records import (
     Message,
     Rendezvous,
 )
-from ingot.runtime.sync import pause
+from ingot.runtime.sync import let_others_run
 
-_SPINS = 2000
+_SPINS = 400
 """Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
 FAREWELL = -1
 """The word for bytes in the header that a process sends when it gives up."""
@@ -131,7 +131,7 @@ def swapping(
             if unlikely(idle > meeting.patience * sleeps + _SPINS):
                 return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
             if idle < _SPINS:
-                pause()
+                let_others_run()
             else:
                 sleep(messages, count)
 

@@ -133,8 +133,9 @@ class Site(
         "rank": "dimensions of the operand",
         "along": "the dimension that is divided or grows",
         "is_split": "1: each device takes its part of the operand",
-        "is_summed": "1: the parts that it takes are added, in their order",
-        "add": "void(ptr target, ptr a, ptr b, i64 bytes): the sum of two parts",
+        "is_reduced": "1: the parts that it takes are folded, in their order",
+        "is_shared": "1: then all devices get all folded parts",
+        "combine": "void(ptr target, ptr a, ptr b, i64 bytes): folds two parts",
         "targets": "int64_t[2 * devices]: where each device's begin and end in `given`",
         "given": "int64_t[]: devices to give to; the giver itself may be among them",
         "sources": "int64_t[2 * devices]: where each device's begin and end in `taken`",
@@ -150,8 +151,9 @@ class Site(
     along: i64
     element_bytes: i64
     is_split: i64
-    is_summed: i64
-    add: Callable[[Pointer, Pointer, Pointer, i64], None]
+    is_reduced: i64
+    is_shared: i64
+    combine: Callable[[Pointer, Pointer, Pointer, i64], None]
     targets: Array[i64]
     given: Array[i64]
     sources: Array[i64]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The custom-call targets of collectives, and their tables per call site.
 
-`ingot.all_gather`, `ingot.all_to_all`, `ingot.sum_parts`, `ingot.collective_permute`,
-`ingot.collective_broadcast` are the native exchange; `ingot.device_id` reads the number of the
-execution's device. The expander writes a call's groups of devices, or each device's source, as JSON
-into its `backend_config`.
+`ingot.all_gather`, `ingot.all_to_all`, `ingot.reduce_scatter`, `ingot.all_reduce`,
+`ingot.collective_permute`, `ingot.collective_broadcast` are the native exchange; `ingot.device_id`
+reads the number of the execution's device. The expander writes a call's groups of devices, or each
+device's source, as JSON into its `backend_config`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ingot.llvm.types import I32, I64, PTR
 from ingot.native.functions import symbol_of
 from ingot.native.layout import Field, Record
 from ingot.runtime.foreign.collectives import mpi, sockets
+from ingot.runtime.foreign.collectives.combiners import combiner
 from ingot.runtime.foreign.collectives.exchange import emit_exchange
 from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 from ingot.runtime.foreign.collectives.records import Site, Transport, explain
-from ingot.runtime.foreign.collectives.sums import emit_sums, symbol_of_sum
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
@@ -45,7 +45,6 @@ _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
 def _library() -> Library:
     module = ModuleBuilder("ingot_collectives")
     emit_exchange(module)
-    emit_sums(module)
     _emit_device_id(module)
     return link_object([compile_object(module.text(), TargetSpec.host())], _imports())
 
@@ -80,10 +79,11 @@ def _link_exchange(call: CallSite) -> LinkedCall:
     site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
     site.devices, site.rank, site.along = config["devices"], operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
-    site.is_summed = int(call.target == "ingot.sum_parts")
-    site.is_split = int(call.target == "ingot.all_to_all" or site.is_summed)
-    if site.is_summed:
-        site.add = _library().address(symbol_of_sum(operand.dtype.name))
+    site.is_shared = int(call.target == "ingot.all_reduce")
+    site.is_reduced = int(call.target == "ingot.reduce_scatter" or site.is_shared)
+    site.is_split = int(call.target == "ingot.all_to_all" or site.is_reduced)
+    if site.is_reduced:
+        site.combine = combiner(config["opcode"], operand.dtype.name)
     site.kept = _tables_of(call.config)
     for name, block in site.kept.items():
         setattr(site, name, ctypes.addressof(block))
@@ -170,8 +170,8 @@ def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
 
 
 _EXCHANGES = (
-    "ingot.all_gather", "ingot.all_to_all", "ingot.collective_broadcast",
-    "ingot.collective_permute", "ingot.sum_parts",
+    "ingot.all_gather", "ingot.all_reduce", "ingot.all_to_all", "ingot.collective_broadcast",
+    "ingot.collective_permute", "ingot.reduce_scatter",
 )  # fmt: skip
 
 

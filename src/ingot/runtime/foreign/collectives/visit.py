@@ -3,7 +3,7 @@
 
 An operand is `outer` steps; of each step a taker gets `part` bytes, which begin `source_start`
 bytes after the step. In the result the parts lie side by side: a step there is as long as all parts
-that are taken; or they are added, and it is as long as one.
+that are taken; or they are folded, and it is as long as one.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class Visit(Struct):
     target_step: i64  # bytes
     packed: Pointer | None  # parts to and from other processes, one message after another
     first_received: i64  # the number of the first message that is received
+    is_split: i64
+    is_reduced: i64
+    is_placed: i64  # 1: this device's own part lies in the result already
 
 
 @inlined
@@ -77,6 +80,9 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     """
     site = visit.site
     device = visit.device
+    visit.is_split = site.is_split
+    visit.is_reduced = site.is_reduced
+    visit.is_placed = 0
     visit.first_target = site.targets[2 * device]
     visit.end_target = site.targets[2 * device + 1]
     visit.first_source = site.sources[2 * device]
@@ -86,17 +92,17 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     # A device that takes nothing has no parts to divide by.
     parts: i64 = count if count > 1 else 1
     visit.outer = product(dims, 0, site.along)
-    visit.part = whole // parts if site.is_split != 0 else whole
+    visit.part = whole // parts if visit.is_split != 0 else whole
     visit.source_step = whole
     visit.source_start = start_of(visit, device)
-    visit.target_step = visit.part if site.is_summed != 0 else visit.part * parts
+    visit.target_step = visit.part if visit.is_reduced != 0 else visit.part * parts
     visit.packed = None
 
 
 @inlined
 def start_of(visit: Visit, taker: i64) -> i64:
     """Return the offset, in a step of others' operands, of the part that a device takes."""
-    return visit.site.parts[taker] * visit.part if visit.site.is_split != 0 else 0
+    return visit.site.parts[taker] * visit.part if visit.is_split != 0 else 0
 
 
 @native
@@ -116,9 +122,9 @@ class Part(Struct):
 
 
 @native
-def add_parts(visit: Visit, a: Part, b: Part) -> None:
-    """Write the sums of two parts to the result."""
-    add = visit.site.add
+def combine_parts(visit: Visit, a: Part, b: Part) -> None:
+    """Fold two parts into the result."""
+    combine = visit.site.combine
     for index in range(0, visit.outer):
         target = visit.target + index * visit.target_step
-        add(target, a.data + index * a.step, b.data + index * b.step, visit.part)
+        combine(target, a.data + index * a.step, b.data + index * b.step, visit.part)
