@@ -8,7 +8,7 @@ import pytest
 from tests.formats.mlir_text import function, only
 
 from ingot.evaluator import evaluate
-from ingot.semantics.custom_calls import call_site
+from ingot.semantics.foreign_calls import call_site
 
 
 def test_collectives() -> None:

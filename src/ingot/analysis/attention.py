@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32, F64
 from ingot.hlo.instruction import Instruction
@@ -28,6 +27,7 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record
 
 TYPES = frozenset({F32, F64, F16, BF16})

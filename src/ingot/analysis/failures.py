@@ -15,6 +15,7 @@ from __future__ import annotations
 from ingot.analysis.size_demands import size_demands
 from ingot.hlo.computation import Computation, reaches
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Alias, Module
 
 
@@ -44,4 +45,4 @@ def may_fail_to_start(module: Module) -> set[Computation]:
 
 
 def _may_fail_itself(instruction: Instruction) -> bool:
-    return instruction.opcode == "custom-call"
+    return instruction.opcode == "custom-call" or instruction.has(Trait.COLLECTIVE)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ingot.hlo.computation import reached
 from ingot.hlo.module import Module
 from ingot.hlo.size_definitions import defines_sizes, definitions, parameter_symbols
-from ingot.semantics.custom_calls import CallSite, call_sites
+from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.foreign_calls import call_sites, foreign_calls
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import replace
 
@@ -67,7 +68,7 @@ def refuse_calls(module: Module) -> None:
     first, *others = sites
     raise UnsupportedError(
         f"'{first.target}' cannot be in an artifact: it is {_what(first.target)}",
-        op_type="custom-call",
+        op_type=foreign_calls(module)[0].opcode,
         op_name=first.op_name,
         location=first.location,
         notes=tuple(f"nor can '{site.target}'{_origin(site)}" for site in others[:_MOST_NOTES]),

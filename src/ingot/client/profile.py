@@ -35,7 +35,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.host.sites import sites
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
-from ingot.semantics.custom_calls import call_site
+from ingot.semantics.foreign_calls import target_name
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
 
@@ -263,7 +263,7 @@ def site_rows(executable: InspectedProgram[Any]) -> list[Site]:
 def _site(module: str, instruction: Instruction) -> Site:
     metadata = instruction.metadata
     kind = _KINDS.get(instruction.opcode, "call")
-    opcodes = (call_site(instruction).target,) if kind == "call" else ()
+    opcodes = (target_name(instruction),) if kind == "call" else ()
     location = "" if metadata.location is None else str(metadata.location)
     return Site(
         module,

@@ -31,7 +31,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
-from ingot.semantics.custom_calls import call_sites
+from ingot.semantics.foreign_calls import call_sites
 from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 

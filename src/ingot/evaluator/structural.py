@@ -17,6 +17,7 @@ from ingot.semantics import custom_calls
 from ingot.semantics.assertions import assertion_status, assertion_text, is_assertion
 from ingot.semantics.call_layouts import Order, logical_dims, noted_orders, physical_dims
 from ingot.semantics.call_meanings import meaning_of
+from ingot.semantics.foreign_calls import call_site
 from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
 from ingot.support.trampoline import Recursion
 
@@ -78,7 +79,7 @@ def _evaluate_target(
         for operand, value in zip(op.operands, operands, strict=True)
         for leaf in _array_leaves(operand.shape, value)
     ]
-    call = custom_calls.call_site(op)
+    call = call_site(op)
     if noted_orders(op) is None:
         return _nest(op.shape, iter(evaluate(call, *arrays)))
     # The call's arrays are in memory order; the target's are in logical order.

@@ -36,7 +36,8 @@ from ingot.llvm.jit import Optimization
 from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 from ingot.semantics.assertions import assertions
-from ingot.semantics.custom_calls import CallSite, call_site, foreign_calls
+from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.foreign_calls import call_sites, foreign_calls
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import record, replace
 from ingot.support.trampoline import Recursion, run
@@ -71,12 +72,14 @@ class _Numbers:
     Attributes:
         sites: what a profiler times.
         calls: foreign calls.
+        call_sites: what each of them calls, by number.
         errors: the run error of each instruction that may fail.
         unmet: the run error of each demand of a region on sizes.
     """
 
     sites: dict[Instruction, int]
     calls: dict[Instruction, int]
+    call_sites: tuple[CallSite, ...]
     errors: dict[Instruction, int]
     unmet: dict[tuple[Computation, int], int]
 
@@ -89,6 +92,7 @@ def _numbers(placed: PlacedModule) -> _Numbers:
     return _Numbers(
         {instruction: number for number, instruction in enumerate(sites(module))},
         {call: number for number, call in enumerate(calls)},
+        call_sites(module),
         {item: code for code, item in enumerate(failing, 1)},
         {margin: code for code, margin in enumerate(margins, len(failing) + 1)},
     )
@@ -333,7 +337,8 @@ class HostProgram(ControlFlow):
     def _foreign_call(self, instruction: Instruction) -> None:
         """Call registered code: fill a frame, call, end the execution if the call fails."""
         f = self.f
-        call = call_site(instruction)
+        number = self._numbers.calls[instruction]
+        call = self._numbers.call_sites[number]
         operands, results = self._operands(instruction), self._results(instruction)
         for result, operand in call.aliases:
             size = call.results[result].bytes
@@ -346,7 +351,7 @@ class HostProgram(ControlFlow):
             "result_dims": self.table([self._dims(shape) for shape in call.results]),
         }
         frame = self.table([fields[name] for name in FRAME_FIELDS])
-        symbol = call_symbol(self._numbers.calls[instruction])
+        symbol = call_symbol(number)
         function = self.builder.declare(symbol, lt.I32, [lt.PTR])
         with self.timed(instruction):
             status = self.foreign(Value(lt.PTR, function.text), frame, call)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.semantics.custom_calls import foreign_calls
+from ingot.semantics.foreign_calls import foreign_calls
 
 
 def scheduled_fusions(module: Module) -> list[Instruction]:

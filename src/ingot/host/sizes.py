@@ -25,7 +25,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.semantics.assertions import assertion_status, assertion_text, assertions
-from ingot.semantics.custom_calls import foreign_calls
+from ingot.semantics.foreign_calls import foreign_calls, target_name
 from ingot.semantics.run_errors import with_origin
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
 from ingot.support.records import record
@@ -249,7 +249,9 @@ def _largest(assignment: BufferAssignment) -> str:
 
 def _call_failure(call: Instruction) -> str:
     """Return the message of a foreign call that fails; the runtime appends the target's own."""
-    return with_origin(f"custom call '{call.attributes.custom_call_target}' failed", call)
+    is_call = call.opcode == "custom-call"
+    what = f"custom call '{target_name(call)}'" if is_call else call.opcode
+    return with_origin(f"{what} failed", call)
 
 
 def _dims(shape: Shape) -> tuple[int | None, ...]:

@@ -22,20 +22,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
-from ingot.semantics.assertions import is_assertion
-from ingot.semantics.call_layouts import logical_shapes
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
-from ingot.support.records import replace
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(
@@ -201,47 +196,6 @@ def names() -> list[str]:
         return sorted(_targets)
 
 
-def is_foreign_call(instruction: Instruction) -> bool:
-    """Whether the host program calls registered code for this instruction."""
-    return instruction.opcode == "custom-call" and not is_assertion(instruction)
-
-
-def foreign_calls(module: Module) -> list[Instruction]:
-    """Return the module's foreign calls in a fixed order: that of the artifact."""
-    return [
-        instruction
-        for computation in module.post_order()
-        for instruction in computation.calls_and_effects
-        if is_foreign_call(instruction)
-    ]
-
-
-def call_sites(module: Module) -> tuple[CallSite, ...]:
-    """Return the call sites of the module's foreign calls, in their order."""
-    before: Counter[str] = Counter()
-    found: list[CallSite] = []
-    for instruction in foreign_calls(module):
-        site = call_site(instruction)
-        found.append(replace(site, number=before[site.target]))
-        before[site.target] += 1
-    return tuple(found)
-
-
-def call_site(instruction: Instruction) -> CallSite:
-    """Return the call site of a custom call, as its target sees it."""
-    given = instruction.attributes
-    return CallSite(
-        given.custom_call_target,
-        *logical_shapes(instruction),
-        config_text(instruction),
-        given.api_version,
-        given.custom_call_has_side_effect,
-        tuple(_aliases(instruction)),
-        instruction.metadata.op_name,
-        instruction.metadata.location,
-    )
-
-
 def config_text(instruction: Instruction) -> str:
     """Return the `backend_config` without the quotes that HLO text puts around a string."""
     text = instruction.extra.get(CONFIG, "")
@@ -253,11 +207,11 @@ def set_config(instruction: Instruction, config: str) -> None:
     instruction.extra[CONFIG] = json.dumps(config)
 
 
-def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
+def aliases_of(instruction: Instruction) -> tuple[tuple[int, int], ...]:
     """Return (result leaf, operand leaf) of `output_to_operand_aliasing`."""
     given = instruction.as_(CustomCallAttributes)
     if not given.output_to_operand_aliasing:
-        return []
+        return ()
     results = {path: n for n, (path, _) in enumerate(instruction.shape.leaves())}
     leaves = (
         (number, path)
@@ -265,4 +219,5 @@ def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
         for path, _ in operand.shape.leaves()
     )
     operands = {leaf: n for n, leaf in enumerate(leaves)}
-    return [(results[output], operands[number, inner]) for output, number, inner in given.aliases()]
+    found = given.aliases()
+    return tuple((results[output], operands[number, inner]) for output, number, inner in found)

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives as a few calls that move bytes between devices, and arithmetic.
+"""Collectives as those that the runtime does as a whole, and arithmetic.
 
-The runtime can gather, exchange parts and pass values on (`ingot.all_gather`, `ingot.all_to_all`,
-`ingot.collective_permute`, `ingot.collective_broadcast`), and fold parts by a common op while it
-takes them (`ingot.reduce_scatter`, `ingot.all_reduce`), which saves two trips through memory.
-Everything else is folded by our own fused kernels. The order follows from sizes and the group, so
-the result is the same in every run and on all devices. On one device each of these ops is its
-operand.
-
-Large all-reduces exchange parts first (each device folds one part, then the parts are gathered):
-the operand then crosses each device's memory twice instead of once per device.
+The runtime moves one array between groups of devices, and folds it by a common op while it moves
+(`semantics.foreign_calls.RUNTIME_COLLECTIVES`): those collectives stay as they are. One of several
+arrays becomes one for each; other reducers fold what was gathered, in our own fused kernels. The
+order follows from sizes and the group, so the result is the same in every run and on all devices.
+On one device each of these ops is its operand.
 
 Source: xla/service/cpu (thunks of collectives); Thakur et al., "Optimization of collective
 communication operations in MPICH".
@@ -20,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.analysis.reducers import reducer_opcode
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -33,13 +28,12 @@ from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
+from ingot.semantics.reducers import reducer_opcode
 from ingot.support.diagnostics import UnsupportedError
 
 Dims = tuple[int | Dim, ...]
 MOST_MAPS = 16
 """Devices of a group whose values are combined one after another, in their order."""
-SMALLEST_PART = 4096
-"""Elements of a part from which an all-reduce exchanges parts."""
 
 
 def _folded(
@@ -74,25 +68,29 @@ def _joined(values: list[Instruction], op: Instruction, build: Builder) -> Instr
     return build.tuple(*values) if op.shape.is_tuple else values[0]
 
 
+def _each(op: Instruction, build: Builder) -> list[Instruction]:
+    """Return the op for each of its operands alone; the op itself if it has one."""
+    if not op.shape.is_tuple:
+        return [op]
+    return [
+        build.computation.add(
+            op.opcode, (operand,), op.attributes, shape=shape, metadata=op.metadata
+        )
+        for operand, shape in zip(op.operands, op.shape.elements, strict=True)
+    ]
+
+
 def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
-    values = [_reduced(op, value, exchange) for value in op.operands]
-    return _joined(values, op, exchange.build)
-
-
-def _reduced(op: Instruction, value: Instruction, exchange: Exchange) -> Instruction:
-    build, count = exchange.build, exchange.size
-    size = value.shape.size
-    if count == 1:
-        return value
+    build, values = exchange.build, op.operands
+    if exchange.size == 1:
+        return _joined(list(values), op, build)
+    called = op.attributes.to_apply
+    if all(_combined_by(op, value) for value in values):
+        return _joined(_each(op, build), op, build)
     if not exchange.is_even:
-        return _reduced_unevenly(op.attributes.to_apply, value, exchange)
-    if isinstance(size, int) and size % count == 0 and size // count >= SMALLEST_PART:
-        flat, opcode = build.reshape_to(value, (size,)), _combined_by(op, value)
-        if opcode:
-            return build.reshape_to(exchange.all_reduce(flat, opcode), value.shape.dims)
-        part = _scattered(op, flat, 0, exchange)
-        return build.reshape_to(exchange.gather(part, 0, count), value.shape.dims)
-    return _folded(op, exchange.rows(value), 0, value.shape.dims, exchange)
+        return _joined([_reduced_unevenly(called, v, exchange) for v in values], op, build)
+    folded = [_folded(op, exchange.rows(v), 0, v.shape.dims, exchange) for v in values]
+    return _joined(folded, op, build)
 
 
 def _combined_by(op: Instruction, value: Instruction) -> str:
@@ -103,20 +101,26 @@ def _combined_by(op: Instruction, value: Instruction) -> str:
 
 def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
     """Fold groups of different sizes: as many steps as the largest has, as far as each goes."""
-    build, grid = exchange.build, exchange.grid
-    sizes = {device: len(group) for group in exchange.groups for device in group}
-    table = build.constant([sizes[device] for device in range(grid.devices)], S32)
-    replica = build.convert_to(device_id("replica-id", grid, build), S32)
-    partition = build.convert_to(device_id("partition-id", grid, build), S32)
-    device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
-    own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
-    parts = parts_of(exchange.rows(value), 0, exchange.size, value.shape.dims, build)
-    dimensions = tuple(range(value.shape.rank))
-    result = parts[0]
-    for number, part in enumerate(parts[1:], 1):
-        there = build.compare(build.constant(number, S32), own, direction="LT")
-        more = build.map(result, part, dimensions=dimensions, to_apply=called)
-        result = build.select(build.broadcast_to(there, value.shape.dims, ()), more, result)
+    build, devices = exchange.build, exchange.grid.devices
+    group_of = {device: group for group in exchange.groups for device in group}
+    sizes = exchange.own([len(group_of[device]) for device in range(devices)])
+    rows, dims = exchange.everyone(value), value.shape.dims
+    zeros = [build.constant(0, S32)] * len(dims)
+
+    def member(number: int) -> Instruction:
+        # A smaller group has none: any value does.
+        listed = [(*group_of[device], *[0] * number)[number] for device in range(devices)]
+        starts = exchange.own(listed), *zeros
+        row = build.dynamic_slice(rows, *starts, dynamic_slice_sizes=(1, *dims))
+        return build.reshape_to(row, dims)
+
+    result = member(0)
+    for number in range(1, exchange.size):
+        there = build.compare(build.constant(number, S32), sizes, direction="LT")
+        more = build.map(
+            result, member(number), dimensions=tuple(range(len(dims))), to_apply=called
+        )
+        result = build.select(build.broadcast_to(there, dims, ()), more, result)
     return result
 
 
@@ -133,23 +137,23 @@ def _require_even(op: Instruction, exchange: Exchange) -> None:
 
 def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
-    along: int = op.attributes.dimensions[0]
-    values = [exchange.gather(value, along, exchange.size) for value in op.operands]
+    is_alone = exchange.size == 1
+    values = list(op.operands) if is_alone else _each(op, exchange.build)
     return _joined(values, op, exchange.build)
 
 
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
-    along: int = op.attributes.dimensions[0]
-    results = [_scattered(op, value, along, exchange) for value in op.operands]
-    return _joined(results, op, exchange.build)
+    if exchange.size == 1 or not all(_combined_by(op, value) for value in op.operands):
+        along: int = op.attributes.dimensions[0]
+        values = [_scattered(op, value, along, exchange) for value in op.operands]
+    else:
+        values = _each(op, exchange.build)
+    return _joined(values, op, exchange.build)
 
 
 def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
-    """Return this device's part of the group's values, combined by a reducing op."""
-    opcode = _combined_by(op, value)
-    if opcode and exchange.size > 1:
-        return exchange.reduce_scatter(value, along, opcode)
+    """Return this device's part of the group's values, folded by a kernel."""
     mixed = exchange.exchange(value, along)
     dims = value.shape.dims
     dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])
@@ -158,9 +162,10 @@ def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchan
 
 def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
+    if exchange.size == 1:
+        return _joined(list(op.operands), op, exchange.build)
     if op.attributes.dimensions:
-        along: int = op.attributes.dimensions[0]
-        return exchange.exchange(op.operands[0], along)
+        return op
     build = exchange.build
     dims = op.operands[0].shape.dims
     rows = [build.reshape_to(value, (1, *dims)) for value in op.operands]
@@ -174,10 +179,9 @@ def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
 
 
 def _broadcast(op: Instruction, exchange: Exchange) -> Instruction:
-    if exchange.grid.devices == 1:
-        return _joined(list(op.operands), op, exchange.build)
-    sources = {device: group[0] for group in exchange.members for device in group}
-    return _moved("ingot.collective_broadcast", sources, op, exchange)
+    is_alone = exchange.grid.devices == 1
+    values = list(op.operands) if is_alone else _each(op, exchange.build)
+    return _joined(values, op, exchange.build)
 
 
 def _permute(op: Instruction, exchange: Exchange) -> Instruction:
@@ -187,24 +191,11 @@ def _permute(op: Instruction, exchange: Exchange) -> Instruction:
             instruction=repr(op),
             hint="write dynamic-slice, collective-permute and dynamic-update-slice",
         )
-    sources = {target: source for source, target in pairs_of(op, exchange.grid)}
+    build, pairs = exchange.build, pairs_of(op, exchange.grid)
     if exchange.grid.devices == 1:
-        build = exchange.build
-        values = [v if sources else build.full(0, v.shape) for v in op.operands]
+        values = [v if pairs else build.full(0, v.shape) for v in op.operands]
         return _joined(values, op, build)
-    return _moved("ingot.collective_permute", sources, op, exchange)
-
-
-def _moved(
-    target: str, sources: dict[int, int], op: Instruction, exchange: Exchange
-) -> Instruction:
-    devices = exchange.grid.devices
-    listed = [sources.get(device, -1) for device in range(devices)]
-    values = [
-        exchange.move(target, value, {"devices": devices, "sources": listed})
-        for value in op.operands
-    ]
-    return _joined(values, op, exchange.build)
+    return _joined(_each(op, build), op, build)
 
 
 _RULES = {
@@ -220,13 +211,13 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class CollectiveExpander(Expander):
-    """Rewrites every collective op, `partition-id` and `replica-id`."""
+    """Leaves collectives of one array that the runtime does; no `partition-id`, `replica-id`."""
 
     name: ClassVar[str] = "collective-expander"
     concerns: ClassVar[frozenset[str] | None] = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the calls and arithmetic."""
+        """Return the collectives that the runtime does, and arithmetic."""
         grid = grid_of(module)
         if op.has(Trait.DEVICE_ID):
             return device_id(op.opcode, grid, build)

@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exchanges between devices, as custom calls: the primitives of collectives.
+"""Exchanges between devices: the collectives that the runtime does, between the groups of one op.
 
-Each call names its groups of devices; the runtime (`ingot.runtime.foreign.collectives`) lets the
-devices of a group meet and moves bytes between them. On one device a call is its operand.
+Each takes one array. The runtime (`ingot.runtime.foreign.collectives`) lets the devices of a group
+meet and moves bytes between them. Between groups of one device an exchange is its operand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import U32
+from ingot.hlo.dtype import S32, U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.foreign import foreign_call
-from ingot.semantics.device_groups import Grid, groups_of, with_others
-from ingot.semantics.device_ranges import range_text
+from ingot.semantics.device_groups import FLATTENED, Grid, groups_of, with_others
+from ingot.semantics.device_ranges import written
 
 
 class Exchange:
-    """The primitives, between the groups of one op."""
+    """The exchanges between the groups of one op."""
 
     def __init__(self, op: Instruction, build: Builder, grid: Grid, module: Module) -> None:
         self.build = build
@@ -31,57 +32,56 @@ class Exchange:
         self.module = module
         self.groups: Groups = ()
         if op.opcode != "collective-permute":
-            self.members = groups_of(op, grid)
-            self.groups = with_others(self.members, grid)
+            self.groups = with_others(groups_of(op, grid), grid)
         self.size = max((len(group) for group in self.groups), default=1)
         self.is_even = all(len(group) == self.size for group in self.groups)
 
-    def config(self, **more: Any) -> dict[str, Any]:
-        """Return the configuration of a call for the runtime."""
-        groups = range_text(self.groups) or [list(group) for group in self.groups]
-        return {"devices": self.grid.devices, "groups": groups, **more}
-
-    def gather(self, value: Instruction, along: int, count: int) -> Instruction:
+    def gather(self, value: Instruction, along: int) -> Instruction:
         """Return the group's values side by side along a dimension."""
-        if self.grid.devices == 1:
+        if self.size == 1:
             return value
-        dims = value.shape.dims
+        dims, count = value.shape.dims, self.size
         shape = value.shape.with_dims((*dims[:along], dims[along] * count, *dims[along + 1 :]))
-        return self._call("ingot.all_gather", value, shape, self.config(along=along))
+        return self._emit("all-gather", value, shape=shape, dimensions=(along,))
 
     def exchange(self, value: Instruction, along: int) -> Instruction:
         """Return this device's part of the group's values, side by side along a dimension."""
-        if self.grid.devices == 1:
+        if self.size == 1:
             return value
-        shape = value.shape.with_dims(value.shape.dims)
-        return self._call("ingot.all_to_all", value, shape, self.config(along=along))
+        return self._emit("all-to-all", value, dimensions=(along,))
 
-    def reduce_scatter(self, value: Instruction, along: int, opcode: str) -> Instruction:
-        """Return the group's values folded by an op, of which each device gets a part."""
-        dims = value.shape.dims
-        part = value.shape.with_dims((*dims[:along], dims[along] // self.size, *dims[along + 1 :]))
-        config = self.config(along=along, opcode=opcode)
-        return self._call("ingot.reduce_scatter", value, part, config)
-
-    def all_reduce(self, value: Instruction, opcode: str) -> Instruction:
-        """Return the group's values folded by an op; their dimension 0 has a part for each."""
-        return self.move("ingot.all_reduce", value, self.config(along=0, opcode=opcode))
-
-    def _call(
-        self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
-    ) -> Instruction:
-        return foreign_call(
-            self.build, target, (value,), shape, config, name=self.opcode, side_effect=True
+    def everyone(self, value: Instruction) -> Instruction:
+        """Return the values of all devices of all groups, along a new first dimension."""
+        row = self.build.reshape_to(value, (1, *value.shape.dims))
+        devices = self.grid.devices
+        return self.build.emit(
+            "all-gather",
+            row,
+            shape=row.shape.with_dims((devices, *value.shape.dims)),
+            dimensions=(0,),
+            replica_groups=(tuple(range(devices)),),
+            mode=FLATTENED,
         )
 
-    def move(self, target: str, value: Instruction, config: dict[str, Any]) -> Instruction:
-        """Return the value after it is passed on as a whole."""
-        return self._call(target, value, value.shape.with_dims(value.shape.dims), config)
+    def own(self, listed: Sequence[int]) -> Instruction:
+        """Return the number that a list has for the running device, as an s32 scalar."""
+        build, grid = self.build, self.grid
+        replica, partition = (
+            build.convert_to(device_id(name, grid, build), S32)
+            for name in ("replica-id", "partition-id")
+        )
+        device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
+        table = build.constant(listed, S32)
+        found = build.dynamic_slice(table, device, dynamic_slice_sizes=(1,))
+        return build.reshape_to(found, ())
+
+    def _emit(self, opcode: str, value: Instruction, **attributes: Any) -> Instruction:
+        groups = written(self.groups)
+        return self.build.emit(opcode, value, replica_groups=groups, mode=FLATTENED, **attributes)
 
     def rows(self, value: Instruction) -> Instruction:
         """Return the values of all devices of the group, in order, along a new first dimension."""
-        row = self.build.reshape_to(value, (1, *value.shape.dims))
-        return self.gather(row, 0, self.size) if self.size > 1 else row
+        return self.gather(self.build.reshape_to(value, (1, *value.shape.dims)), 0)
 
 
 def parts_of(

@@ -19,7 +19,7 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     build, count = exchange.build, exchange.size
     rows, output, *vectors = op.operands
     length = rows.shape.dims[0]
-    everyone = exchange.gather(rows, 0, count)
+    everyone = exchange.gather(rows, 0)
     starts, sizes, targets = (
         _for_me(build.convert_to(vector, S32), exchange) for vector in vectors[:3]
     )

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -39,6 +38,7 @@ from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
 from ingot.semantics.identities import identity_of
+from ingot.semantics.reducers import is_identity, reducer_opcode
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:

@@ -22,6 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.layout.transposed_problems import transposed_config
+from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import (
     Order,
     layout_orders,
@@ -31,7 +32,7 @@ from ingot.semantics.call_layouts import (
     physical_dims,
     row_major,
 )
-from ingot.semantics.custom_calls import is_foreign_call, set_config
+from ingot.semantics.custom_calls import set_config
 from ingot.support.records import replace
 
 
@@ -47,7 +48,7 @@ class CustomCallLayouts(Pass):
         changed = False
         for computation in module.post_order():
             for item in computation.instructions:
-                if is_foreign_call(item) and _moves(item):
+                if item.opcode == "custom-call" and not is_assertion(item) and _moves(item):
                     config = transposed_config(item)
                     if config is None:
                         _make_explicit(item)

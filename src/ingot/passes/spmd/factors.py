@@ -25,12 +25,12 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
+from ingot.semantics.reducers import is_identity, reducer_opcode
 
 
 @dataclass(frozen=True, slots=True)

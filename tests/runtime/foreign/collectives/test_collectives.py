@@ -69,8 +69,14 @@ def test_reductions_over_more_devices_than_are_folded_one_by_one(reducer: str) -
     part = s32[2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add
     ROOT r = (s32[40], s32[2]) tuple(sum, part)"""
     text, inputs = one_each(body, "s32", (40,), (devices, 1))
-    text = text.replace("s32[] add(a, b)", f"s32[] {reducer}(a, b)")
-    assert "reduce(" in ingot.compile(ingot.parse_hlo(text)).as_text("hlo")
+    check(text.replace("s32[] add(a, b)", f"s32[] {reducer}(a, b)"), inputs)
+
+
+def test_products_over_more_devices_than_are_folded_one_by_one() -> None:
+    body = "ROOT r = c64[5] all-reduce(x), replica_groups={}, to_apply=add"
+    text, inputs = one_each(body, "c64", (5,), (20, 1))
+    text = text.replace("c64[] add(a, b)", "c64[] multiply(a, b)")
+    assert " reduce(" in ingot.compile(ingot.parse_hlo(text)).as_text("hlo")
     check(text, inputs)
 
 
@@ -426,7 +432,7 @@ def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
     """Its memory goes when it returns; here nobody but the test is in the middle of reading it."""
     config = json.dumps({"devices": 2, "groups": [[0, 1]], "along": 0})
     shape = Shape.array("f32", (4,))
-    site = CallSite("ingot.all_gather", (shape,), (Shape.array("f32", (8,)),), config, "")
+    site = CallSite("all-gather", (shape,), (Shape.array("f32", (8,)),), config, "")
     target = custom_calls.find(site.target)
     assert target is not None
     assert target.link is not None
@@ -449,3 +455,41 @@ def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
     Box.c_layout.write(box, "reading", 0)
     thread.join()
     assert statuses == [1]
+
+
+@pytest.mark.parametrize("size", [8191, 8193, 12345, 100_003])
+@pytest.mark.parametrize("devices", [2, 3, 4])
+def test_all_reduce_of_a_size_that_devices_do_not_divide(size: int, devices: int) -> None:
+    body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
+    check_body(body, "f32", (size,), (devices, 1))
+
+
+def test_large_all_reduce_of_groups_of_different_sizes() -> None:
+    body = "ROOT r = f32[20001] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
+    check_body(body, "f32", (20001,), (4, 1))
+
+
+def test_groups_of_different_sizes_with_a_reducer_of_several_ops() -> None:
+    body = "ROOT r = f32[5] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
+    text, inputs = one_each(body, "f32", (5,), (4, 1))
+    odd = "d = f32[] multiply(a, a)\n  ROOT c = f32[] subtract(d, b)"
+    check(text.replace("ROOT c = f32[] add(a, b)", odd), inputs)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64", "s8", "u8", "s16", "u64", "c64"])
+@pytest.mark.parametrize("opcode", ["add", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("size", [37, 20_011])
+def test_reducers_that_the_runtime_has(element: str, opcode: str, size: int) -> None:
+    if element == "c64" and opcode != "add":
+        pytest.skip("complex numbers have no order, and their products are folded by a kernel")
+    body = f"ROOT r = {element}[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, inputs = one_each(body, element, (size,), (3, 1))
+    check(text.replace(f"{element}[] add(a, b)", f"{element}[] {opcode}(a, b)"), inputs)
+
+
+@pytest.mark.parametrize("element", ["pred", "s16", "u32"])
+@pytest.mark.parametrize("opcode", ["and", "or", "xor"])
+def test_bitwise_reducers(element: str, opcode: str) -> None:
+    body = f"ROOT r = {element}[20011] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, inputs = one_each(body, element, (20_011,), (3, 1))
+    check(text.replace(f"{element}[] add(a, b)", f"{element}[] {opcode}(a, b)"), inputs)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from math import prod
 
-from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import capture, m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
+from ingot.semantics.reducers import is_identity, reducer_opcode
 
 start = capture("start")
 _IDEMPOTENT = ops_with(Trait.IDEMPOTENT)

@@ -24,7 +24,8 @@ _SYMBOL = "ingot_combine"
 _FLOATS = {"bf16": lt.BF16, "f16": lt.F16, "f32": lt.F32, "f64": lt.F64}
 _PARTS = {"c64": "f32", "c128": "f64"}
 """Types whose sums are those of their parts."""
-_INTEGERS = {8: lt.I8, 16: lt.I16, 32: lt.I32, 64: lt.I64}
+_INTEGERS = {1: lt.I8, 2: lt.I16, 4: lt.I32, 8: lt.I64}
+"""By bytes: a predicate is a byte."""
 _METHODS = {"add": "add", "multiply": "mul", "and": "and_", "or": "or_", "xor": "xor"}
 _EXTREMA = {"maximum": "max", "minimum": "min"}
 _VECTOR_BYTES = 128
@@ -48,7 +49,7 @@ def _library(opcode: str, element: str) -> Library:
 def _emit(f: FunctionBuilder, opcode: str, element: DType, has_f16c: bool) -> None:
     """Emit a loop over vectors and one over the elements that are left."""
     target, a, b, size = f.params
-    type, width = _FLOATS.get(element.name) or _INTEGERS[element.bits], element.bytes
+    type, width = _FLOATS.get(element.name) or _INTEGERS[element.bytes], element.bytes
     whole = f.and_(size, f.const(lt.I64, -_VECTOR_BYTES))
 
     def loop(of: lt.Type, low: Value, high: Value, step: int) -> None:

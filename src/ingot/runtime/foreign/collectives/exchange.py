@@ -50,6 +50,7 @@ from ingot.runtime.foreign.collectives.visit import (
     is_here,
     is_neighbour,
     measure,
+    taken_bytes,
 )
 from ingot.runtime.records import CallFrame
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
@@ -131,7 +132,8 @@ def take(visit: Visit, other: i64, start: i64) -> i32:
     if unlikely(status != DONE):
         return status
     box = box_of(visit.meeting, other, visit.device)
-    copy_part(visit, box.data + visit.source_start, visit.source_step, start)
+    size = taken_bytes(visit, other)
+    copy_part(visit, box.data + visit.source_start, visit.source_step, start, size)
     close_box(visit, other)
     return DONE
 
@@ -203,7 +205,8 @@ def take_all(visit: Visit) -> i32:
         start = (index - visit.first_source) * visit.part
         if other == visit.device:
             if visit.is_placed == 0:
-                copy_part(visit, visit.source + visit.source_start, visit.source_step, start)
+                data = visit.source + visit.source_start
+                copy_part(visit, data, visit.source_step, start, visit.own)
         elif is_neighbour(visit, other):
             status = take(visit, other, start)
             if unlikely(status != DONE):
@@ -273,7 +276,6 @@ def share(visit: Visit, target: Pointer) -> i32:
     visit.source_start = 0
     visit.target = target
     visit.packed = None
-    visit.is_split = 0
     visit.is_reduced = 0
     visit.is_placed = 1
     return exchange_of(visit)
@@ -301,11 +303,11 @@ def exchange(frame: CallFrame, site: Site) -> i32:
     visit.source = source
     visit.target = target
     measure(visit, frame.operand_dims[0])
-    if site.is_shared != 0:
+    if visit.is_shared != 0:
         # This device's part goes where it belongs in the result.
         visit.target = target + site.parts[visit.device] * visit.part
     status = exchange_of(visit)
-    if site.is_shared != 0 and status == DONE:
+    if visit.is_shared != 0 and status == DONE:
         status = share(visit, target)
     if unlikely(status != DONE):
         retreat(visit)

@@ -23,7 +23,14 @@ from ingot.runtime.foreign.collectives.records import (
     Message,
     Transport,
 )
-from ingot.runtime.foreign.collectives.visit import Visit, copy_part, is_here, start_of
+from ingot.runtime.foreign.collectives.visit import (
+    Visit,
+    copy_part,
+    given_bytes,
+    given_start,
+    is_here,
+    taken_bytes,
+)
 
 _WORDS = sizeof(Message) // 8
 _HEADERS = 2 * HEADER_WORDS
@@ -75,25 +82,25 @@ def remote_partners(visit: Visit) -> i64:
 
 
 @inlined
-def address_message(visit: Visit, message: Message, other: i64) -> None:
-    """Fill in the fields that messages of both directions have."""
+def address_message(visit: Visit, message: Message, other: i64, size: i64) -> None:
+    """Fill in the fields that messages of both directions have; `size` is the bytes of a step."""
     meeting = visit.meeting
     row = meeting.slots[visit.device] * meeting.devices
     message.link = meeting.links[row + other]
     message.process = meeting.processes[other]
-    message.bytes = visit.outer * visit.part
+    message.bytes = visit.outer * size
     message.moved = 0
     message.pending = 0
     message.expected = Array[i64].at(message.header + HEADER_BYTES)
-    fill_header(visit, message.expected)
+    fill_header(visit, message.expected, message.bytes)
 
 
 @inlined
-def fill_header(visit: Visit, words: Array[i64]) -> None:
-    """Write the program and the call of this device into a header."""
+def fill_header(visit: Visit, words: Array[i64], size: i64) -> None:
+    """Write the program and the call of this device, and the bytes of data, into a header."""
     words[0] = visit.meeting.program
     words[1] = visit.site.key
-    words[2] = visit.outer * visit.part
+    words[2] = size
     words[SENDER] = 0
 
 
@@ -114,14 +121,14 @@ def add_sent(visit: Visit, messages: Structs[Message]) -> i64:
         taker = site.given[index]
         if not is_here(visit.meeting, taker):
             message = messages[count]
-            address_message(visit, message, taker)
+            address_message(visit, message, taker, given_bytes(visit, taker))
             message.is_sent = 1
-            part = visit.source + start_of(visit, taker)
+            part = visit.source + given_start(visit, taker)
             if visit.outer == 1:
                 message.data = part
             else:
                 pack(visit, message.data, part)
-            fill_header(visit, message.header)
+            fill_header(visit, message.header, message.bytes)
             offer_memory(message)
             count += 1
     return count
@@ -143,7 +150,7 @@ def add_received(visit: Visit, messages: Structs[Message], first: i64) -> None:
         giver = site.taken[index]
         if not is_here(visit.meeting, giver):
             message = messages[count]
-            address_message(visit, message, giver)
+            address_message(visit, message, giver, taken_bytes(visit, giver))
             message.is_sent = 0
             if visit.outer == 1 and visit.is_reduced == 0:
                 message.data = visit.target + (index - visit.first_source) * visit.part
@@ -158,5 +165,5 @@ def unpack(visit: Visit, messages: Structs[Message], first: i64) -> None:
     for index in range(visit.first_source, visit.end_source):
         if not is_here(visit.meeting, site.taken[index]):
             start = (index - visit.first_source) * visit.part
-            copy_part(visit, messages[count].data, visit.part, start)
+            copy_part(visit, messages[count].data, visit.own, start, visit.own)
             count += 1

@@ -134,7 +134,7 @@ class Site(
         "along": "the dimension that is divided or grows",
         "is_split": "1: each device takes its part of the operand",
         "is_reduced": "1: the parts that it takes are folded, in their order",
-        "is_shared": "1: then all devices get all folded parts",
+        "is_shared": "1: then all devices get all folded parts; small operands are not divided",
         "combine": "void(ptr target, ptr a, ptr b, i64 bytes): folds two parts",
         "targets": "int64_t[2 * devices]: where each device's begin and end in `given`",
         "given": "int64_t[]: devices to give to; the giver itself may be among them",
@@ -161,6 +161,10 @@ class Site(
     parts: Array[i64]
 
 
+SMALLEST_PART = 1 << 14
+"""Bytes of a part from which an all-reduce is divided: each device folds less itself."""
+PART_ALIGNMENT = 64
+"""Parts of an all-reduce begin at multiples of these bytes; the last is what is left."""
 SLICE_NANOSECONDS = 20_000_000
 """A waiting device checks this often whether others failed, and whether it has waited too long."""
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom-call targets of collectives, and their tables per call site.
+"""The targets of collectives, and their tables per call site.
 
-`ingot.all_gather`, `ingot.all_to_all`, `ingot.reduce_scatter`, `ingot.all_reduce`,
-`ingot.collective_permute`, `ingot.collective_broadcast` are the native exchange; `ingot.device_id`
-reads the number of the execution's device. The expander writes a call's groups of devices, or each
-device's source, as JSON into its `backend_config`.
+All collectives that the runtime does are the native exchange, each with other tables, which are
+made of the call's configuration (`semantics.foreign_calls`). `ingot.device_id` reads the number of
+the execution's device.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from ingot.runtime.native import library_imports
 from ingot.runtime.records import CALL_FRAME, RUNTIME
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.semantics.device_ranges import groups_of_range
+from ingot.semantics.foreign_calls import RUNTIME_COLLECTIVES
 
 _DEVICE = Record("IngotDeviceField", Field("offset", "i64", note="of the field in IngotRuntime"))
 _KEPT = 1 << 6
@@ -79,9 +79,9 @@ def _link_exchange(call: CallSite) -> LinkedCall:
     site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
     site.devices, site.rank, site.along = config["devices"], operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
-    site.is_shared = int(call.target == "ingot.all_reduce")
-    site.is_reduced = int(call.target == "ingot.reduce_scatter" or site.is_shared)
-    site.is_split = int(call.target == "ingot.all_to_all" or site.is_reduced)
+    site.is_shared = int(call.target == "all-reduce")
+    site.is_reduced = int(call.target == "reduce-scatter" or site.is_shared)
+    site.is_split = int(call.target == "all-to-all" or site.is_reduced)
     if site.is_reduced:
         site.combine = combiner(config["opcode"], operand.dtype.name)
     site.kept = _tables_of(call.config)
@@ -169,14 +169,8 @@ def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
     return record
 
 
-_EXCHANGES = (
-    "ingot.all_gather", "ingot.all_reduce", "ingot.all_to_all", "ingot.collective_broadcast",
-    "ingot.collective_permute", "ingot.reduce_scatter",
-)  # fmt: skip
-
-
 def register_exchanges() -> None:
     """Register these targets."""
-    for name in _EXCHANGES:
+    for name in sorted(RUNTIME_COLLECTIVES):
         register(Target(name, link=_link_exchange))
     register(Target("ingot.device_id", link=_link_device_id))

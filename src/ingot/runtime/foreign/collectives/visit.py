@@ -3,7 +3,8 @@
 
 An operand is `outer` steps; of each step a taker gets `part` bytes, which begin `source_start`
 bytes after the step. In the result the parts lie side by side: a step there is as long as all parts
-that are taken; or they are folded, and it is as long as one.
+that are taken; or they are folded, and it is as long as one. Only of an all-reduce, which is one
+step, the last part may be shorter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from ingot.native.functions import inlined, native
 from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i64
-from ingot.runtime.foreign.collectives.records import Box, Rendezvous, Site
+from ingot.runtime.foreign.collectives.records import (
+    PART_ALIGNMENT,
+    SMALLEST_PART,
+    Box,
+    Rendezvous,
+    Site,
+)
 
 
 class Visit(Struct):
@@ -32,13 +39,16 @@ class Visit(Struct):
     first_source: i64
     end_source: i64
     outer: i64
-    part: i64  # bytes
+    whole: i64  # bytes of a step
+    part: i64  # bytes of each part but the last
+    own: i64  # bytes of the part that this device takes
     source_step: i64  # bytes
     source_start: i64  # bytes: where this device's part of a step begins
     target_step: i64  # bytes
     packed: Pointer | None  # parts to and from other processes, one message after another
     first_received: i64  # the number of the first message that is received
     is_split: i64
+    is_shared: i64
     is_reduced: i64
     is_placed: i64  # 1: this device's own part lies in the result already
 
@@ -80,8 +90,6 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     """
     site = visit.site
     device = visit.device
-    visit.is_split = site.is_split
-    visit.is_reduced = site.is_reduced
     visit.is_placed = 0
     visit.first_target = site.targets[2 * device]
     visit.end_target = site.targets[2 * device + 1]
@@ -89,10 +97,22 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     visit.end_source = site.sources[2 * device + 1]
     whole = product(dims, site.along, site.rank) * site.element_bytes
     count = visit.end_source - visit.first_source
+    # What a device takes from itself alone is copied.
+    visit.is_reduced = site.is_reduced if count > 1 else 0
     # A device that takes nothing has no parts to divide by.
     parts: i64 = count if count > 1 else 1
+    is_small = whole < parts * SMALLEST_PART
+    visit.is_shared = i64(0) if is_small else site.is_shared
+    visit.is_split = i64(0) if is_small and site.is_shared != 0 else site.is_split
     visit.outer = product(dims, 0, site.along)
-    visit.part = whole // parts if visit.is_split != 0 else whole
+    visit.whole = whole
+    visit.part = whole
+    if visit.is_split != 0:
+        visit.part = whole // parts
+        if visit.is_shared != 0:
+            lines = parts * PART_ALIGNMENT
+            visit.part = (whole + lines - 1) // lines * PART_ALIGNMENT
+    visit.own = part_of(visit, device)
     visit.source_step = whole
     visit.source_start = start_of(visit, device)
     visit.target_step = visit.part if visit.is_reduced != 0 else visit.part * parts
@@ -105,12 +125,37 @@ def start_of(visit: Visit, taker: i64) -> i64:
     return visit.site.parts[taker] * visit.part if visit.is_split != 0 else 0
 
 
+@inlined
+def part_of(visit: Visit, taker: i64) -> i64:
+    """Return the bytes of the part of a step that a device takes."""
+    left = visit.whole - start_of(visit, taker)
+    return left if left < visit.part else visit.part
+
+
+@inlined
+def given_start(visit: Visit, taker: i64) -> i64:
+    """Return where, in a step of the operand, what this device gives to another one begins."""
+    return i64(0) if visit.is_placed != 0 else start_of(visit, taker)
+
+
+@inlined
+def given_bytes(visit: Visit, taker: i64) -> i64:
+    """Return the bytes of a step that this device gives to another one."""
+    return visit.own if visit.is_placed != 0 else part_of(visit, taker)
+
+
+@inlined
+def taken_bytes(visit: Visit, giver: i64) -> i64:
+    """Return the bytes of a step that this device takes from another one."""
+    return part_of(visit, giver) if visit.is_placed != 0 else visit.own
+
+
 @native
-def copy_part(visit: Visit, source: Pointer, step: i64, start: i64) -> None:
-    """Copy parts that lie `step` bytes apart to byte `start` of each step of the result."""
+def copy_part(visit: Visit, source: Pointer, step: i64, start: i64, size: i64) -> None:
+    """Copy parts of `size` bytes that lie `step` bytes apart to byte `start` of each step."""
     target = visit.target + start
     for index in range(0, visit.outer):
-        memcpy(target + index * visit.target_step, source + index * step, visit.part)
+        memcpy(target + index * visit.target_step, source + index * step, size)
 
 
 class Part(Struct):
@@ -127,4 +172,4 @@ def combine_parts(visit: Visit, a: Part, b: Part) -> None:
     combine = visit.site.combine
     for index in range(0, visit.outer):
         target = visit.target + index * visit.target_step
-        combine(target, a.data + index * a.step, b.data + index * b.step, visit.part)
+        combine(target, a.data + index * a.step, b.data + index * b.step, visit.own)
