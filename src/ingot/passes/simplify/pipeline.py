@@ -22,6 +22,7 @@ from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
+from ingot.passes.simplify.all_reduces import AllReduceCombiner
 from ingot.passes.simplify.calls import (
     CallInliner,
     ConditionalSimplifier,
@@ -110,9 +111,14 @@ DOTS = FixedPoint(
     ),
 )
 
-SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
+SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS, AllReduceCombiner()))
 
 ORDER = (
+    Order(
+        "collective-expander",
+        "all-reduce-combiner",
+        "afterwards each all-reduce has one operand",
+    ),
     Order(
         "convolution-filter-slicer",
         "conv-operand-swapper",
