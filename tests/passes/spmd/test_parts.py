@@ -409,3 +409,60 @@ def test_a_parameter_of_summands_is_summed_when_it_is_used():
     assert print_module(module).count(" all-reduce(") == 1
     for found in evaluate_replicated(module, [[value], [value], [value * 2], [value * 2]], 1, 4):
         np.testing.assert_allclose(np.asarray(found), np.tanh(value * 6), rtol=1e-5)
+
+
+LINEAR_IN_SUMMANDS = {
+    "dynamic-update-slice": "one = s32[] constant(1) u = f32[2,4] slice(x), slice={[0:2], [0:4]} "
+    "y = f32[8,4] dynamic-update-slice(x, u, one, one)",
+    "dynamic-slice": "one = s32[] constant(1) y = f32[3,2] dynamic-slice(x, one, one), "
+    "dynamic_slice_sizes={3,2}",
+    "multiply": "two = f32[] constant(2) b = f32[8,4] broadcast(two), dimensions={} "
+    "y = f32[8,4] multiply(b, x)",
+    "divide": "two = f32[] constant(2) b = f32[8,4] broadcast(two), dimensions={} "
+    "y = f32[8,4] divide(x, b)",
+    "select": "p = pred[] constant(true) b = pred[8,4] broadcast(p), dimensions={} "
+    "n = f32[8,4] negate(x) y = f32[8,4] select(b, n, x)",
+    "convert": "y = f64[8,4] convert(x)",
+}
+
+
+@pytest.mark.parametrize("opcode", LINEAR_IN_SUMMANDS)
+def test_what_is_linear_in_summands_is_not_summed_before(opcode: str):
+    body = LINEAR_IN_SUMMANDS[opcode]
+    shape = {"dynamic-slice": "f32[3,2]", "convert": "f64[8,4]"}.get(opcode, "f32[8,4]")
+    text = (
+        f"HloModule m, num_partitions=4\nENTRY main {{ {X}{SUMMANDS} {body} "
+        f"ROOT r = {shape} copy(y), sharding={SUMMANDS} }}"
+    )
+    whole, module = parse(text), parse(text)
+    value = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    partition(module, 4)
+    verify(module)
+    assert "all-reduce(" not in print_module(module)
+    parts = evaluate_replicated(module, [[value], [value], [value * 2], [value * 2]], 1, 4)
+    found = np.asarray(parts[0]) + np.asarray(parts[2])
+    np.testing.assert_allclose(found, np.asarray(evaluate(whole, [value * 3])), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = f32[8,4] multiply(x, x)",
+        "y = f32[8,4] maximum(x, x)",
+        "one = f32[] constant(1) b = f32[8,4] broadcast(one), dimensions={} "
+        "y = f32[8,4] divide(b, x)",
+    ],
+)
+def test_what_is_not_linear_in_summands_is_summed_before(body: str):
+    text = (
+        f"HloModule m, num_partitions=4\nENTRY main {{ {X}{SUMMANDS} {body} "
+        "ROOT r = f32[8,4] copy(y) }"
+    )
+    whole, module = parse(text), parse(text)
+    value = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    partition(module, 4)
+    assert print_module(module).count(" all-reduce(") == 1
+    for found in evaluate_replicated(module, [[value], [value], [value * 2], [value * 2]], 1, 4):
+        np.testing.assert_allclose(
+            np.asarray(found), np.asarray(evaluate(whole, [value * 3])), rtol=1e-5
+        )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.division import (
     Annotations,
@@ -39,6 +40,23 @@ _LINEAR = frozenset(
     {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
      "transpose"}
 )  # fmt: skip
+"""Ops of sums, which give the sum of what they give for the summands."""
+_LINEAR_IN = {
+    "divide": ({0},),
+    "dynamic-slice": ({0},),
+    "dynamic-update-slice": ({0, 1},),
+    "multiply": ({0}, {1}),
+    "select": ({1, 2},),
+}
+"""Ops that do so for some of their operands, while the others are no sums."""
+
+
+def _is_widening(op: Instruction) -> bool:
+    """Whether an op converts floats to a type that has all of them: sums of it lose no more."""
+    if op.opcode != "convert":
+        return False
+    source, target = op.operands[0].shape.dtype, op.shape.dtype
+    return source.is_float and target in (F32, F64) and source.bits < target.bits
 
 
 class Values:
@@ -99,7 +117,8 @@ class Values:
         summands = self.summands(op)
         division = divide(op, [sharding.summed for sharding in given], annotated)
         if division is not None and summands:
-            values = (*division.operands, *division.results)
+            sums = zip(division.operands, given, strict=True)
+            values = (*(one for one, sharding in sums if sharding.summands), *division.results)
             summands = summands if all(one.may_be_of(summands) for one in values) else ()
         if division is None and (summands or any(annotated)):
             division = undivided(op, self.whole)
@@ -110,8 +129,12 @@ class Values:
 
     def summands(self, op: Instruction) -> Column:
         """Return the operands' summands if the op, on them, gives the result's summands."""
-        given = {self.sharding(operand).summands for operand in op.operands}
-        return given.pop() if op.opcode in _LINEAR and len(given) == 1 else ()
+        given = [self.sharding(operand).summands for operand in op.operands]
+        sums = {number for number, summands in enumerate(given) if summands}
+        known = {given[number] for number in sums}
+        everywhere = op.opcode in _LINEAR or _is_widening(op)
+        is_linear = len(sums) == len(given) if everywhere else sums in _LINEAR_IN.get(op.opcode, ())
+        return known.pop() if is_linear and len(known) == 1 else ()
 
     def sum_operands(self, op: Instruction) -> None:
         """Give an op operands that are summed."""
@@ -129,7 +152,12 @@ class Values:
     ) -> None:
         """Replace an op by its part, or by its part of each summand."""
         operands = [
-            self.convert(operand, sharding.of_summands(summands, operand.shape.rank))
+            self.convert(
+                operand,
+                sharding.of_summands(
+                    summands if self.sharding(operand).summands else (), operand.shape.rank
+                ),
+            )
             for operand, sharding in zip(op.operands, division.operands, strict=True)
         ]
         made = self.computation.copy_of(op, operands)
