@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.builder import Builder
+from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S32
+from ingot.hlo.dtype import F32, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
@@ -30,8 +30,11 @@ from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pair
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import replace
 
 Dims = tuple[int | Dim, ...]
+PAIR = 2
+"""Devices of a group whose sum is rounded once, in whatever type it is computed."""
 MOST_MAPS = 16
 """Devices of a group whose values are combined one after another, in their order."""
 
@@ -86,11 +89,36 @@ def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
         return _joined(list(values), op, build)
     called = op.attributes.to_apply
     if all(_combined_by(op, value) for value in values):
-        return _joined(_each(op, build), op, build)
+        return _joined(_combined(op, exchange), op, build)
     if not exchange.is_even:
         return _joined([_reduced_unevenly(called, v, exchange) for v in values], op, build)
     folded = [_folded(op, exchange.rows(v), 0, v.shape.dims, exchange) for v in values]
     return _joined(folded, op, build)
+
+
+def _combined(op: Instruction, exchange: Exchange) -> list[Instruction]:
+    """Return the op for each of its operands alone, of which the runtime folds each.
+
+    16-bit floats of more than two devices are folded as f32, so that they are rounded once (XLA's
+    AllReducePromotion).
+    """
+    build, called, element = exchange.build, op.attributes.to_apply, op.operands[0].shape.dtype
+    is_short = element.is_float and element.bits < F32.bits
+    if exchange.size <= PAIR or called.root.has(Trait.EXACT) or not is_short:
+        return _each(op, build)
+    wide = exchange.module.take(scalar_computation(called.root.opcode, F32))
+    attributes = replace(op.attributes, to_apply=wide)
+    found: list[Instruction] = []
+    for operand, (_, shape) in zip(op.operands, op.shape.leaves(), strict=True):
+        made = build.computation.add(
+            op.opcode,
+            (build.convert_to(operand, F32),),
+            attributes,
+            shape=shape.with_dtype(F32),
+            metadata=op.metadata,
+        )
+        found.append(build.convert_to(made, element))
+    return found
 
 
 def _combined_by(op: Instruction, value: Instruction) -> str:
@@ -148,7 +176,7 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
         along: int = op.attributes.dimensions[0]
         values = [_scattered(op, value, along, exchange) for value in op.operands]
     else:
-        values = _each(op, exchange.build)
+        values = _combined(op, exchange)
     return _joined(values, op, exchange.build)
 
 

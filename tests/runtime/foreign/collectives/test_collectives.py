@@ -493,3 +493,18 @@ def test_bitwise_reducers(element: str, opcode: str) -> None:
     body = f"ROOT r = {element}[20011] all-reduce(x), replica_groups={{}}, to_apply=add"
     text, inputs = one_each(body, element, (20_011,), (3, 1))
     check(text.replace(f"{element}[] add(a, b)", f"{element}[] {opcode}(a, b)"), inputs)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+@pytest.mark.parametrize("opcode", ["all-reduce", "reduce-scatter"])
+def test_sums_of_16_bit_floats_are_rounded_once(element: str, opcode: str) -> None:
+    """1 and seven times 2^-12, of which each alone is lost beside 1, and all together are not."""
+    along, size = (", dimensions={0}", 2) if opcode == "reduce-scatter" else ("", 16)
+    body = f"ROOT r = {element}[{size}] {opcode}(x), replica_groups={{}}{along}, to_apply=add"
+    text, inputs = one_each(body, element, (16,), (8, 1))
+    small = 2.0**-9 if element == "bf16" else 2.0**-12
+    for device, row in enumerate(inputs):
+        row[0][:] = small if device else 1.0
+    check(text, inputs)
+    found, *_ = ingot.compile(ingot.parse_hlo(text)).execute_replicated(inputs)
+    assert float(np.float32(np.ravel(found)[0])) > 1
