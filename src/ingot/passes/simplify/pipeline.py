@@ -41,6 +41,7 @@ from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.unfolding import UnfoldingLimit
+from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
@@ -64,6 +65,7 @@ FIXED_POINT = FixedPoint(
         WhileLoopStackMotion(),
         WhileLoopConstantSinking(),
         WhileLoopInvariantCodeMotion(),
+        WhileLoopAllReduceCodeMotion(),
         WhileLoopDotCodeMotion(),
         DeadCodeElimination(),
     ),
@@ -220,6 +222,11 @@ ORDER = (
         "products of invariants are not taken for products of rows",
     ),
     Order("while-loop-dot-code-motion", "dce", "what moved is left behind in the body"),
+    Order(
+        "while-loop-all-reduce-code-motion",
+        "while-loop-dot-code-motion",
+        "a product is added up itself when it is not summed over devices before",
+    ),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),

@@ -45,11 +45,11 @@ from ingot.passes.simplify.while_rows import (
     whole,
 )
 from ingot.passes.simplify.while_state import (
+    added_to,
     copy_before,
     invariants,
     plain_loops,
     replace_loop,
-    sole_reader,
     widened,
 )
 from ingot.support.records import record
@@ -221,7 +221,7 @@ class _Loop:
 
     def _sum(self, number: int, invariant: dict[Instruction, None]) -> _Sum | None:
         """Return what is added to an element of the state, if that is a product of few rows."""
-        added = self._added(number)
+        added = added_to(self._loop, number)
         if added is None:
             return None
         between: list[Instruction] = []
@@ -239,17 +239,6 @@ class _Loop:
         left, right = (row if row is not None and row.index is index else None for row in rows)
         item = _Sum(number, dot, tuple(reversed(between)), index, (left, right))
         return item if self._is_worth(item) else None
-
-    def _added(self, number: int) -> Instruction | None:
-        """Return what the body adds to an element of the state that nothing else reads."""
-        result = self._body.root.operands[number]
-        if result.opcode != "add" or result.use_count != 1 or result.control_predecessors:
-            return None
-        old = sole_reader(self._loop, number)
-        if old is None or old.use_count != 1 or old not in result.operands:
-            return None
-        left, right = result.operands
-        return right if left is old else left
 
     def _row(self, operand: Instruction, invariant: dict[Instruction, None]) -> Row | None:
         row = row_of(operand, invariant)

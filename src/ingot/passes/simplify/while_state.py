@@ -104,6 +104,18 @@ def sole_reader(loop: Instruction, number: int) -> Instruction | None:
     return found[0] if len(found) == 1 and found[0].parent is body else None
 
 
+def added_to(loop: Instruction, number: int) -> Instruction | None:
+    """Return what a loop adds to an element of its state that nothing else in it reads."""
+    result = loop.attributes.body.root.operands[number]
+    if result.opcode != "add" or result.use_count != 1 or result.control_predecessors:
+        return None
+    old = sole_reader(loop, number)
+    if old is None or old.use_count != 1 or old not in result.operands:
+        return None
+    left, right = result.operands
+    return right if left is old else left
+
+
 def invariants(body: Computation) -> dict[Instruction, None]:
     """Return the instructions that are the same in each trip, operands first."""
     state, effects = body.parameters[0], dict[Computation, bool]()

@@ -7,6 +7,7 @@ import ctypes
 import json
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,28 @@ def check(text: str, inputs: list[Any]) -> None:
 
 def check_body(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:
     check(*one_each(body, element, dims, grid))
+
+
+def check_file(name: str, inputs: list[Any]) -> None:
+    """Check a program that a pass is tested with."""
+    passes = Path(__file__).parents[3] / "passes"
+    check((passes / name).read_text(encoding="utf-8").partition("// EXPECT")[0], inputs)
+
+
+def test_sums_that_a_loop_adds_up_are_moved_behind_it() -> None:
+    inputs = [
+        [values("f32", (4,), device), values("f32", (2, 2), device + 9)] for device in range(2)
+    ]
+    check_file("while-loop-all-reduce-code-motion/accumulated.hlo", inputs)
+
+
+@pytest.mark.parametrize("name", ["independent", "crossed"])
+def test_combined_all_reduces(name: str) -> None:
+    second = (2, 2) if name == "independent" else (3,)
+    inputs = [
+        [values("f32", (3,), device), values("f32", second, device + 9)] for device in range(2)
+    ]
+    check_file(f"all-reduce-combiner/{name}.hlo", inputs)
 
 
 EVERYONE = {1: "{}", 2: "{{1,0}}", 4: "{{0,2},{3,1}}", 8: "{{7,1,2,4},{0,3,5,6}}"}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""while-loop-all-reduce-code-motion: what a loop only adds up is summed over devices once after it.
+
+`sum = sum + all-reduce(x)` in a loop adds up `x` alone, and its last value is summed over the
+devices. So devices meet once for gradients that a loop accumulates over parts of a batch, not once
+for each part. Between the all-reduce and the addition may be ops that are linear in the sum:
+reshapes, transposes, products with what the loop does not change.
+
+Source: xla/service/while_loop_all_reduce_code_motion.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.while_rows import trips_of
+from ingot.passes.simplify.while_state import (
+    added_to,
+    copy_before,
+    invariants,
+    plain_loops,
+    replace_loop,
+    widened,
+)
+from ingot.semantics.reducers import reducer_opcode
+from ingot.support.records import record
+
+_LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose", "multiply"))
+"""Ops between an all-reduce and the addition that may also come after the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhileLoopAllReduceCodeMotion(Pass):
+    """Moves all-reduces of what a loop adds up behind it."""
+
+    name: ClassVar[str] = "while-loop-all-reduce-code-motion"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Visit the loops of every reachable computation, inner ones first."""
+        changed = False
+        for loop in plain_loops(module):
+            trips = trips_of(loop)
+            if trips is not None and trips.count < 2:
+                continue
+            constant = invariants(loop.attributes.body)
+            numbers = range(len(loop.shape.elements))
+            found = [
+                one for n in numbers if (one := _sum_of(loop, n, constant, context)) is not None
+            ]
+            if found:
+                _move(loop, found, constant, module)
+                changed = True
+        return changed
+
+
+@record
+class _Sum:
+    """An element of the state to which each trip adds a sum over devices.
+
+    Attributes:
+        number: which element it is.
+        reduced: the all-reduce.
+        between: the ops from it to the addition, the first one first.
+    """
+
+    number: int
+    reduced: Instruction
+    between: tuple[Instruction, ...]
+
+
+def _sum_of(
+    loop: Instruction, number: int, constant: Container[Instruction], context: PassContext
+) -> _Sum | None:
+    added = added_to(loop, number)
+    if added is None:
+        return None
+    between: list[Instruction] = []
+    while added.opcode in _LINEAR and _is_used_once(added):
+        inner = [operand for operand in added.operands if operand not in constant]
+        if len(inner) != 1:
+            return None
+        between.append(added)
+        (added,) = inner
+    if added.opcode != "all-reduce" or not _is_used_once(added) or not added.shape.is_static:
+        return None
+    is_exact = added.shape.dtype.is_integer or context.fp >= Fp.CONTRACT
+    is_sum = reducer_opcode(added.attributes.to_apply) == "add"
+    return _Sum(number, added, tuple(reversed(between))) if is_sum and is_exact else None
+
+
+def _is_used_once(one: Instruction) -> bool:
+    is_free = not one.control_predecessors and not one.has_control_successors
+    return is_free and one.use_count == 1
+
+
+def _move(
+    loop: Instruction, found: list[_Sum], constant: Container[Instruction], module: Module
+) -> None:
+    caller, first = loop.computation, loop.operands[0].operands
+    build = Builder(caller, loop.metadata)
+    others = [o for item in found for step in item.between for o in step.operands if o in constant]
+    copies = copy_before(loop, others)
+    made = widened(loop, [build.full(0, item.reduced.shape) for item in found], module)
+    inside, root, count = Builder(made.body, loop.metadata), made.body.root, len(first)
+    results: dict[int, Instruction] = {}
+    for place, (item, total) in enumerate(zip(found, made.added, strict=True)):
+        value = made.copies[item.reduced.operands[0]]
+        made.body.replace_operand(root, count + place, inside.add(total, value))
+        last = build.get_tuple_element(made.loop, index=count + place)
+        value, before = caller.copy_of(item.reduced, [last]), item.reduced
+        for step in item.between:
+            operands = [value if one is before else copies[one] for one in step.operands]
+            value, before = caller.copy_of(step, operands), step
+        results[item.number] = build.add(first[item.number], value)
+    old = [made.body.root.operands[item.number] for item in found]
+    made.keep_unchanged(results)
+    for item, dead in zip(found, old, strict=True):
+        for one in (dead, *(made.copies[one] for one in (*reversed(item.between), item.reduced))):
+            made.body.remove(one)
+    replace_loop(loop, made.loop, results)
