@@ -172,6 +172,21 @@ def test_loops_count_as_often_as_they_run() -> None:
     assert "1 loop of unknown length counts as one round" in str(unknown)
 
 
+def test_kernels_of_a_loop_count_as_often_as_it_runs() -> None:
+    """Each trip has its kernels: twice as many trips of a large array take twice as long."""
+    large = LOOP.replace("f32[8]", "f32[4194304]").replace("y = ", "z = ")
+    large = large.replace("ROOT r = (s32[], f32[4194304]) tuple(next, y)", "w = f32[4194304] "
+                          "negate(z) ROOT r = (s32[], f32[4194304]) tuple(next, w)")  # fmt: skip
+
+    def seconds(trips: int) -> float:
+        text = large.replace("LIMIT", f"constant({trips})")
+        step = ingot.explain(text, network="2 devices, inside 3us 1GB/s").programs[0].step
+        assert step is not None
+        return step.kernel_seconds
+
+    assert seconds(40) == pytest.approx(2 * seconds(20), rel=0.1)
+
+
 def test_a_network_of_other_devices_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"runs on 8 devices, and the network .* has 4"):
         ingot.explain(ingot.partition(layers(8)), network="4 devices, inside 3us 1GB/s")

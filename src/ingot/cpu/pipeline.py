@@ -28,6 +28,7 @@ ORDER = (
     Order("attention-fusion", "fusion", "what is left of attention is fused as anything else"),
     Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
     Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
+    Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),
     Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),
     Order("fusion", "split-updates", "it is the updates inside of fusions that are split"),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPU pipeline: a literal tuple of passes, in the order in which they run.
 
-It has the passes of the CPU's (`ingot.cpu.pipeline`) that do not know the CPU, and writes down trip
-counts, so that the host need not wait for the condition of a counted loop.
+It has the passes of the CPU's (`ingot.cpu.pipeline`) that do not know the CPU. The trip counts that
+simplification writes down let the host start a counted loop without waiting for its condition.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 
-PIPELINE = Pipeline("gpu", (SIMPLIFICATION, WhileLoopTripCountAnnotator(), Fusion(), BUFFER_PASSES))
+PIPELINE = Pipeline("gpu", (SIMPLIFICATION, Fusion(), BUFFER_PASSES))
 
 ORDER = (
-    Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops are what they stay"),
     Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),
     Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),
 )

@@ -5,8 +5,6 @@ Kernels take the longest of their limits by the machine's model (`llvm.machine_m
 the time of their formula (`analysis.network`), and nothing overlaps, as in Ingot's own runtime.
 Bodies of loops count as often as they run; every branch of a conditional counts once, and so does
 the body of a loop whose number of rounds is not known.
-
-Collectives are those of the program before the passes: there an all-reduce is one op still.
 """
 
 from __future__ import annotations
@@ -23,14 +21,12 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.llvm.machine_model import MachineModel
-from ingot.passes.simplify.trip_count import trip_count
 from ingot.semantics.device_groups import Grid, grid_of, groups_of, pairs_of
 from ingot.semantics.trip_counts import known_trip_count
 from ingot.support.diagnostics import ArgumentError
 from ingot.viz.report import CollectiveReport, StepReport
 
 _PERMUTE = "collective-permute"
-_START = "-start"
 
 
 def step_report(executable: Executable, network: Network) -> StepReport:
@@ -40,17 +36,17 @@ def step_report(executable: Executable, network: Network) -> StepReport:
         ArgumentError: INGOT0513, the network has another number of devices than the program, or
             the program has sizes that are known only when it runs.
     """
-    grid = grid_of(executable.source)
+    module = executable.module
+    grid = grid_of(module)
     if grid.devices != network.devices:
         raise ArgumentError(
             f"the program runs on {grid.devices} devices, and the network '{network}' has "
             f"{network.devices}",
             hint="divide the program with ingot.partition, and describe as many devices",
         )
-    rows = _collectives(executable.source, grid, network)
-    counts, _ = _runs(executable.module)
+    counts, unknown = _runs(module)
+    rows = _collectives(counts, grid, network)
     kernels = _kernel_seconds(executable, counts)
-    _, unknown = _runs(executable.source)
     collectives = tuple(sorted(rows, key=lambda row: -row.seconds))
     return StepReport(str(network), sum(kernels), kernels, collectives, unknown)
 
@@ -64,7 +60,6 @@ def _runs(module: Module) -> tuple[dict[Computation, int], int]:
         for op in computation.instructions if times else ():
             if op.opcode == "while":
                 rounds = known_trip_count(op)
-                rounds = trip_count(op) if rounds is None else rounds
                 unknown += rounds is None
                 rounds = 1 if rounds is None else rounds
                 counts[op.attributes.condition] += times * (rounds + 1)
@@ -98,14 +93,15 @@ def _known(size: object) -> int:
     )
 
 
-def _collectives(module: Module, grid: Grid, network: Network) -> list[CollectiveReport]:
+def _collectives(
+    counts: dict[Computation, int], grid: Grid, network: Network
+) -> list[CollectiveReport]:
     """Return the collectives, those that differ in nothing as one row."""
     rows: defaultdict[tuple[str, int, str, Placement, float, bool], int] = defaultdict(int)
-    for computation, times in _runs(module)[0].items():
+    for computation, times in counts.items():
         for op in computation.instructions if times else ():
-            opcode = op.opcode.removesuffix(_START)
-            if opcode == _PERMUTE or (opcode, network.algorithm) in FORMULAS:
-                rows[_row(op, opcode, grid, network)] += times
+            if op.opcode == _PERMUTE or (op.opcode, network.algorithm) in FORMULAS:
+                rows[_row(op, grid, network)] += times
     return [
         CollectiveReport(
             opcode=opcode,
@@ -122,10 +118,9 @@ def _collectives(module: Module, grid: Grid, network: Network) -> list[Collectiv
 
 
 def _row(
-    op: Instruction, opcode: str, grid: Grid, network: Network
+    op: Instruction, grid: Grid, network: Network
 ) -> tuple[str, int, str, Placement, float, bool]:
-    operands = op.operands[:1] if opcode == "ragged-all-to-all" else op.operands
-    size = sum(_known(leaf.bytes) for one in operands for _, leaf in one.shape.leaves())
+    opcode, size = op.opcode, _known(op.operands[0].shape.bytes)
     line = str(op.metadata.location or "")
     if opcode == _PERMUTE:
         placement, empty, full = _permuted(pairs_of(op, grid), network, size)

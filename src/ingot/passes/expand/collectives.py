@@ -239,7 +239,7 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class CollectiveExpander(Expander):
-    """Leaves collectives of one array that the runtime does; no `partition-id`, `replica-id`."""
+    """Leaves only collectives of one array, which the runtime does."""
 
     name: ClassVar[str] = "collective-expander"
     concerns: ClassVar[frozenset[str] | None] = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)

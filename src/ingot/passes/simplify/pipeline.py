@@ -48,6 +48,7 @@ from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.while_products import WhileLoopProductLayout
 from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
+from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
 FIXED_POINT = FixedPoint(
@@ -113,7 +114,10 @@ DOTS = FixedPoint(
     ),
 )
 
-SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS, AllReduceCombiner()))
+SIMPLIFICATION = Pipeline(
+    "simplify",
+    (EXPANSION, FIXED_POINT, DOTS, AllReduceCombiner(), WhileLoopTripCountAnnotator()),
+)
 
 ORDER = (
     Order(
@@ -227,6 +231,7 @@ ORDER = (
         "while-loop-dot-code-motion",
         "a product is added up itself when it is not summed over devices before",
     ),
+    Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops are what they stay"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
