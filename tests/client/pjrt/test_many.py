@@ -15,7 +15,7 @@ from tests.client.pjrt.host import Host, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import lookup
-from ingot.client.pjrt.records import DEVICE
+from ingot.client.pjrt.records import DEVICE, MULTI_DEVICE, SEPARATE
 from ingot.formats.hlo_proto.wire import encode
 from ingot.runtime.native import allocator_statistics
 
@@ -35,17 +35,28 @@ module attributes {mhlo.num_replicas = 2 : i32} {
 }
 """
 
+TWICE = """
+module attributes {mhlo.num_replicas = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+"""Its parts are short and do not meet: they run one after the other in the call."""
+
 
 class Pair:
-    """A client of two devices, and a program that adds up over both."""
+    """A client of two devices, and a program for both: each doubles its number or adds up."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.host = Host()
         self.client = self.host.client()
         devices = self.host.call("Client_Devices", client=self.client)
         self.devices = list((ctypes.c_uint64 * devices.num_devices).from_address(devices.devices))
         options = {"executable_build_options": {"num_replicas": 2}}
-        self.program = self.host.compile(self.client, SUM, encode(options, "CompileOptionsProto"))
+        self.program = self.host.compile(self.client, text, encode(options, "CompileOptionsProto"))
 
     def put(self, device: int) -> int:
         buffer, event = self.host.put(self.client, X)
@@ -56,7 +67,7 @@ class Pair:
         self.host.call("Buffer_Destroy", buffer=buffer)
         return made
 
-    def execute(self, *buffers: int) -> list[int]:
+    def execute(self, *buffers: int, num_devices: int = 2) -> list[int]:
         rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
         results = [(ctypes.c_uint64 * 1)() for _ in buffers]
         lists = [(ctypes.c_uint64 * 2)(*map(ctypes.addressof, side)) for side in (rows, results)]
@@ -64,7 +75,7 @@ class Pair:
             "LoadedExecutable_Execute",
             executable=self.program,
             argument_lists=ctypes.addressof(lists[0]),
-            num_devices=2,
+            num_devices=num_devices,
             num_args=1,
             output_lists=ctypes.addressof(lists[1]),
         )
@@ -75,10 +86,10 @@ class Pair:
             time.sleep(0.001)
 
 
-@pytest.fixture
-def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
+@pytest.fixture(params=[SUM, TWICE], ids=["parts that meet", "parts that do not"])
+def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    return Pair()
+    return Pair(request.param)
 
 
 def in_use() -> int:
@@ -90,6 +101,11 @@ def test_both_devices_run(pair: Pair) -> None:
     buffers = [pair.put(device) for device in range(2)]
     for result in pair.execute(*buffers):
         np.testing.assert_array_equal(pair.host.get(result, X), X + X)
+
+
+def test_only_short_parts_that_do_not_meet_run_in_the_call(pair: Pair) -> None:
+    mode = lookup(pair.program, LoadedExecutable).structure.mode
+    assert mode == (SEPARATE if pair.text == TWICE else MULTI_DEVICE)
 
 
 def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
@@ -107,6 +123,11 @@ def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
     # What an execution itself holds is given back by the next one.
     first = fail()
     assert [fail() for _ in range(3)] == [first] * 3
+
+
+def test_another_number_of_devices_is_refused(pair: Pair) -> None:
+    with pytest.raises(PjrtError, match="devices"):
+        pair.execute(pair.put(0), num_devices=1)
 
 
 def test_asking_again_takes_no_memory(pair: Pair) -> None:

@@ -33,6 +33,7 @@ from ingot.client.pjrt.records import (
     OUTPUT,
     PATIENT,
     QUEUED,
+    SEPARATE,
 )
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
@@ -194,19 +195,25 @@ class LoadedExecutable(Handle):
         return self.executable.cost_analysis()
 
     def _mode(self) -> int:
-        if len(self.devices) > 1 or not self.devices[0].is_addressable:
-            return MULTI_DEVICE
-        calls = self.executable.artifact.calls
+        calls, count = self.executable.artifact.calls, len(self.devices)
+        is_here = all(device.is_addressable for device in self.devices)
+        if count > 1 or not is_here:
+            is_separate = is_here and not calls and not isinstance(self.executable, GpuExecutable)
+            return SEPARATE if is_separate and not self._is_long(count) else MULTI_DEVICE
         if any(_calls_host(call.target) for call in calls):
             # A callback may run programs itself, for which this device's queue must be free.
             return PATIENT
         if isinstance(self.executable, GpuExecutable):
             return INLINE  # It only enqueues.
+        return QUEUED if self._is_long(1) and self.client.platform.asynchronous else INLINE
+
+    def _is_long(self, times: int) -> bool:
+        """Whether so many runs of the program take longer than to wake a worker."""
         cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
-        work += _CALL_WORK * sum(map(_call_bytes, calls))
-        is_long = work > _INLINE_WORK or self.executable.has_loop
-        return QUEUED if is_long and self.client.platform.asynchronous else INLINE
+        work += _CALL_WORK * sum(map(_call_bytes, self.executable.artifact.calls))
+        loops = isinstance(self.executable, Executable) and self.executable.has_loop
+        return times * work > _INLINE_WORK or loops
 
     def _sizes(self, info: ProgramInfo) -> int:
         """Compute the sizes of the program, which has no symbolic ones; return their address."""

@@ -15,19 +15,21 @@ from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
 from ingot.client.pjrt.native_buffers import pending_event, unuse, use
 from ingot.client.pjrt.native_events import release_event, wait_for
-from ingot.client.pjrt.native_launch import launch
+from ingot.client.pjrt.native_launch import drop_buffers, launch
 from ingot.client.pjrt.native_worker import drop_executable
 from ingot.client.pjrt.records import (
     INLINE,
     MULTI_DEVICE,
     PATIENT,
+    SEPARATE,
     Buffer,
     Device,
     Error,
+    Event,
     Executable,
 )
 from ingot.native.functions import external, native
-from ingot.native.operations import unlikely
+from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 
@@ -35,6 +37,10 @@ COUNT_ERROR = static_error(
     "count_error",
     INVALID_ARGUMENT,
     "Execution supplied another number of buffers than parameters.",
+)
+
+DEVICES_ERROR = static_error(
+    "devices_error", INVALID_ARGUMENT, "Execution supplied another number of devices."
 )
 
 
@@ -57,6 +63,41 @@ def wait_for_data(buffers: Array[Buffer], count: i64) -> None:
             release_event(event)
 
 
+@native
+def launch_separately(
+    executable: Executable,
+    arguments: Array[Array[Buffer]],
+    results: Array[Array[Buffer | None]],
+    options: Pointer | None,
+    complete: Array[Event],
+) -> Error | None:
+    """Launch the part of each device; an error frees the results of the parts before."""
+    for index in range(executable.num_devices):
+        error = launch(
+            executable,
+            executable.program,
+            arguments[index],
+            results[index],
+            options,
+            executable.devices[index],
+            INLINE,
+            Array[Event].at(complete + 8 * index),
+        )
+        if error is not None:
+            for earlier in range(index):
+                drop_buffers(results[earlier], executable.num_outputs)
+                release_event(complete[earlier])
+            return error
+    return None
+
+
+@native
+def release_events(events: Array[Event], count: i64) -> None:
+    """Drop references to events."""
+    for index in range(count):
+        release_event(events[index])
+
+
 @slot("PJRT_LoadedExecutable_Execute")
 def execute_slot(args: Any) -> Error | None:
     executable: Executable = args.executable
@@ -65,6 +106,21 @@ def execute_slot(args: Any) -> Error | None:
         return execute_on_devices(args)
     if unlikely(args.num_args != executable.num_arguments):
         return static_reference(COUNT_ERROR)
+    if mode == SEPARATE:
+        count = executable.num_devices
+        if unlikely(args.num_devices != count):
+            return static_reference(DEVICES_ERROR)
+        events = Array[Event].on_stack(count)
+        error = launch_separately(
+            executable, args.argument_lists, args.output_lists, args.options, events
+        )
+        if error is not None:
+            return error
+        if args.device_complete_events is None:
+            release_events(events, count)
+        else:
+            memcpy(args.device_complete_events, events, 8 * count)
+        return None
     device: Device = args.execute_device
     if args.execute_device is None:
         device = executable.default_device

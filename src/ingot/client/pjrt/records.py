@@ -30,6 +30,9 @@ MULTI_DEVICE = 2
 """Runs on several devices at once; Python gives each worker its part."""
 PATIENT = 3
 """Waits in the call for its arguments, then runs there: it may call back into the host."""
+SEPARATE = 4
+"""Runs on several devices of this process, one after the other in the call: its parts are short,
+and do not meet."""
 
 
 class Counted(Struct):
@@ -228,7 +231,7 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     default_device: Device
     donates: i8  # whether any argument may be donated
     deleted: i8
-    mode: i32  # INLINE, QUEUED, MULTI_DEVICE or PATIENT
+    mode: i32  # INLINE, QUEUED, MULTI_DEVICE, PATIENT or SEPARATE
     last_launch: i64  # its last execution, by the device's `launches`
     streak: i64  # consecutive executions for which the host waited at once
     num_replicas: i64
