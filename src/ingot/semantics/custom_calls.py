@@ -24,7 +24,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
@@ -35,7 +34,7 @@ from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import logical_shapes
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(
@@ -96,7 +95,7 @@ def is_note(instruction: Instruction) -> bool:
     return is_call and instruction.attributes.custom_call_target in NOTES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallSite:
     """One custom call, as a target sees it.
 
@@ -127,7 +126,7 @@ class CallSite:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkedCall:
     """The code of one call site.
 
@@ -140,7 +139,7 @@ class LinkedCall:
     keep_alive: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """A target: the implementation behind a name.
 

@@ -17,7 +17,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple, NoReturn
@@ -26,6 +25,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 MOST_DEVICES = 1 << 20
 """No program has more devices than these: a text that says so is damaged."""
@@ -42,7 +42,7 @@ _COMBINING = ("all-reduce", "all-reduce-start")
 _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter": "shrinks"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grid:
     """The numbers of replicas and partitions that a program runs on."""
 

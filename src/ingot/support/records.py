@@ -4,7 +4,8 @@
 Objects for every instruction and every kernel of a program are made often. The constructor of
 `@dataclass(frozen=True)` calls `object.__setattr__` for each field and takes ten times as long as
 one that assigns. A record is frozen for the type checker, which checks all of `src/`, and a plain
-dataclass at run time.
+dataclass at run time. Its methods are made when they are first called, which makes the import of
+the compiler a third shorter.
 
 Invariant: fields of a record are never assigned; its hash is that of its fields.
 
@@ -76,8 +77,7 @@ def record(
 def _made_at_first_call(cls: type, name: str, make: Callable[[type], _Function]) -> _Function:
     """Return a method of a class that replaces itself by what `make` gives.
 
-    The compiler has 800 dataclasses. Making all their methods takes two fifths of importing it,
-    and a program calls a third of them.
+    Of the 450 records that a TensorFlow program imports it uses a third.
     """
     made: list[_Function] = []
 
@@ -140,11 +140,11 @@ def _representation(cls: type) -> _Function:
     shown = [item.name for item in _fields(cls) if item.repr]
 
     @recursive_repr()
-    def __repr__(self: Any) -> str:
+    def text(self: Any) -> str:
         values = [f"{name}={getattr(self, name)!r}" for name in shown]
         return f"{type(self).__qualname__}({', '.join(values)})"
 
-    return __repr__
+    return text
 
 
 _MAKERS: Mapping[str, Callable[[type], _Function]] = {

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.frontends.building.reals import Real
 from ingot.frontends.building.zeta_bessel import bessel_i0, bessel_i1
+from ingot.support.records import record
 
 # Highest power first.
 _J0_PP = (
@@ -118,7 +118,7 @@ _J0_ROOTS = (5.78318596294678452118, 30.4712623436620863991)
 _J1_ROOTS = (14.6819706421238932572, 49.2184563216946036703)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Hankel:
     """The expansion for large arguments.
 

@@ -16,7 +16,6 @@ communication operations in MPICH".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.reducers import reducer_opcode
@@ -33,6 +32,7 @@ from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import ADDED_BY_EXCHANGE, grid_of, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 Dims = tuple[int | Dim, ...]
 MOST_MAPS = 16
@@ -208,7 +208,7 @@ _RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectiveExpander(Expander):
     """Rewrites every collective op, `partition-id` and `replica-id`."""
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from ingot.analysis.reducers import is_identity, reducer_opcode
 from ingot.hlo.instruction import Instruction
@@ -31,9 +30,10 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Factors:
     """How an op can be divided.
 
