@@ -29,10 +29,11 @@ median of each turn's: above 1 Ingot is better, `!` marks where it is not. Compi
 call of the traced function, less what the fastest call takes; nothing comes from a cache of
 compiled programs. Memory is the most that the process had resident while it built, compiled and ran
 the row, above what it had after TensorFlow was imported. A script is timed from the start of its
-process, Python's and TensorFlow's included, to the end of its last step. Results of the first two
-calls were compared before timing: Ingot's and XLA's to TensorFlow's. Rows may be measured in parts,
-on different days; `load` is how many other processes wanted the machine's CPUs when a row began:
-where there were any, trust the ratios, not the times."""
+process, Python's and TensorFlow's included, to the end of its last step, on a machine where Ingot
+has run before (rows until 2026-11-27: where it has not, and Python has no bytecode of it). Results
+of the first two calls were compared before timing: Ingot's and XLA's to TensorFlow's. Rows may be
+measured in parts, on different days; `load` is how many other processes wanted the machine's CPUs
+when a row began: where there were any, trust the ratios, not the times."""
 
 
 def cost_table(rows: Sequence[Measured]) -> list[list[str]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +19,7 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop import pipeline
 from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass
 from ingot.passes.simplify.dead_code import DeadCodeElimination
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 from ingot.tools.platforms import PLATFORMS, Program, cpu_program
 
 MODULE = """HloModule example
@@ -33,7 +32,7 @@ ENTRY main {
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wrong(Pass):
     """Makes every sum a difference, or spoils the module."""
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from ingot.formats.hlo_text import parse
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline
+from ingot.support.records import record
 from ingot.tools import bisect
 from ingot.tools.comparing import Bounds
 from ingot.tools.first_difference import Difference
@@ -53,7 +53,7 @@ ENTRY main {
 BOUNDS = Bounds(1e-3, 1e-3)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Miscompile(Pass):
     """What a wrong compiler makes: another op, in modules of at most so many results."""
 

@@ -14,14 +14,14 @@ Source: the idea is sub-pixel convolution (Shi et al., 2016); also oneDNN's stri
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ingot.hlo.window import WindowDimension
+from ingot.support.records import record
 
 MAX_PHASES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Phase:
     """Results r, r + d, … along one dimension: their part of the filter, their dense window.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from ingot.analysis.convolution_phases import has_phases, phases_of
@@ -60,7 +59,7 @@ class ConvolutionSizes:
     window: tuple[WindowDimension, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sizes:
     """A convolution in three dimensions.
 
@@ -174,7 +173,7 @@ class Sizes:
         return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A part of a convolution.
 

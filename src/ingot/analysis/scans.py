@@ -11,8 +11,6 @@ Source: xla/hlo/transforms/expanders/reduce_window_rewriter.cc (which scans in b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ingot.evaluator import evaluate_computation
@@ -20,12 +18,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
+from ingot.support.records import record
 
 SHORTEST = 4
 """Shorter scans are as fast window by window."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scan:
     """Which dimension is scanned, and whether from its end."""
 

@@ -13,7 +13,6 @@ result is negative, and no divisor is less than 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
@@ -23,12 +22,13 @@ from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, TopKAttributes
 from ingot.hlo.opset.shaping import SliceAttributes
+from ingot.support.records import record
 
 Pair = tuple[int | Dim, int | Dim]
 """A number and its required lower bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Demand:
     """`least <= size`, for the sake of an op."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 MAGIC = b"\0asm\1\0\0\0"
 TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, CODE, DATA = (
@@ -30,7 +31,7 @@ _WITH_ADDEND = frozenset({3, 4, 5, 8, 9, 11})
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WasmSymbol:
     """A symbol: a function (`index` in the object), or data (`index` of the segment, `offset`)."""
 
@@ -42,7 +43,7 @@ class WasmSymbol:
     is_local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WasmRelocation:
     """A field of 5 or 4 bytes in the code or data section; `index` is a symbol's or a type's."""
 
@@ -52,7 +53,7 @@ class WasmRelocation:
     addend: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WasmSegment:
     """A data segment: the offset and size of its bytes in the data section, and its alignment."""
 

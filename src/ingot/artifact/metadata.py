@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any, cast
 
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 FORMAT = 2
 """Number of the C interface and of this record. A loader takes its own number and no other."""
@@ -41,7 +42,7 @@ _WEIGHT_MESSAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayInfo:
     """One argument or result: XLA's element type, NumPy's type, dimensions (None: symbolic)."""
 
@@ -51,7 +52,7 @@ class ArrayInfo:
     dims: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Metadata:
     """Everything that a caller must know about a library.
 
@@ -92,7 +93,7 @@ class Metadata:
 
     def to_json(self) -> str:
         """Return the text that the library holds."""
-        rows: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        rows: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("params", "outputs"):
             arrays: tuple[ArrayInfo, ...] = rows[name]
             rows[name] = [[one.name, one.dtype, one.storage, one.dims] for one in arrays]

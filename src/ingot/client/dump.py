@@ -29,7 +29,6 @@ from pathlib import Path
 from ingot.formats.hlo_dot import print_dot
 from ingot.formats.hlo_html import print_html
 from ingot.formats.hlo_text import print_module
-from ingot.formats.load import dump as dump_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
 from ingot.support.diagnostics import ResourceError
@@ -85,6 +84,8 @@ class Dump:
         if flags.dump_hlo_as_html:
             self.text(f"{suffix}.html", lambda: print_html(module))
         if self.active and flags.dump_hlo_as_proto and flags.dump_folder != STANDARD_OUTPUT:
+            from ingot.formats.load import dump as dump_module
+
             data = dump_module(module, "hlo_proto")
             if flags.dump_compress_protos:
                 self.data(f"{suffix}.hlo.pb.gz", gzip.compress(data))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
-from ingot.formats.load import load
 from ingot.hlo.module import Module
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import FlagError
@@ -117,4 +116,7 @@ def module_of(program: ProgramLike) -> Module:
         "give a module, HLO or StableHLO as text or bytes, or a path; of a lowered function of "
         "JAX, give lowered.as_text()",
     )
+    # Imported here: front ends give modules, and this brings the readers of all formats.
+    from ingot.formats.load import load
+
     return load(program if isinstance(program, (str, bytes)) else os.fspath(program))

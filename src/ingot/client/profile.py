@@ -26,7 +26,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -38,6 +38,7 @@ from ingot.runtime.records import PROGRAM
 from ingot.semantics.foreign_calls import target_name
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
+from ingot.support.records import record
 
 if TYPE_CHECKING:
     from ingot.client.inspected import InspectedProgram
@@ -77,7 +78,7 @@ def kept_executables() -> Generator[dict[Key, InspectedProgram[Any]], None, None
             _recording[:] = [other for other in _recording if other is not kept]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """One thing that a program runs.
 
@@ -106,7 +107,7 @@ class Site:
     hlo: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """A site's times in a profile, in seconds."""
 
@@ -116,7 +117,7 @@ class Row:
     shortest: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Profile:
     """The runs between start and stop.
 

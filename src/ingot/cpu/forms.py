@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.strategies.plans import CodePlan, LoopCode
 from ingot.kernel.expr import walk
 from ingot.kernel.forms.form import GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel
-from ingot.support.records import fresh
+from ingot.support.records import fresh, record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class KernelCode:
     """A function to emit, and the kernels that it serves.
 

@@ -22,6 +22,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ResourceError, UnsupportedError
+from ingot.support.records import record
 from ingot.support.trampoline import Recursion
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -54,7 +55,7 @@ class RunState:
     acting: dict[Computation, bool] = field(default_factory=dict[Computation, bool])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Context:
     """The context of a rule.
 

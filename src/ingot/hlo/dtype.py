@@ -14,7 +14,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 
 class Kind(StrEnum):
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DType:
     """An element type; instances are interned, so `is` compares them.
 

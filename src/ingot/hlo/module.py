@@ -12,7 +12,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -23,13 +22,13 @@ from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import StructuralCache
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 _Facts = TypeVar("_Facts")
 _VERSION = attrgetter("version")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alias:
     """An output that takes over a parameter's buffer (XLA's input_output_alias).
 

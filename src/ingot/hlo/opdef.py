@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from enum import Enum, auto
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -142,7 +142,7 @@ class OpView(NamedTuple):
 Infer = Callable[[OpView], Shape]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class OpDef:
     """One opcode.
 

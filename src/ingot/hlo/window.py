@@ -13,13 +13,12 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WindowDimension:
     """One dimension of a window.
 

@@ -9,11 +9,12 @@ Invariant: `parameters` has a number for each name of `NAMES`, in that order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.support.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Numbered:
     """What a driver runs at one size.
 

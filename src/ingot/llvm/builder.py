@@ -25,7 +25,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ingot.llvm.control import Control
 from ingot.llvm.target import TargetSpec
@@ -33,6 +32,7 @@ from ingot.llvm.types import PTR, Type, is_bool
 from ingot.llvm.values import FunctionRef, Scalar, Value, const, symbol_text, undef, zero
 from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 __all__ = [
     "ALIGNED_STACK", "FunctionBuilder", "FunctionRef", "ModuleBuilder", "Subroutine", "Value",
@@ -106,7 +106,7 @@ class FunctionBuilder(Control):
         return f"{self._head}{{\n{self.body_text()}\n}}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subroutine:
     """A function that many modules call, but rarely: its name determines its code.
 

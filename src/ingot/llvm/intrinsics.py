@@ -9,9 +9,8 @@ Source: LLVM's LangRef and `IntrinsicsNVVM.td`, `IntrinsicsX86.td`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.llvm.types import I1, Type, vector
+from ingot.support.records import record
 
 EVERYWHERE, CPUS = ("x86", "nvptx", "aarch64", "wasm"), ("x86", "aarch64", "wasm")
 """Architectures: all, and those that the CPU compiler makes code for."""
@@ -20,7 +19,7 @@ RESULT = -1
 """Overload position that stands for the result type; others are argument indices."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Intrinsic:
     """One intrinsic: its types, those that are part of its name, and its targets.
 

@@ -14,9 +14,10 @@ from functools import cache, cached_property, lru_cache
 from ingot.llvm.binding import llvm
 from ingot.support import flags
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CpuLevel:
     """One level of x86: LLVM's CPU name, features, and those added if the host has them."""
 

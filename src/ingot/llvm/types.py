@@ -15,17 +15,18 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
 from ingot.support.diagnostics import InternalError
 from ingot.support.interning import InternTable
+from ingot.support.records import record
 
 Kind = Literal["integer", "float", "pointer", "vector", "array", "struct", "void"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@record(eq=False, weakref_slot=True)
 class Type:
     """One LLVM type; made by the constants and functions of this module only.
 

@@ -19,13 +19,13 @@ Example:
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import I8, I32, I64, PTR, Type
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 _IR_TYPES: dict[str, Type] = {"ptr": PTR, "i64": I64, "i32": I32, "i8": I8}
 _C_TYPES: dict[str, Any] = {
@@ -37,7 +37,7 @@ _C_TYPES: dict[str, Any] = {
 _C_NAMES = {"ptr": "void*", "i64": "int64_t", "i32": "int32_t", "i8": "uint8_t"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Field:
     """One field: `kind` is ptr, i64, i32 or i8; `count` > 1 makes an array.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ingot.llvm.builder import ModuleBuilder
@@ -24,6 +23,7 @@ from ingot.llvm.values import Value
 from ingot.native.memory import raw_address
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import llvm_type
+from ingot.support.records import record
 
 S = TypeVar("S", bound=Struct)
 P = TypeVar("P", bound=Pointer)
@@ -31,7 +31,7 @@ P = TypeVar("P", bound=Pointer)
 Resolve = Callable[[Pointer], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Static:
     """The memory of a pointer that is a global of the module.
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID, Type
 from ingot.support.diagnostics import InternalError, SourceLocation
+from ingot.support.records import record
 
 ALLOWED_TYPES = "i8, i32, i64, bool, a class of pointers, Callable[[...], ...], or None"
 
@@ -34,7 +34,7 @@ class TranslationError(InternalError):
         super().__init__(message, location=location, hint=f"allowed is {allowed}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IntegerType:
     """A signed integer, or `bool`; as plain Python a function that wraps a number to the width."""
 
@@ -81,7 +81,7 @@ class PointerType:
         self.backing = backing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionType:
     """The address of a function."""
 

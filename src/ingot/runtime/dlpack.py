@@ -11,12 +11,12 @@ Source: https://dmlc.github.io/dlpack/latest/c_api.html (DLManagedTensor, unvers
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot.hlo.dtype import DTYPES
+from ingot.support.records import record
 
 _CPU_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost (pinned), kDLROCMHost
 CUDA = 2
@@ -112,7 +112,7 @@ class _Owner:
             ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(deleter)(self._address)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorRow:
     """Another library's tensor.
 

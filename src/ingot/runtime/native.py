@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.records import record
 
 _SOURCES = ("support", "llvm", "native", "artifact", "runtime")
 """The packages that make the module."""
@@ -45,7 +45,7 @@ _CACHE_SHARE = 4
 """The default cache limit is this part (1/n) of the machine's memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AllocatorStatistics:
     """A snapshot of the allocator, in bytes and counts.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import time
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from ingot.runtime.profiler import EVENT, PROFILE_FUNCTION, PROFILER
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.records import record
 
 CAPACITY = 1 << 20
 """Events of one recording; memory is taken only for those that happen (64 bytes each)."""
@@ -27,7 +27,7 @@ CAPACITY = 1 << 20
 _lock = ForkLock()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """One run of a site; times in ns since 1970.
 
@@ -45,7 +45,7 @@ class Event:
     device: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recording:
     """The events between `start` and `stop`.
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
@@ -31,6 +30,7 @@ from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
+from ingot.support.records import record
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(
@@ -91,7 +91,7 @@ def is_note(instruction: Instruction) -> bool:
     return is_call and instruction.attributes.custom_call_target in NOTES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallSite:
     """One custom call, as a target sees it.
 
@@ -122,7 +122,7 @@ class CallSite:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkedCall:
     """The code of one call site.
 
@@ -135,7 +135,7 @@ class LinkedCall:
     keep_alive: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """A target: the implementation behind a name.
 

@@ -17,7 +17,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple, NoReturn
@@ -27,6 +26,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 MOST_DEVICES = 1 << 20
 """No program has more devices than these: a text that says so is damaged."""
@@ -57,7 +57,7 @@ def is_combined_by_exchange(opcode: str, element: DType) -> bool:
     return element.name in _FLOATS and opcode in _ARITHMETIC
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grid:
     """The numbers of replicas and partitions that a program runs on."""
 

@@ -14,7 +14,6 @@ dynamic_padder.cc (ChooseIdentityValue, ShouldSkipPadOnOperand).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -25,6 +24,7 @@ from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 _ELEMENTWISE = ops_with(Trait.ELEMENTWISE, also=("map",))
 
@@ -35,7 +35,7 @@ ZERO, LEAST, MOST, OUTSIDE = "zero", "least", "most", "outside"
 """Neutral values: 0, the least and the greatest number, an index outside any array."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mask:
     """A mask: elements beyond the sizes of some dimensions of an operand are replaced.
 
@@ -50,7 +50,7 @@ class Mask:
     neutral: int | str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DynamicRule:
     """What an op does with dynamic dimensions.
 

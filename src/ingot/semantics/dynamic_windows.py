@@ -17,7 +17,6 @@ dynamic_window_utils.cc, dynamic_dimension_inference.cc.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -27,7 +26,7 @@ from ingot.hlo.opset.contraction import ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 Scalars = dict[int, Instruction]
 """An s32[] by the dimension of an array."""
@@ -49,7 +48,7 @@ def meaning(op: Instruction) -> Computation:
     return build.build(_MEANINGS[op.attributes.custom_call_target](_Call(op, build), given))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """One call while it is rewritten to ordinary ops.
 

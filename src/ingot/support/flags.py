@@ -22,13 +22,14 @@ import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ingot.support.diagnostics import FlagError
 from ingot.support.forking import ForkLock
+from ingot.support.records import record
 from ingot.support.text import did_you_mean
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class IngotWarning(UserWarning):
     """Something that Ingot accepts but that is probably a mistake."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Flag(Generic[T]):
     """One switch: `name` in lower case, how to read it from text, its default, and what it does.
 

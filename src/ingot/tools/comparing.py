@@ -9,19 +9,18 @@ Source: xla/literal_comparison.cc (NearComparator).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from rich.table import Table
 
 from ingot.hlo.dtype import from_numpy
 from ingot.hlo.literal import Array
+from ingot.support.records import record
 
 SHOWN = 5
 """Elements of an output that are shown when they differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bounds:
     """The allowed errors."""
 
@@ -29,7 +28,7 @@ class Bounds:
     relative: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Element:
     """One element that differs."""
 
@@ -40,7 +39,7 @@ class Element:
     relative: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison:
     """The comparison of one output with the reference's.
 

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ingot.support import flags
+from ingot.support.records import record
 from ingot.support.trusted_files import distrust
 from ingot.support.versions import NEEDED, TESTED, installed, versions
 from ingot.tools.options import switch
@@ -39,7 +40,7 @@ ENTRY main {
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """What one check found.
 

@@ -28,10 +28,10 @@ import json
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
+from ingot.support.records import record
 
 BAD_REQUEST = "INGOT0522"
 MAX_BYTES = (1 << 32) - 1
@@ -43,7 +43,7 @@ _COPIED = 1 << 20
 Bytes = bytes | bytearray
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """A request or an answer: the header, and the bytes of arrays or programs."""
 
@@ -250,7 +250,7 @@ def read_line(frame: Bytes) -> Message:
         raise bad_request(f'the "{_PAYLOAD}" is not base64: {error}') from None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Encoding:
     """One of the two encodings of messages.
 

@@ -28,6 +28,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.semantics.identities import identity_of
+from ingot.support.records import record
 
 Leaf = tuple[Instruction, tuple[int, ...]]
 """A leaf of an instruction's value."""
@@ -81,7 +82,7 @@ def random_inputs(
     return [_value(draw, p, p.shape, (), known) for p in module.entry.parameters]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Draw:
     generator: np.random.Generator
     floats: str

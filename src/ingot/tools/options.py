@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +21,7 @@ from ingot.frontends.loading import is_exported_file, load_exported_file
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.semantics.device_groups import MOST_DEVICES, grid_of
+from ingot.support.records import record
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
 from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
@@ -34,7 +35,7 @@ COMMENT = b"//"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModuleOptions:
     """The values of the options.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import click
 from rich.console import Console
@@ -21,6 +21,7 @@ from ingot.formats.hlo_proto.literals import IterationLiterals
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.support.flags import RANDOM_SEED, override
+from ingot.support.records import record
 from ingot.support.text import format_seconds
 from ingot.tools.comparing import Comparison, compare, difference_table
 from ingot.tools.isolated import isolated
@@ -33,7 +34,7 @@ _ALIASES = {"interpreter": "evaluator", "default": "evaluator", "": NONE}
 """run_hlo_module's names of platforms -> our names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """The options of one call.
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from ingot.support.channel import Bytes, Channel, ChannelError
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
+from ingot.support.records import record
 from ingot.support.worker import Worker, forked
 from ingot.tools.fields import Header, seconds_field
 from ingot.tools.framing import Encoding, Message, read_header
@@ -47,7 +48,7 @@ _CONCERNS = (b"cancel", b"shutdown", b"timeout", b"\\u", b"\0")
 limit, no escaped letters, no UTF-16."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """The limits of one request.
 

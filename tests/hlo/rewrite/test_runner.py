@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -17,6 +17,7 @@ from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, PassContext, Pipeline,
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 
 def negations(count: int) -> Module:
@@ -27,7 +28,7 @@ def negations(count: int) -> Module:
     return Module.of("m", b.build(value))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeelOne(Pass):
     """Removes the outermost negation."""
 
@@ -41,7 +42,7 @@ class PeelOne(Pass):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Liar(Pass):
     """Changes the module and denies it."""
 
@@ -52,7 +53,7 @@ class Liar(Pass):
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Breaker(Pass):
     """Leaves a wrong shape."""
 
@@ -63,7 +64,7 @@ class Breaker(Pass):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Flip(Pass):
     """Adds a negation: never at a fixed point."""
 
@@ -163,7 +164,7 @@ def test_an_order_of_a_pass_that_is_not_there_is_found(order: tuple[str, str]) -
         check_order(group, (Order(*order, "so"),))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeelAdds(PeelOne):
     """Says that it concerns additions, and removes negations."""
 
@@ -171,7 +172,7 @@ class PeelAdds(PeelOne):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"add"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeelTwo(Pass):
     """Removes negations inside of the outermost one."""
 
@@ -186,7 +187,7 @@ class PeelTwo(Pass):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EmptyNegations(PeelOne):
     """Concerns what has no elements."""
 

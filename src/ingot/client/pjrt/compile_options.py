@@ -10,7 +10,6 @@ Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.debug_options import DEBUG_OPTIONS
 from ingot.client.pjrt.errors import PjrtError
 from ingot.formats.hlo_proto.wire import Message, decode, encode
+from ingot.support.records import record
 from ingot.support.text import did_you_mean
 
 _EFFORTS = frozenset(
@@ -34,7 +34,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 """The types that a value may have, by the option's type; texts are parsed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompileOptions:
     """Replicas, partitions, and which devices run them.
 

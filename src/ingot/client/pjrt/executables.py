@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, cached_property
 from typing import Any
 
@@ -53,6 +53,7 @@ from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.foreign_calls import RUNTIME_COLLECTIVES
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
+from ingot.support.records import record
 
 _INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
@@ -61,7 +62,7 @@ _CALL_WORK = 32
 """Assumed operations of a custom call on each byte: decompositions of matrices are slow."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """What an executable was compiled from.
 

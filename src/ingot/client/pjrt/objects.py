@@ -7,7 +7,7 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from ingot.client.pjrt.handles import Attribute, Handle
@@ -16,6 +16,7 @@ from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, 
 from ingot.runtime.cuda.devices import Device as GpuDevice
 from ingot.runtime.cuda.library import execute_address
 from ingot.runtime.own_pools import OwnPool
+from ingot.support.records import record
 
 CPU, CUDA = "cpu", "cuda"
 """The platform's name, by which hosts choose lowerings, DLPack and caches."""
@@ -24,7 +25,7 @@ MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 GPU_MEMORY_KINDS = MEMORY_KINDS[:1]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Platform:
     """A client's name and devices, and whether long programs are queued.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot import __version__
@@ -29,11 +28,12 @@ from ingot.runtime.foreign.collectives.rendezvous import (
 )
 from ingot.runtime.foreign.collectives.targets import mpi_transport, socket_transport
 from ingot.support.flags import COLLECTIVES, PROCESS_TIMEOUT
+from ingot.support.records import record
 
 _clients = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Processes:
     """The processes of a client.
 
@@ -78,7 +78,7 @@ class Processes:
             self.reach.links.cut(range(first, first + self.num_devices[process]))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sockets:
     """Processes that communicate through sockets: the addresses of each, and this one's links."""
 
@@ -95,7 +95,7 @@ class Sockets:
         return self.links.link(here, there, self.hosts[process], process, PROCESS_TIMEOUT.value())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranks:
     """Processes that communicate through MPI: the rank of each, and the number of devices."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.runtime.cuda.arrays import ALIGNMENT
 from ingot.semantics.call_layouts import Order, row_major
+from ingot.support.records import record
 
 _TILED = 0
 _RELEASE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -69,7 +69,7 @@ def copy_strided(native: Native, buffer: StoredArray, data: int, strides: list[i
     buffer.view(STORAGE.read(buffer.storage, "data"))[...] = source
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredArray:
     """An array in a storage: its dimensions, its layout, and the bytes of an element."""
 

@@ -12,16 +12,17 @@ Invariant: a template's name says all that its code depends on; equal names are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT, Optimization
+from ingot.support.records import record
 
 Number = TypeVar("Number")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Template:
     """Code with declared parameters.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from ingot.artifact.abi import SLOT_BYTES
@@ -53,7 +52,7 @@ from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 MAX_CHUNKS = 16
 """Chunks of a stage at most: each has tiles of its own."""
@@ -109,7 +108,7 @@ def _stages(target: TargetSpec) -> LibraryPart:
     return library_part(target, Template("fft_stages", drivers.emit_stages))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Steps:
     """The library's steps in vectors of one type."""
 
@@ -160,7 +159,7 @@ class _Steps:
         return library_part(self.target, Template(name, define))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Made:
     """A stage, and what blocks of its sequences there are.
 

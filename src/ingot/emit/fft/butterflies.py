@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
 class Complex(NamedTuple):
@@ -25,7 +25,7 @@ class Complex(NamedTuple):
     im: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ComplexMath:
     """Arithmetic on complex vectors in one function.
 

@@ -10,7 +10,6 @@ Invariant: a value found is one whose scope is still open, so it is always defin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel.schedule.lane_offsets import first_lane, holds_anywhere, lane_offsets
@@ -18,11 +17,12 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 IndexValue = int | Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lanes:
     """The vector axis: its name, how many lanes, and the mask of valid ones in a tail.
 

@@ -10,15 +10,14 @@ Invariant: equal names, equal code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SquareTranspose:
     """`void square(from, step, to)`: rows `step` bytes apart become columns, dense in `to`.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field
 from functools import cache
 from typing import Any
 
@@ -25,12 +25,13 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpDef
 from ingot.hlo.opset.contraction import DOT_ALGORITHMS
 from ingot.hlo.opset.structural import API_VERSIONS
+from ingot.support.records import record
 
 Read = Callable[[Message], Any]
 Write = Callable[[Message, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """The form of one attribute field in an instruction's message."""
 

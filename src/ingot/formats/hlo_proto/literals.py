@@ -9,18 +9,18 @@ Source: xla/tools/run_hlo_module.proto.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.formats.hlo_proto.shapes import read_literal, write_literal
 from ingot.formats.hlo_proto.wire import Message, decode, encode
 from ingot.hlo.literal import Literal
 from ingot.support.arguments import bytes_of
 from ingot.support.diagnostics import ParseError
+from ingot.support.records import record
 
 _KIND = "RunHloModuleLiterals"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IterationLiterals:
     """One iteration: the arguments and the result of a module."""
 

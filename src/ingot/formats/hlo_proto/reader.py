@@ -10,7 +10,6 @@ Source: xla/hlo/ir/hlo_module.cc (CreateFromProto), xla/hlo/ir/hlo_instruction.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.formats.hlo_proto.extras import (
@@ -38,13 +37,14 @@ from ingot.hlo.verifier import verify
 from ingot.support.arguments import bytes_of
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.records import record
 
 # Ops that name their callees in another order than the op table has them.
 CALLED_ORDER = {"while": (1, 0)}
 ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """A module and a run of it.
 

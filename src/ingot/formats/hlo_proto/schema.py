@@ -11,11 +11,11 @@ Source: hlo.proto, xla_data.proto, compile_options.proto, run_hlo_module.proto o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from ingot.formats.hlo_proto.ifrt_schema import IFRT_SCHEMA
 from ingot.formats.hlo_proto.profile_schema import PROFILE_SCHEMA
+from ingot.support.records import record
 
 _SCHEMA = """
 HloModuleProto
@@ -372,7 +372,7 @@ StackFrame
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Field:
     """One field of a message."""
 
@@ -383,7 +383,7 @@ class Field:
     explicit: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageType:
     """One message: its fields, in the order of their numbers."""
 

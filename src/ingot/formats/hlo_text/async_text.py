@@ -11,7 +11,7 @@ Source: xla/hlo/parser/hlo_parser.cc (CreateInstruction, async ops).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import fields, make_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -21,12 +21,13 @@ from ingot.hlo.opdef import Codec, OpDef, attribute, find
 from ingot.hlo.opset.structural import ParameterAttributes
 from ingot.hlo.opset.transfer import AsyncStartAttributes
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 _START = "-start"
 _OWN = ("async_group_id", "async_execution_thread")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AsyncStart:
     """A start in short form: its own part, and the op that it wraps."""
 

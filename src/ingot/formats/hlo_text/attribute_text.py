@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import MISSING, Field, field
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -29,6 +29,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
 from ingot.hlo.opset.collective import Groups, WrittenGroups
 from ingot.semantics.device_groups import MOST_DEVICES
+from ingot.support.records import record
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
@@ -42,7 +43,7 @@ _GROUPS_MESH = re.compile(SKIP + r"mesh\[([^\]]*+)\]\s*+\{([^}]*+)\}")
 _AXIS = re.compile(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParseContext:
     """The context of a reading function: the text, its shapes, and computations by name.
 
@@ -58,7 +59,7 @@ class ParseContext:
     made: list[Computation] = field(default_factory=list[Computation])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     """The text form of one codec; `write` gets the names of computations."""
 
@@ -299,7 +300,7 @@ CODECS: dict[Codec, Text] = {
 _WITH_SIZES = frozenset({Codec.INTS, Codec.SLICE, Codec.PADDING})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttributeText:
     """One attribute of one op.
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ingot.support.deep_stack import on_large_stack
 from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.records import record
 
 MAGIC = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"
@@ -27,7 +27,7 @@ _ARTIFACT = b"StableHLO_v"
 _PRODUCER = 32
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mlir:
     """jaxlib's modules that are used here."""
 

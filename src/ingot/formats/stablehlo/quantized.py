@@ -16,7 +16,6 @@ Example:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -26,6 +25,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import DTYPES, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 if TYPE_CHECKING:
     from ingot.formats.stablehlo.scope import Converter, Results, Site
@@ -51,7 +51,7 @@ _ON_STORAGE = frozenset(
 ) | {"func.call", "func.return", "stablehlo.return"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quantization:
     """A quantized type, whose integers represent (integer - zero point) * scale.
 

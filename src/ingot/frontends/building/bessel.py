@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.frontends.building.reals import Real
 from ingot.frontends.building.zeta_bessel import bessel_i0, bessel_i1
+from ingot.support.records import record
 
 # Highest power first.
 _J0_PP = (
@@ -32,14 +32,14 @@ _J0_QP = (
     -177.68116798048806, -147.07750515495118, -51.41053267665993, -6.050143506007285,
 )  # fmt: skip
 _J0_QQ = (
-    64.3178256118178, 856.4300259769806, 3882.4018360540163, 7240.467741956525,
+    1.0, 64.3178256118178, 856.4300259769806, 3882.4018360540163, 7240.467741956525,
     5930.727011873169, 2062.0933166032783, 242.0057402402914,
 )  # fmt: skip
 _J0_RP = (
     -4794432209.782018, 1956174919465.5657, -249248344360967.72, 9708622510473064.0,
 )  # fmt: skip
 _J0_RQ = (
-    499.563147152651, 173785.4016763747, 48440965.83399621, 11185553704.535683,
+    1.0, 499.563147152651, 173785.4016763747, 48440965.83399621, 11185553704.535683,
     2112775201154.892, 310518229857422.56, 3.1812195594320496e+16, 1.7108629408104315e+18,
 )  # fmt: skip
 _Y0_P = (
@@ -47,7 +47,7 @@ _Y0_P = (
     87590639439536.7, -3466283033847297.0, 4.4273326857256984e+16, -1.8495080043698668e+16,
 )  # fmt: skip
 _Y0_Q = (
-    1041.2835366425984, 626107.330137135, 268919633.39381415, 86400248710.3935,
+    1.0, 1041.2835366425984, 626107.330137135, 268919633.39381415, 86400248710.3935,
     20297961275010.555, 3171577528429750.5, 2.5059625617265306e+17,
 )  # fmt: skip
 _J1_PP = (
@@ -63,14 +63,14 @@ _J1_QP = (
     710.8563049989261, 597.4896124006136, 211.68875710057213, 25.207020585802372,
 )  # fmt: skip
 _J1_QQ = (
-    74.23732770356752, 1056.4488603826283, 4986.410583376536, 9562.318924047562,
+    1.0, 74.23732770356752, 1056.4488603826283, 4986.410583376536, 9562.318924047562,
     7997.041604473507, 2826.1927851763908, 336.0936078106983,
 )  # fmt: skip
 _J1_RP = (
     -899971225.7055594, 452228297998.19403, -72749424522181.83, 3682957328638529.0,
 )  # fmt: skip
 _J1_RQ = (
-    620.8364781180543, 256987.25675774884, 83514679.14319493, 22151159547.97925,
+    1.0, 620.8364781180543, 256987.25675774884, 83514679.14319493, 22151159547.97925,
     4749141220799.914, 784369607876235.9, 8.952223361846274e+16, 5.322786203326801e+18,
 )  # fmt: skip
 _Y1_P = (
@@ -78,7 +78,7 @@ _Y1_P = (
     2.024394757135949e+17, -7.788771962659501e+17,
 )  # fmt: skip
 _Y1_Q = (
-    594.3015923461282, 235564.09294306856, 73481194.44597217, 18760131610.870617,
+    1.0, 594.3015923461282, 235564.09294306856, 73481194.44597217, 18760131610.870617,
     3882312774962.3857, 620557727146953.8, 6.871410873553005e+16, 3.9727060811656064e+18,
 )  # fmt: skip
 K0_NEAR = (
@@ -118,7 +118,15 @@ _J0_ROOTS = (5.78318596294678452118, 30.4712623436620863991)
 _J1_ROOTS = (14.6819706421238932572, 49.2184563216946036703)
 
 
-@dataclass(frozen=True, slots=True)
+def _denominator(factors: Sequence[float], monic: bool) -> Sequence[float]:
+    """Return Cephes' denominator; `monic` says whether its leading 1 counts.
+
+    PyTorch's kernels leave it out, which moves their results by 3e-7.
+    """
+    return factors if monic or factors[0] != 1 else factors[1:]
+
+
+@record
 class _Hankel:
     """The expansion for large arguments.
 
@@ -132,25 +140,25 @@ class _Hankel:
     amplitude: tuple[Sequence[float], Sequence[float]]
     correction: tuple[Sequence[float], Sequence[float]]
 
-    def parts(self, x: Real) -> tuple[Real, Real, Real]:
+    def parts(self, x: Real, monic: bool) -> tuple[Real, Real, Real]:
         """Return both parts and the shifted argument, for x > 0."""
         inverse = 5 / x
         square = inverse * inverse
         first, second = (
-            square.polynomial(top) / square.polynomial(bottom)
+            square.polynomial(top) / square.polynomial(_denominator(bottom, monic))
             for top, bottom in (self.amplitude, self.correction)
         )
         scale = math.sqrt(2 / math.pi) / x.sqrt()
         return first * scale, second * inverse * scale, x - self.shift
 
-    def first_kind(self, x: Real) -> Real:
+    def first_kind(self, x: Real, monic: bool) -> Real:
         """J."""
-        first, second, turned = self.parts(x)
+        first, second, turned = self.parts(x, monic)
         return first * turned.cos() - second * turned.sin()
 
-    def second_kind(self, x: Real) -> Real:
+    def second_kind(self, x: Real, monic: bool) -> Real:
         """Y."""
-        first, second, turned = self.parts(x)
+        first, second, turned = self.parts(x, monic)
         return first * turned.sin() + second * turned.cos()
 
 
@@ -158,67 +166,67 @@ _ORDER_0 = _Hankel(math.pi / 4, (_J0_PP, _J0_PQ), (_J0_QP, _J0_QQ))
 _ORDER_1 = _Hankel(0.75 * math.pi, (_J1_PP, _J1_PQ), (_J1_QP, _J1_QQ))
 
 
-def bessel_j0(x: Real) -> Real:
+def bessel_j0(x: Real, *, monic: bool = True) -> Real:
     """The Bessel function of the first kind J0."""
     size = x.abs()
     square = size * size
     near = (square - _J0_ROOTS[0]) * (square - _J0_ROOTS[1])
-    near = near * square.polynomial(_J0_RP) / square.polynomial(_J0_RQ)
+    near = near * square.polynomial(_J0_RP) / square.polynomial(_denominator(_J0_RQ, monic))
     near = (1 - square / 4).where(size < 1e-5, near)
-    return near.where(size <= 5, _ORDER_0.first_kind(size))
+    return near.where(size <= 5, _ORDER_0.first_kind(size, monic))
 
 
-def bessel_j1(x: Real) -> Real:
+def bessel_j1(x: Real, *, monic: bool = True) -> Real:
     """The Bessel function of the first kind J1."""
     size = x.abs()
     square = size * size
     near = (square - _J1_ROOTS[0]) * (square - _J1_ROOTS[1]) * x
-    near = near * (square.polynomial(_J1_RP) / square.polynomial(_J1_RQ))
-    far = _ORDER_1.first_kind(size)
+    near = near * (square.polynomial(_J1_RP) / square.polynomial(_denominator(_J1_RQ, monic)))
+    far = _ORDER_1.first_kind(size, monic)
     return near.where(size <= 5, (-far).where(x < 0, far))
 
 
-def _of_positive(x: Real, found: Real, at_zero: float) -> Real:
-    """Return NaN below 0 and a limit at 0."""
-    found = found.filled(math.nan).where(x < 0, found)
+def _of_positive(x: Real, found: Real, at_zero: float, below: float) -> Real:
+    """Return a limit at 0, and below 0 what the framework has there."""
+    found = found.filled(below).where(x < 0, found)
     return found.filled(at_zero).where(x.equals(0), found)
 
 
-def bessel_y0(x: Real) -> Real:
+def bessel_y0(x: Real, *, below: float = math.nan, monic: bool = True) -> Real:
     """The Bessel function of the second kind Y0."""
     square = x * x
-    near = square.polynomial(_Y0_P) / square.polynomial(_Y0_Q)
-    near = near + (2 / math.pi) * x.log() * bessel_j0(x)
-    return _of_positive(x, near.where(x <= 5, _ORDER_0.second_kind(x)), -math.inf)
+    near = square.polynomial(_Y0_P) / square.polynomial(_denominator(_Y0_Q, monic))
+    near = near + (2 / math.pi) * x.log() * bessel_j0(x, monic=monic)
+    return _of_positive(x, near.where(x <= 5, _ORDER_0.second_kind(x, monic)), -math.inf, below)
 
 
-def bessel_y1(x: Real) -> Real:
+def bessel_y1(x: Real, *, below: float = math.nan, monic: bool = True) -> Real:
     """The Bessel function of the second kind Y1."""
     square = x * x
-    near = x * (square.polynomial(_Y1_P) / square.polynomial(_Y1_Q))
-    near = near + (2 / math.pi) * (bessel_j1(x) * x.log() - 1 / x)
-    return _of_positive(x, near.where(x <= 5, _ORDER_1.second_kind(x)), -math.inf)
+    near = x * (square.polynomial(_Y1_P) / square.polynomial(_denominator(_Y1_Q, monic)))
+    near = near + (2 / math.pi) * (bessel_j1(x, monic=monic) * x.log() - 1 / x)
+    return _of_positive(x, near.where(x <= 5, _ORDER_1.second_kind(x, monic)), -math.inf, below)
 
 
-def bessel_k0(x: Real, *, scaled: bool = False) -> Real:
+def bessel_k0(x: Real, *, scaled: bool = False, below: float = math.nan) -> Real:
     """The modified Bessel function of the second kind K0; scaled: times exp(x)."""
     near = (x * x - 2).chebyshev(K0_NEAR) - (x * 0.5).log() * bessel_i0(x)
-    return _modified(x, near, K0_FAR, scaled)
+    return _modified(x, near, K0_FAR, scaled, below)
 
 
-def bessel_k1(x: Real, *, scaled: bool = False) -> Real:
+def bessel_k1(x: Real, *, scaled: bool = False, below: float = math.nan) -> Real:
     """The modified Bessel function of the second kind K1; scaled: times exp(x)."""
     near = (x * 0.5).log() * bessel_i1(x) + (x * x - 2).chebyshev(K1_NEAR) / x
-    return _modified(x, near, K1_FAR, scaled)
+    return _modified(x, near, K1_FAR, scaled, below)
 
 
-def _modified(x: Real, near: Real, far: Sequence[float], scaled: bool) -> Real:
+def _modified(x: Real, near: Real, far: Sequence[float], scaled: bool, below: float) -> Real:
     beyond = (8 / x - 2).chebyshev(far) / x.sqrt()
     if scaled:
         near = near * x.exp()
     else:
         beyond = beyond * (-x).exp()
-    return _of_positive(x, near.where(x <= 2, beyond), math.inf)
+    return _of_positive(x, near.where(x <= 2, beyond), math.inf, below)
 
 
 def spherical_bessel_j0(x: Real) -> Real:

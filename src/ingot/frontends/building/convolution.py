@@ -12,13 +12,13 @@ Source: TensorFlow's `core/kernels/conv_grad_ops.h`; XLA's `tf2xla/kernels/conv_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import Window, WindowDimension
+from ingot.support.records import record
 
 FixSize = Callable[[Size], int]
 """Returns a size as a number, or raises the front end's error for a symbolic one.
@@ -27,7 +27,7 @@ For padding behind an image it may return a greater number: the result is cut to
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionPlan:
     """The numbers of one convolution.
 

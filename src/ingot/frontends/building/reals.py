@@ -11,13 +11,13 @@ Example: `y = (x * x + 1).log().where(x > 0, 0)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Real:
     """An f64 (or pred) array of a computation."""
 

@@ -10,7 +10,6 @@ elements of a span (`Spans`), whose number is computed too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ingot.frontends.building.arrays import ArrayBuilder, Size
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -26,7 +26,7 @@ _MOST_UNROLLED = 4
 """Taps up to which a sum is written out; more are one dimension that is reduced."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Taps:
     """Indices and weights `[target, taps]` of the source elements of each target element.
 
@@ -174,7 +174,7 @@ def _weighted(
 Weigh = Callable[[ArrayBuilder, Sequence[Instruction], Instruction], Instruction]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spans:
     """The source elements of each target element along an axis: those from `first` to `last`.
 

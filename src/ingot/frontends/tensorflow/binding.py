@@ -23,15 +23,16 @@ is just one of the inputs (also through Identity) is not a result: the body hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ingot.support.records import record
 
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
     from ingot.hlo.module import Module
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """An entry parameter: `captured.inputs[input]`, or the variable that it is a handle of.
 
@@ -46,7 +47,7 @@ class Parameter:
         return (None,) if self.is_lengths else item.parameter_shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """An element of the entry's result tuple: a function output, or a variable's new value.
 
@@ -62,7 +63,7 @@ class Result:
     of_lists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binding:
     """The order of a function's entry parameters and results; see the module's docstring.
 
@@ -86,7 +87,7 @@ class Binding:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoweredFunction:
     """What `lowering.lower(captured, binding, name)` returns.
 

@@ -29,12 +29,13 @@ How the ops with bodies call them (inputs and outputs match by position):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ingot.support.diagnostics import SourceLocation
+from ingot.support.records import record
 
 Shape = tuple[int | None, ...] | None
 """Sizes with None for an unknown one, or None for an unknown rank."""
@@ -47,7 +48,7 @@ class TensorRef(NamedTuple):
     output: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorType:
     """Element type (TensorFlow's name) and static shape of one tensor."""
 
@@ -55,21 +56,21 @@ class TensorType:
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionRef:
     """An attribute that names a function of the library."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TypeName:
     """An attribute that is an element type, by TensorFlow's name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartialShape:
     """An attribute that is a shape."""
 
@@ -91,7 +92,7 @@ Attribute = (
 """A node's attribute. Text that is valid UTF-8 is `str`; tensors are NumPy arrays."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CapturedInput:
     """One input of a function, captures included.
 
@@ -125,7 +126,7 @@ class CapturedInput:
         return (None, *shape) if self.type.dtype == "variant" and shape is not None else shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CapturedNode:
     """One op of the graph.
 
@@ -148,7 +149,7 @@ class CapturedNode:
     location: SourceLocation | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CapturedFunction:
     """A function's graph: inputs, nodes in order, outputs, and the functions that it calls.
 

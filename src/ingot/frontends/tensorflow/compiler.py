@@ -309,6 +309,8 @@ def compiler_for(device: str) -> Compiler:
         ArgumentError: INGOT0513, it names no device.
         UnsupportedError: INGOT0324, there is no driver of GPUs.
     """
+    if device == "cpu":
+        return compile_with_ingot
     from ingot.client.gpu_executable import device_named
 
     gpu = device_named(device)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
@@ -21,6 +20,7 @@ from ingot.frontends.tensorflow.specialisation import Key, Sizes
 from ingot.runtime.builtins import fastcall
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM
+from ingot.support.records import record
 
 RELEASE_GIL_BYTES = 64 << 10
 """Programs that touch at least so many bytes run without the GIL."""
@@ -44,7 +44,7 @@ def _sizes(program: Program, given: Sizes) -> Any | None:
     return None if prepare(program.record_address, rows, sizes) else sizes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativeCall:
     """A built-in that runs programs on EagerTensors, and the records that it reads.
 

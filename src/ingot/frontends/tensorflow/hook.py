@@ -65,7 +65,7 @@ from ingot.frontends.tensorflow.replacement import (
     replace_function,
     with_original_bodies,
 )
-from ingot.support.collector import collector_paused
+from ingot.support.collector import importing
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import GPU, STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
@@ -110,7 +110,7 @@ def enable(
         compiler = compiler or _compiler(device)
         clustering_flags.current()
         series.tell_if_untested()
-        with collector_paused():
+        with importing():
             preload()
         register()
         register_gradients()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow.body import Body, type_number
@@ -35,6 +34,7 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
 from ingot.frontends.tensorflow.modules import attributes, context
 from ingot.frontends.tensorflow.partition import Part, Partition, cut
+from ingot.support.records import record
 
 _numbers = itertools.count(1)
 _DROPPED = ("_class", attributes.XLA_COMPILE)
@@ -52,7 +52,7 @@ def _lowers_control_flow() -> bool:
     return executor != "SINGLE_THREADED_EXECUTOR"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostedBody:
     """What runs in place of a function with nodes on the host.
 

@@ -51,6 +51,7 @@ from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.records import record
 
 _MOST_FAILURES = 64
 _MOST_VALUES = 2
@@ -138,7 +139,7 @@ class _Variant:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VariableInput:
     """An input of the op that is a variable's handle.
 

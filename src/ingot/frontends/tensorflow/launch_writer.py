@@ -13,7 +13,6 @@ Invariant: every read comes before the launch, which comes before every write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow.binding import Binding
@@ -24,12 +23,13 @@ from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEF
 from ingot.frontends.tensorflow.list_shapes import element_shape_of
 from ingot.frontends.tensorflow.modules import dtypes, tensor_util
 from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
+from ingot.support.records import record
 
 LIST_NODE = "ingot_list_{launch}_{parameter}"
 """The name of the node that stacks the list that a parameter of a launch is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """A function that is compiled, or a part of one, and how TensorFlow runs it.
 

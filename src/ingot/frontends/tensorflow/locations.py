@@ -45,19 +45,24 @@ def is_user_file(file: str) -> bool:
 
 
 class Locations:
-    """Finds where nodes were made. Reading a stack is dear, and nodes made alike share one."""
+    """Finds where nodes were made. Reading a stack is dear, and nodes made alike share one.
+
+    So is hashing one (25 us for 60 frames), so what was found is kept by the hash itself: two
+    stacks of one hash of 64 bits would be one line for another in a message.
+    """
 
     def __init__(self) -> None:
         """Start with nothing known."""
-        self._found: dict[Any, SourceLocation | None] = {}
+        self._found: dict[int, SourceLocation | None] = {}
 
     def of(self, graph: Any, node: str) -> SourceLocation | None:
         """Return where the user's program made the node of a FuncGraph."""
         try:
             frames = graph.get_operation_by_name(node).traceback
-            if frames not in self._found:
-                self._found[frames] = _location(frames)
-            return self._found[frames]
+            key = hash(frames)
+            if key not in self._found:
+                self._found[key] = _location(frames)
+            return self._found[key]
         except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
             # Graphs that TensorFlow made of a definition have nothing to say.
             return None

@@ -15,7 +15,7 @@ nothing to hand over, and nothing that tells the shape of their elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.frontends.tensorflow.captured import (
     CapturedFunction,
@@ -26,6 +26,7 @@ from ingot.frontends.tensorflow.captured import (
 )
 from ingot.frontends.tensorflow.variables import is_stateful
 from ingot.support.levels import assign_levels
+from ingot.support.records import record
 
 HandleOf = Callable[[TensorRef], "TensorType | None"]
 
@@ -56,7 +57,7 @@ _ARITHMETIC = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """One part of a function.
 
@@ -73,7 +74,7 @@ class Part:
     waits_for: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Partition:
     """A function that is cut.
 

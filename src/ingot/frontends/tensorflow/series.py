@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from ingot.frontends.tensorflow.modules import tensorflow
+from ingot.support.records import record
 
 _logger = logging.getLogger("ingot.tensorflow")
 
@@ -23,7 +23,7 @@ LOCK, UNLOCK, LOOKUP = "absl_mutex_lock", "absl_mutex_unlock", "tensorflow_looku
 """Exported functions whose mangled names differ between series, by names of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Series:
     """One series.
 

@@ -24,6 +24,7 @@ import numpy as np
 from ingot.frontends.tensorflow.captured import CapturedNode, Shape
 from ingot.frontends.tensorflow.list_rooms import Rooms
 from ingot.support.diagnostics import Diagnostic, SourceLocation
+from ingot.support.records import record
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -40,7 +41,7 @@ _TYPICAL_SIZE = 24
 _SHOWN = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reason:
     """The op that needs something of an argument when it is compiled.
 
@@ -68,7 +69,7 @@ class Reason:
         return f"{self.op} '{self.node}'{place} takes it for its {self.what}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """The value of a parameter that a program was made for."""
 
@@ -94,7 +95,7 @@ class Value:
         return f"argument '{self.name}' = {self.text}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FixedSize:
     """The size of one dimension of a parameter that a program was made for."""
 
@@ -108,7 +109,7 @@ class FixedSize:
         return f"size {self.axis} of argument '{self.name}' = {self.size}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Key:
     """Which calls a compiled variant (or a failed compilation) is for."""
 

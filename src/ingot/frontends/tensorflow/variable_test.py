@@ -10,7 +10,6 @@ Invariant: whatever goes wrong here switches direct access off; it never reaches
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,6 +31,7 @@ from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
 from ingot.runtime.program import Program
+from ingot.support.records import record
 
 _logger = logging.getLogger("ingot.tensorflow")
 _SIZE = 16
@@ -52,7 +52,7 @@ def is_available() -> bool:
     return problem is None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Compiled:
     """The program of the self-test."""
 

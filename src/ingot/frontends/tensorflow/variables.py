@@ -30,6 +30,7 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import op_def_registry
 from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
+from ingot.support.records import record
 
 READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
 WRITES = frozenset({"AssignVariableOp"})
@@ -39,7 +40,7 @@ PASSES_ON = frozenset({"Identity", "IdentityN"})
 NOT_NUMBERS = frozenset({"string", "resource", "variant"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """How an op calls functions: attribute, first input that is handed in, whether always run."""
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ingot.client.executable import Executable
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@record(weakref_slot=True, eq=False)
 class CompiledGraph:
     """A graph of AOTAutograd, compiled.
 

@@ -8,7 +8,6 @@ that order, then the sizes `open_sizes`; it returns 0, or a status for `fail`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import ingot.client
 from ingot.client.executable import Executable
@@ -22,12 +21,13 @@ from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import product
 from ingot.runtime.execution import raise_signal_after, status_error
 from ingot.support.diagnostics import IngotError, InternalError
+from ingot.support.records import record
 
 RELEASE_GIL_BYTES = 64 << 10
 """Bytes that a program touches from which it runs without the GIL."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """A compiled piece.
 

@@ -15,15 +15,14 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryLayout:
     """Sizes and strides of a tensor.
 

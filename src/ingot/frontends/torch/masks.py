@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,11 +13,12 @@ from ingot.frontends.torch.locations import metadata_of
 from ingot.frontends.torch.lowering.index_checks import mask_message
 from ingot.frontends.torch.nodes import Node
 from ingot.frontends.torch.sizes import Sizes, sizes_of
+from ingot.support.records import record
 
 _ATEN: Any = torch.ops.aten
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenMask:
     """The mask of a write whose sizes can be compared with the tensor's only in a call.
 

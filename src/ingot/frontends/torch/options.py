@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from ingot.client.options import Settings, checked
@@ -20,6 +20,7 @@ from ingot.client.threads import require_threads
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import FlagError
 from ingot.support.flags import override_values
+from ingot.support.records import record
 from ingot.support.text import did_you_mean
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -29,7 +30,7 @@ _SETTINGS = ("fp", "dump_to", "strict")
 KNOWN = ("threads", *_SETTINGS)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """The options of one call of `torch.compile`.
 

@@ -6,12 +6,11 @@ Invariant: nodes are in order, and each takes only inputs and earlier nodes of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.torch.nodes import Node
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """Nodes that become one program.
 

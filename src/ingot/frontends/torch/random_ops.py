@@ -17,7 +17,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from torch._ops import HigherOrderOperator
 
 from ingot.frontends.torch.merged_numbers import value_of_call
 from ingot.frontends.torch.nodes import Node
+from ingot.support.records import record
 
 _ATEN: Any = torch.ops.aten
 
@@ -63,7 +63,7 @@ state that it is given.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Draw:
     """A node that draws.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from ingot.frontends.torch.layout import MemoryLayout, layout_of
 from ingot.frontends.torch.nodes import Node, tensor_inputs, tensors_of
 from ingot.frontends.torch.placement import Placement
 from ingot.frontends.torch.sizes import Size, Sizes, sizes_of
+from ingot.support.records import record
 
 _aten = torch.ops.aten
 
@@ -59,7 +60,7 @@ _KEEPS_LAYOUT = frozenset(
 """Ops on images that support any layout, besides pointwise ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layouts:
     """Layouts of tensors that differ from those that PyTorch traced.
 

@@ -10,15 +10,14 @@ Invariant: the given module is not changed; each trial works on a copy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Firing, PassContext, Step
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Culprit:
     """The first bad step: the pass, its number among executions, and the rewrite if it is one."""
 

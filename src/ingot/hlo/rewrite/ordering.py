@@ -12,13 +12,13 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.rewrite.pass_base import Step, passes_of
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """Pass `first` runs before pass `then`, because of `why`."""
 

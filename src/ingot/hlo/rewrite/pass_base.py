@@ -142,7 +142,7 @@ class PassContext:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass(ABC):
     """Base of passes.
 
@@ -168,7 +168,7 @@ class Pass(ABC):
         """Rewrite `module`; return whether anything changed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Group:
     """Base of groups of passes; `concerns` and `ensures` follow from their passes."""
 
@@ -186,12 +186,12 @@ class Group:
         object.__setattr__(self, "ensures", ensures)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Pipeline(Group):
     """Passes and groups that run once each, in order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class FixedPoint(Group):
     """Passes and groups that run in order, again and again, until none changes anything.
 

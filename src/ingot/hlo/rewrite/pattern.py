@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from types import EllipsisType
@@ -33,7 +32,7 @@ import numpy as np
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, find
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 Bindings = dict[str, Instruction]
 Condition = Callable[[Instruction], bool]
@@ -66,7 +65,7 @@ class Pattern(ABC):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Capture(Pattern):
     """Any instruction, bound to `name`."""
 
@@ -94,7 +93,7 @@ class Capture(Pattern):
         return frozenset((self.name,))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Splat(Pattern):
     """A constant all of whose elements are `value` (any value if None), also through broadcasts.
 
@@ -140,7 +139,7 @@ class Splat(Pattern):
         return _CONSTANT_LIKE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op(Pattern):
     """An instruction of one of `opcodes` whose operands and attributes match.
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +32,7 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import Bindings, Match, Op
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 Replacement = Callable[..., Instruction | None]
 
@@ -77,7 +77,7 @@ class RuleBuilder(Builder):
                 self.computation.remove(instruction)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rewrite.
 

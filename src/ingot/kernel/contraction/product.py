@@ -21,7 +21,6 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
@@ -54,7 +53,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L1_STRIDE, Vectors
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
 
@@ -81,7 +80,7 @@ WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Product(Numbered):
     """A plain product.
 

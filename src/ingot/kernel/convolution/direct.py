@@ -47,19 +47,19 @@ from ingot.kernel.convolution.plain import result_of_sums
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import Vectors
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 __all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DirectPart(Numbered):
     """A part of a convolution that is summed directly."""
 
     NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Direct:
     """How a convolution is summed directly.
 

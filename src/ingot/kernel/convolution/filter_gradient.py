@@ -15,7 +15,6 @@ Invariant: each sum adds its products in order of images and positions.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
@@ -27,6 +26,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
+from ingot.support.records import record
 
 DIMENSIONS = 3
 MIN_CHANNELS, MIN_TAPS = 8, 4
@@ -62,7 +62,7 @@ of the image are `dilation_0` apart from tap to tap and `plane_step` from positi
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilterGradient(Numbered):
     """How a filter's gradient is summed.
 

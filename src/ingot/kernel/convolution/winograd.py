@@ -20,7 +20,6 @@ Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
@@ -32,6 +31,7 @@ from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
+from ingot.support.records import record
 
 PLANES = 16
 MIN_FEATURES = 32
@@ -76,7 +76,7 @@ Taps are read from `tap_first` on in steps `tap_row` and `tap_column`, backwards
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Winograd(Numbered):
     """How a convolution runs by Winograd's algorithm.
 

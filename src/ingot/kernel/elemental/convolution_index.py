@@ -8,7 +8,6 @@ reduction over the kernel's positions and input features at each element of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ingot.analysis.frames import Frame
 from ingot.hlo import dim
@@ -23,6 +22,7 @@ from ingot.kernel.elemental.points import Point, converted, within
 from ingot.kernel.elemental.window import Fold, symbol, taken
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Combiner
+from ingot.support.records import record
 
 Indices = Mapping[str, "int | Dim"]
 """Index per label of a dimension."""
@@ -35,7 +35,7 @@ def accumulation_type(operand: DType, result: DType) -> DType:
     return result
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionDims:
     """A convolution's labels and group sizes.
 

@@ -11,7 +11,6 @@ Invariant: where all bounds hold at their corners, `value` equals the operand.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.dim import Dim
@@ -19,9 +18,10 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.rewrite import Rewriter
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """One comparison of a mask.
 
@@ -35,7 +35,7 @@ class Bound:
     at_last: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interior:
     """An operand without its masks, and what must hold for that."""
 

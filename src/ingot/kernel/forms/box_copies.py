@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
@@ -56,7 +55,7 @@ FILLED = -1
 """Source of what is filled."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Box(Numbered):
     """A box of runs; all but counts are in bytes.
 

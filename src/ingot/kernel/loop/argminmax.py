@@ -15,7 +15,6 @@ differ in the sign of zero, the value is either's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +26,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare, select
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.ir import Combiner, Pass, Reduction
+from ingot.support.records import record
 
 INDEX_BITS = 32
 """Positions of fewer bits may wrap around."""
@@ -45,7 +45,7 @@ _MEANING: Mapping[str, Callable[..., Array]] = {
 """Ops whose results depend on how their operands compare alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArgFold:
     """A fold that finds an index, by its arguments: an element and its index, then another pair.
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 
 from ingot.hlo.dim import Atom, Dim, never_negative, symbols_of
+from ingot.support.records import record
 
 MOST_STRETCHES = 8
 """Stretches of neighbours far apart, each read as a vector, from which lanes are picked."""
@@ -129,7 +129,7 @@ def runs(offsets: tuple[int, ...], most: int) -> int | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cover:
     """Vectors of neighbours in which all lanes' elements lie, and nothing beyond the outermost.
 

@@ -11,8 +11,6 @@ their sizes alone once their key, direction and element types are the same, so t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
@@ -26,6 +24,7 @@ from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.kernel.rewrite import substitute
 from ingot.kernel.sort.keys import RecordKind, shared_keys
+from ingot.support.records import record
 
 MAX_CHUNKS = 32
 """Chunks at most: each has scratch for a row of its own."""
@@ -46,7 +45,7 @@ BLOCK = 128
 in scratch so many may be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SortSchedule:
     """How a sort kernel runs.
 
@@ -137,7 +136,7 @@ MAX_POSITION = 1 << 32
 """Positions below this lie in the lower half of a record."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KeyedForm:
     """What sorts by one key must have in common to share code.
 

@@ -8,14 +8,13 @@ after the other where k is small. All of it depends on sizes alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.loop.build import buffers_of
+from ingot.support.records import record
 
 PART = 65_536
 """Elements of a part of a long row, at least: some ten microseconds."""
@@ -39,7 +38,7 @@ PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts", "
 """Numbers of a selection, in the order of its env; see `TopKSchedule`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopKSchedule:
     """How a selection runs.
 

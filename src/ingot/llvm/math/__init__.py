@@ -19,7 +19,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.llvm.builder import FunctionBuilder, Subroutine
 from ingot.llvm.math import (
@@ -37,6 +36,7 @@ from ingot.llvm.math.remainder import remainder
 from ingot.llvm.types import F32, F64, Type
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 __all__ = ["CIRCLE", "MATH", "MathFunction", "circle"]
 
@@ -44,7 +44,7 @@ Formula = Callable[..., Value]
 BOTH, NEITHER = (F32, F64), ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MathFunction:
     """One function: its formula over `MathEmitter`, its arity, its error bounds.
 

@@ -12,13 +12,13 @@ Source: ml_dtypes/include/float8.h, float4.h; xla/service/elemental_ir_emitter.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math.half import round_to_odd
 from ingot.llvm.types import F32, F64, I8, I32
 from ingot.llvm.values import Value, const
+from ingot.support.records import record
 
 
 class Special(Enum):
@@ -30,7 +30,7 @@ class Special(Enum):
     FINITE = auto()  # neither: overflow is the greatest number, NaN is -0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Minifloat:
     """A float format of at most 8 bits with a sign.
 

@@ -37,13 +37,13 @@ from ingot.passes.buffers.flatten import FLAT
 from ingot.passes.buffers.split_updates import SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, record
 
 COPIES = "copies-inserted"
 _AT_OPERAND = (EdgeKind.IN_PLACE, EdgeKind.INITIAL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CopyInsertion(Pass):
     """Adds the copies without which some buffer would be overwritten too early."""
 
@@ -138,7 +138,7 @@ class _Moves:
         self.saves.add(saved)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Move:
     """A copy at an end: the class of buffers that it reads, and the one that it writes."""
 

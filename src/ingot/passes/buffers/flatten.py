@@ -10,7 +10,6 @@ Source: xla/service/flatten_call_graph.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -19,12 +18,13 @@ from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.opdef import opcodes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.unfolding import check_unfolded
+from ingot.support.records import record
 
 FLAT = "flat-call-graph"
 _BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlattenCallGraph(Pass):
     """Clones computations that several whiles or conditionals call."""
 

@@ -10,7 +10,6 @@ Invariant: afterwards every fused update of a parameter is in place (`in_place_o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.in_place import updated_parameters
@@ -19,12 +18,12 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 SPLIT = "updates-split"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitUpdates(Pass):
     """Duplicates updated parameters that the fusion also reads elsewhere."""
 

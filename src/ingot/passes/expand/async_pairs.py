@@ -9,7 +9,7 @@ Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder
@@ -19,6 +19,7 @@ from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
 from ingot.semantics.channels import require_done_inside
+from ingot.support.records import record
 
 _COLLECTIVES = {
     "all-gather-start": "all-gather",
@@ -35,7 +36,7 @@ _ELEMENT = {
 """The element of its operand that each of these ops becomes; None: the whole operand."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AsyncToSync(Expander):
     """Rewrites start, update and done of every kind of asynchronous op."""
 

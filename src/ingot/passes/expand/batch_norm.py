@@ -10,7 +10,6 @@ Source: xla/service/batchnorm_expander.cc; the formulas of the StableHLO specifi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import dim
@@ -21,6 +20,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
 class _Parts:
@@ -110,7 +110,7 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchNormExpander(Expander):
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
 

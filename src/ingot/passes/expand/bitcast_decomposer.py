@@ -10,7 +10,6 @@ Source: xla/shape_util.h (DecomposeBitcast).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import dim
@@ -21,9 +20,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BitcastDecomposer(Pass):
     """Replaces every `bitcast` by ops whose meaning does not depend on layouts."""
 

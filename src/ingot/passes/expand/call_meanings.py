@@ -9,7 +9,6 @@ Invariant: afterwards no call is left whose computation is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -18,9 +17,10 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.inline import inline
 from ingot.semantics.call_meanings import meaning_of
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallMeanings(Expander):
     """Replaces custom calls by the computations that they mean."""
 

@@ -13,7 +13,6 @@ communication operations in MPICH".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
@@ -30,7 +29,7 @@ from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pair
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 Dims = tuple[int | Dim, ...]
 PAIR = 2
@@ -237,7 +236,7 @@ _RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectiveExpander(Expander):
     """Leaves only collectives of one array, which the runtime does."""
 

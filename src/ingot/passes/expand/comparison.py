@@ -9,7 +9,6 @@ Source: xla/service/comparison_expander.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -18,9 +17,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.algsimp.helpers import is_float
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ComparisonExpander(Pass):
     """Rewrites `compare` with type=TOTALORDER on floats."""
 

@@ -9,7 +9,6 @@ Source: xla/service/conditional_to_select.cc, which does it for `map`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -20,13 +19,14 @@ from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.inline import inline
+from ingot.support.records import record
 
 _CONTROL = ops_with(
     RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKind.SCAN, RegionKind.FOREIGN
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConditionalToSelect(Pass):
     """Replaces conditionals in computations that are applied to elements."""
 

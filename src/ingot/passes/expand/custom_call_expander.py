@@ -12,7 +12,6 @@ xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -23,9 +22,10 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CustomCallExpander(Expander):
     """Rewrites the custom calls of XLA's client library."""
 

@@ -6,16 +6,16 @@ Source: xla/hlo/transforms/hlo_domain_remover.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DomainRemover(Expander):
     """Replaces `domain` by its operand."""
 

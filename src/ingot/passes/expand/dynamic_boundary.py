@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -26,7 +25,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic_rewriter import without_bounds
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
 def dynamic_dims(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
@@ -41,7 +40,7 @@ def dynamic_dims(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
     return [(n, dim) for n, leaf in enumerate(leaves) for dim, f in enumerate(leaf.bounded) if f]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DynamicBoundary(Pass):
     """Gives sizes of their own to the entry's parameters and results."""
 

@@ -15,7 +15,6 @@ Source: xla/service/dynamic_dimension_inference.cc, dynamic_padder.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -28,9 +27,10 @@ from ingot.passes.expand import dynamic_moves as moves
 from ingot.passes.expand.dynamic_control import rewrite_conditional, rewrite_while
 from ingot.passes.expand.dynamic_rewriter import RESIZING, Rewriter, is_dynamic
 from ingot.semantics.dynamic_sizes import Sizes, stays_in_order
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DynamicPadder(Pass):
     """Replaces dynamic dimensions by their bounds, sizes and masks."""
 

@@ -12,7 +12,6 @@ Invariant: afterwards the entry's parameters and result have no dynamic dimensio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
@@ -32,12 +31,12 @@ from ingot.passes.expand.dynamic_boundary import (
     reopen,
     with_size,
 )
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 Names = Iterator[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExactBoundary(Pass):
     """Gives the entry's parameters and results the sizes that they have."""
 

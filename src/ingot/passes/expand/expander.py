@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expander(Pass):
     """Replaces every instruction whose opcode is among `concerns` by the result of `expand`.
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -11,9 +10,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.foreign import foreign_call
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FeedExpander(Expander):
     """Rewrites `infeed` and `outfeed`."""
 

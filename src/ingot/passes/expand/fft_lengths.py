@@ -7,7 +7,6 @@ with zeros, to fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -16,10 +15,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.passes.expand.expander import Expander
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FftLengths(Expander):
     """Rewrites `fft` whose lengths are not those of its operand."""
 

@@ -11,7 +11,6 @@ the other triangle, NaN throughout where a matrix is not positive definite.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
@@ -22,6 +21,7 @@ from ingot.hlo.opset.linalg import TriangularSolveAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, succeeded
+from ingot.support.records import record
 
 
 def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
@@ -77,7 +77,7 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder, Module], Instruction]] = 
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinalgExpander(Expander):
     """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
 

@@ -10,7 +10,6 @@ Source: xla/service/cpu/ir_emitter.cc, which runs `map` element after element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -19,9 +18,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.expand.element_loops import applied, has_loop
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MapToScan(Expander):
     """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
 

@@ -18,7 +18,6 @@ Source: xla/service/float_normalization.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
@@ -29,7 +28,7 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 _CONTRACTIONS = ops_with(Trait.CONTRACTION)
 _FOLDS = ops_with(FusionClass.REDUCTION)
@@ -50,7 +49,7 @@ WIDE_INTEGERS: Wide = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FloatNormalization(Pass):
     """Computes floats of at most 8 bits, and sums of 16-bit floats, in f32."""
 
@@ -63,7 +62,7 @@ class FloatNormalization(Pass):
         return _widen_sums(module) or changed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubByteNormalization(Pass):
     """Computes integers narrower than a byte in s8 and u8."""
 

@@ -9,7 +9,6 @@ Source: xla/hlo/transforms/expanders/convolution_type_canonicalizer.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -19,9 +18,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.opset.contraction import summed_type
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionTypeCanonicalizer(Expander):
     """Rewrites dots and convolutions that give numbers of a lesser kind than they sum."""
 

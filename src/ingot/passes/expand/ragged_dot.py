@@ -11,7 +11,6 @@ Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -23,9 +22,10 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_tiles import is_worth_tiles, running_sums, tiled
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RaggedDotRewriter(Expander):
     """Rewrites `ragged-dot`."""
 

@@ -12,8 +12,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -24,6 +22,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.dots import RaggedDotAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
+from ingot.support.records import record
 
 _MOST_ROWS = 128
 _LEAST_ROWS = 16
@@ -93,7 +92,7 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     return build.convert_to(made, op.shape.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _RaggedDims:
     """Where the ragged dimension is, beside the lhs: in the rhs or in the result.
 

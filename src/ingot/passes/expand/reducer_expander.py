@@ -19,7 +19,6 @@ algebraic_simplifier.cc (HandleReduce).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -39,6 +38,7 @@ from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
 from ingot.semantics.identities import identity_of
 from ingot.semantics.reducers import is_identity, reducer_opcode
+from ingot.support.records import record
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
@@ -161,7 +161,7 @@ _EXPANSIONS: dict[str, _Expansion] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReducerExpander(Expander):
     """Rewrites ops whose computation on elements no kernel supports."""
 

@@ -16,7 +16,6 @@ Source: xla/service/rng_expander.cc, xla/hlo/builder/lib/prng.cc.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import dim
@@ -28,13 +27,14 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.foreign import foreign_call
+from ingot.support.records import record
 
 TARGET = "ingot.rng_state"
 _MOST_DRAWN = 1 << 40
 """The advance of the counter for a draw of unknown size: more than any array has elements."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RngExpander(Expander):
     """Rewrites `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
 
@@ -122,7 +122,7 @@ def _integers(
     return build.convert_to(value, shape.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RngStateExpander(Expander):
     """Rewrites `rng-get-and-update-state` into a call that keeps the op's counter."""
 

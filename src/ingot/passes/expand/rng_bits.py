@@ -10,7 +10,6 @@ Source: xla/hlo/builder/lib/prng.cc, xla/service/rng_bit_generator_expander.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import dim
@@ -24,9 +23,10 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words, size_value
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RngBitGeneratorExpander(Pass):
     """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
 

@@ -9,7 +9,6 @@ Source: xla/service/scaled_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import dim
@@ -19,9 +18,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScaledDotRewriter(Expander):
     """Rewrites `scaled-dot`."""
 

@@ -6,7 +6,6 @@ Source: xla/hlo/transforms/expanders/scan_expander.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -18,9 +17,10 @@ from ingot.hlo.opset.transforms import ScanAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScanToWhile(Expander):
     """Rewrites `scan`."""
 
@@ -80,7 +80,7 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     return b.build(b.tuple(b.add(step, one), steps, *rest[:inputs], *written, *made[outputs:]))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Slices:
     """The slices of one step: index `at` along `dimension`, 0 along the others."""
 

@@ -15,7 +15,6 @@ Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ from ingot.hlo.opset.reduction import SelectAndScatterAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
+from ingot.support.records import record
 
 MAX_WINDOW_SIZE = 32
 """Elements of a window beyond which pads cost more than a scatter."""
@@ -36,7 +36,7 @@ MAX_WINDOW_SIZE = 32
 _WHOLE = WindowDimension(1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SelectAndScatterExpander(Pass):
     """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
 
@@ -53,7 +53,7 @@ class SelectAndScatterExpander(Pass):
         return changed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Expansion:
     """One op being rewritten: its parts, and numbers that identify the elements of a window."""
 

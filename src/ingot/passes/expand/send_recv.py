@@ -10,7 +10,6 @@ Source: xla/service/collective_permute_decomposer.cc, the other way round.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -22,11 +21,12 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.channels import DONE_OF, channel_pairs, require_done
 from ingot.semantics.device_groups import FLATTENED, grid_of
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 _OPCODES = frozenset({*DONE_OF, *DONE_OF.values()})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SendRecvToPermute(Pass):
     """Rewrites `send`, `recv` and their done."""
 

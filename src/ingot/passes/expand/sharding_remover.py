@@ -8,15 +8,15 @@ Source: xla/service/sharding_remover.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import is_annotation, is_note
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShardingRemover(Pass):
     """Replaces annotations of unchanged shape by their operands."""
 

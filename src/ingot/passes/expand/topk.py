@@ -8,7 +8,6 @@ index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -19,9 +18,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopKExpander(Expander):
     """Rewrites `topk` into `sort` and slices, where no kernel selects."""
 

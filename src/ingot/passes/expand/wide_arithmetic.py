@@ -10,7 +10,6 @@ Source: xla/service/stochastic_convert_decomposer.cc; Hacker's Delight, 8-2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -20,9 +19,10 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.counters import Words
 from ingot.passes.expand.expander import Expander
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MulhiExpander(Expander):
     """Rewrites `mulhi`."""
 
@@ -63,7 +63,7 @@ def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instru
     return build.convert_to(high, element)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StochasticConvertDecomposer(Expander):
     """Rewrites `stochastic-convert` to signed integers."""
 

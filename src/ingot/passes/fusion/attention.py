@@ -16,7 +16,6 @@ of each sum instead of each weight; where rows of weights are exact they are the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.attention import Attention, attention_of, keeps_last, row_of
@@ -31,6 +30,7 @@ from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import CONTRACTIONS
 from ingot.passes.fusion.outline import outline
 from ingot.passes.fusion.recompute import is_cheap_to_recompute
+from ingot.support.records import record
 
 MIN_QUERIES, MIN_KEYS = 32, 96
 """Rows and columns of scores from which on the kernel is faster than three.
@@ -50,7 +50,7 @@ _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING, Trait.CONSTANT_LIKE)
 _FOLDS = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionFusion(Pass):
     """Makes one kernel of attention where that pays."""
 

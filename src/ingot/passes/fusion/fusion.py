@@ -8,7 +8,6 @@ scalar computations stay as they are. Decisions are remarks of the context
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -18,6 +17,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.outline import outline
+from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 
@@ -33,7 +33,7 @@ def controlled_computations(module: Module) -> list[Computation]:
     return [computation for computation in module.post_order() if computation in seen]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fusion(Pass):
     """Makes kernels: loop, reduction, multi-output and contraction fusions.
 

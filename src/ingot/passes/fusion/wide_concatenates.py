@@ -19,7 +19,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -27,9 +26,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.legality import MAX_PARTS
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WideConcatenates(Pass):
     """Splits concatenations of many operands into trees."""
 

@@ -13,7 +13,6 @@ Invariant: afterwards the buffers of every custom call are dense row-major array
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -33,10 +32,10 @@ from ingot.semantics.call_layouts import (
     row_major,
 )
 from ingot.semantics.custom_calls import set_config
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CustomCallLayouts(Pass):
     """Makes the layouts of custom calls explicit."""
 

@@ -15,7 +15,6 @@ Source: xla/service/layout_assignment.cc, as far as it is about the entry.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -28,9 +27,10 @@ from ingot.passes.layout.custom_call_layouts import physical_shape, reordered
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.call_layouts import Order, row_major
 from ingot.semantics.entry_layouts import Layouts, take_entry_layouts
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EntryLayouts:
     """The layout of each parameter and each result, minor to major of its logical dimensions."""
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import ClassVar
@@ -39,6 +38,7 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.flatten import FLAT
+from ingot.support.records import record
 
 SCHEDULED = "scheduled"
 _TYPICAL_SIZE = 64  # what a symbolic size counts for when bytes are compared
@@ -46,7 +46,7 @@ _EARLY = ops_with(Trait.LEAF)
 _FREE = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryScheduler(Pass):
     """Fills `module.schedule` for the entry and all that calls and control flow run."""
 

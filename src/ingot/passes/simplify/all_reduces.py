@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -21,6 +20,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.reducers import reducer_opcode
+from ingot.support.records import record
 
 SMALL = 1 << 16
 """Bytes of an operand up to which it is combined: two devices of a process meet in 20 us, in which
@@ -29,7 +29,7 @@ MOST = 1 << 20
 """Bytes of all operands of one all-reduce, at most: they lie in memory until the last is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AllReduceCombiner(Pass):
     """Combines small all-reduces."""
 

@@ -7,7 +7,6 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -21,10 +20,10 @@ from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import called_by, from_callers, inline_all
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallInliner(Pass):
     """Replaces calls by the bodies of their computations, except those that `unfolding` keeps."""
 
@@ -37,7 +36,7 @@ class CallInliner(Pass):
         return inline_all(module, called_by("call"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MapInliner(Pass):
     """Replaces `map` of elementwise computations by their ops on whole arrays."""
 
@@ -99,7 +98,7 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
     return wide[mapped.root], maps
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConditionalSimplifier(Pass):
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
 

@@ -7,7 +7,6 @@ Source: xla/hlo/transforms/simplifiers/hlo_cse.cc, xla/service/hlo_computation_d
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation, has_side_effect
@@ -16,6 +15,7 @@ from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module, retarget
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import record
 
 # Ops that call a scalar computation: only these share it, as loops and branches may be rewritten
 # with their caller in mind.
@@ -23,7 +23,7 @@ _SCALAR_CALLERS = ops_with(RegionKind.ELEMENT, RegionKind.DEVICE)
 _NEVER = ops_with(Trait.BARRIER, also=("parameter",))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommonSubexpressionElimination(Pass):
     """Keeps the first of several instructions with equal op, operands, shape and attributes."""
 

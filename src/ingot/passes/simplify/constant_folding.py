@@ -10,7 +10,6 @@ Source: xla/hlo/transforms/simplifiers/hlo_constant_folding.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.fusion.recompute import LITERALS
+from ingot.support.records import record
 
 _NEVER = ops_with(
     Trait.TUPLE,
@@ -36,7 +36,7 @@ _NEVER = ops_with(
 """Ops that are never folded: structure, control flow, and ops that must stay."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstantFolding(Pass):
     """Evaluates instructions that depend on constants alone.
 

@@ -10,7 +10,6 @@ with padding, which is 0, are left out, also where an element of the filter is i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -19,10 +18,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension
 from ingot.passes.expand.expander import Expander
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionFilterSlicer(Expander):
     """Slices off the elements of filters that meet padding only."""
 

@@ -12,7 +12,6 @@ Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_sw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -22,7 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.window import WindowDimension
 from ingot.passes.expand.expander import Expander
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 MIN_FACTOR = 2
 """A kernel must have at least this many times the input's positions; with equally many, swapping
@@ -39,7 +38,7 @@ _OF_INPUT = str.maketrans("fb", "io")
 _OF_RESULT = str.maketrans("fb", "bf")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvOperandSwapper(Expander):
     """Makes the larger operand of a convolution its input."""
 

@@ -8,7 +8,6 @@ library runs whole stays as it is; one of narrower floats is converted to f32 fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -22,13 +21,13 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.convolutions import canonical_labels, reordered, unreversed
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionPhases(Pass):
     """Splits convolutions with a dilated input into dense ones."""
 

@@ -13,7 +13,6 @@ Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicaliz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.conv1d import is_conv1d
@@ -24,10 +23,10 @@ from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import Window
 from ingot.passes.simplify.whole_images import product_of_whole_image
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionCanonicalizer(Pass):
     """Transposes the operands and results of convolutions into the form that kernels take."""
 

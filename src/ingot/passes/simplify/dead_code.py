@@ -7,7 +7,6 @@ Source: xla/hlo/transforms/simplifiers/hlo_dce.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation, has_side_effect
@@ -15,9 +14,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.assertions import always_holds
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeadCodeElimination(Pass):
     """Removes instructions that neither a result nor a side effect needs."""
 

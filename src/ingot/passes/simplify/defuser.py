@@ -9,7 +9,6 @@ Source: xla/service/defuser.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -17,9 +16,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.inline import called_by, inline_all
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Defuser(Pass):
     """Replaces every fusion by the body of its computation."""
 

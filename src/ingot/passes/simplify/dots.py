@@ -12,7 +12,6 @@ algebraic_simplifier.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
@@ -96,7 +95,7 @@ def is_native(dot: Instruction) -> bool:
     return all(side.is_native for side in sides_of(dot))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DotCanonicalizer(Pass):
     """Folds transposes into dots and makes every dot native."""
 
@@ -215,7 +214,7 @@ def _replace(dot: Instruction, sides: tuple[Side, Side]) -> None:
     dot.computation.replace(dot, dot_of(dot, Builder(dot.computation, dot.metadata), sides))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DotStrengthReduction(Pass):
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
 

@@ -14,12 +14,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.simplify.unfolding import unfolding
+from ingot.support.records import record
 
 
 def inline(into: Computation, callee: Computation, operands: Sequence[Instruction]) -> Instruction:
@@ -132,7 +132,7 @@ def copy_into(
     return copies
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Body:
     """A body that was copied to its call: all copies, and its result."""
 

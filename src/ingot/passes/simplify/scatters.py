@@ -10,7 +10,6 @@ Source: xla/service/scatter_expander.cc (mode kEliminateSimpleScatters), without
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -23,9 +22,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterSimplifier(Expander):
     """Rewrites scatters of one window and one operand into dynamic-update-slices."""
 

@@ -12,7 +12,6 @@ Source: xla/service/sort_simplifier.cc, xla/service/topk_rewriter.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -23,6 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.topk import has_keys
 from ingot.passes.simplify.inline import copy_into
+from ingot.support.records import record
 
 LEAST_TRANSPOSED = 16
 """Elements of a line from which on transposes pay. Along the first dimension 64x1000 took 0.5 of
@@ -33,7 +33,7 @@ LEAST_PART = 8
 """A selection pays where at most one element of this many is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SortSimplifier(Pass):
     """Removes unread operands, makes the dimension the last one, selects a few elements."""
 

@@ -19,7 +19,6 @@ Source: the idea is XLA's ReshapeMover (xla/hlo/transforms/simplifiers/reshape_m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -28,9 +27,10 @@ from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposeMover(Pass):
     """Moves transposes of the operands of elementwise ops to their results."""
 

@@ -8,16 +8,15 @@ Source: xla/service/while_loop_analysis.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.hlo.rewrite.pattern import splat_of
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Induction:
     """Element `index` of a loop's state: from `start` by `step` while `direction` `limit` holds.
 

@@ -31,7 +31,7 @@ from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.diagnostics import ResourceError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, record
 
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
@@ -77,7 +77,7 @@ class Unfolding:
         return bool(kept) and (op.opcode in _FLOW or self.flow.issuperset(kept))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnfoldingLimit(Pass):
     """Makes calls of computations that a program would copy too often."""
 

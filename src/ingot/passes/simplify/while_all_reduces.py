@@ -12,7 +12,6 @@ Source: xla/service/while_loop_all_reduce_code_motion.cc.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -37,7 +36,7 @@ _LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose", "multiply"))
 """Ops between an all-reduce and the addition that may also come after the loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopAllReduceCodeMotion(Pass):
     """Moves all-reduces of what a loop adds up behind it."""
 

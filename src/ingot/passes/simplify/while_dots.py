@@ -21,7 +21,7 @@ the second way (while_loop_all_reduce_code_motion.cc).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar
 
@@ -58,7 +58,7 @@ _LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose",))
 """Ops between a product and its sum that may also come after the sum."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopDotCodeMotion(Pass):
     """Moves products on rows out of loops.
 

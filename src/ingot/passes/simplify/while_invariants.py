@@ -15,7 +15,6 @@ from are hoisted if they are dear (while_loop_expensive_invariant_code_motion.cc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
@@ -25,6 +24,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.while_state import hoist, invariants, plain_loops
+from ingot.support.records import record
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
 """Ops that are not worth an element of the state."""
@@ -33,7 +33,7 @@ _DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPA
 """Ops whose results are kept whatever memory they take."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopInvariantCodeMotion(Pass):
     """Moves invariant instructions out of loops.
 

@@ -13,7 +13,6 @@ Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
@@ -30,9 +29,10 @@ from ingot.passes.simplify.trip_count import element_index, trip_count
 from ingot.passes.simplify.while_duplicates import duplicates
 from ingot.passes.simplify.while_rows import trips_of
 from ingot.passes.simplify.while_state import is_plain, unchanged_elements
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopSimplifier(Pass):
     """Removes loops of zero or one trip and shrinks the state of the others."""
 
@@ -225,7 +225,7 @@ def _rebuild(
     caller.remove_dead(old_start)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Narrowing:
     """Copies a loop's computations for a state of fewer elements.
 

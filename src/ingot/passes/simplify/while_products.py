@@ -15,7 +15,6 @@ becomes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -26,9 +25,10 @@ from ingot.hlo.opset.dots import DotAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.dots import Side, dot_of, sides_of
 from ingot.passes.simplify.while_state import hoist, plain_loops, unchanged_elements
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopProductLayout(Pass):
     """Transposes matrices that products of a loop would pack in each trip.
 

@@ -10,7 +10,6 @@ Source: xla/service/while_loop_constant_sinking.cc (which sinks broadcasts of co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -23,9 +22,10 @@ from ingot.passes.simplify.while_state import (
     unchanged_elements,
     widened,
 )
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopConstantSinking(Pass):
     """Repeats elements inside of loops that only read them."""
 

@@ -14,7 +14,6 @@ Source: ours. XLA has no such pass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from ingot.hlo.builder import Builder
@@ -35,7 +34,7 @@ from ingot.passes.simplify.while_state import (
 from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopStackMotion(Pass):
     """Makes arrays that a loop fills with known rows after the loop."""
 

@@ -10,7 +10,6 @@ Invariant: the loop itself and its computations stay as they are until the copy 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
@@ -20,6 +19,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
+from ingot.support.records import record
 
 _STAYS = ops_with(
     RegionKind.BRANCH,
@@ -32,7 +32,7 @@ _STAYS = ops_with(
 """Ops that depend on where they stand, and those that may fail or not end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WideLoop:
     """A copy of a loop whose state has more elements at its end.
 

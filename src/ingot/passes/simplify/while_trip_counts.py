@@ -8,16 +8,16 @@ Source: xla/service/while_loop_trip_count_annotator.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.trip_count import trip_count
 from ingot.semantics.trip_counts import set_trip_count
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileLoopTripCountAnnotator(Pass):
     """Notes how often the body of each loop runs, where that is known."""
 

@@ -12,7 +12,6 @@ Source: xla/hlo/transforms/simplifiers/{zero_sized_hlo_elimination,gather_simpli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -23,9 +22,10 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ZeroSizedElimination(Pass):
     """Replaces arrays without elements, and ops on them."""
 

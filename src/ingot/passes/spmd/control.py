@@ -13,7 +13,6 @@ rewritten for one op is a copy, since others may call it, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -22,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.division import Annotations
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 Row = Sequence[Sharding]
 Rewrite = Callable[[Computation, Channels, Row, Sequence[Sharding | None]], tuple[Sharding, ...]]
@@ -30,7 +29,7 @@ Rewrite = Callable[[Computation, Channels, Row, Sequence[Sharding | None]], tupl
 _DIVIDERS = frozenset({"Sharding", "SPMDShardToFullShape"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ControlDivision:
     """How an op of control flow is divided.
 
@@ -45,7 +44,7 @@ class ControlDivision:
     results: Row
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Control:
     """An op of control flow, and how its operands and results are divided.
 

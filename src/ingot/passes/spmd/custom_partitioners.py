@@ -11,7 +11,6 @@ Source: xla/python/custom_partition_callback.h.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -24,7 +23,7 @@ from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import Sharding
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 TARGET = "CustomSPMDPartitioning"
 
@@ -32,7 +31,7 @@ Value = tuple[Shape, Sharding]
 """The whole shape of an operand or result, and how it is divided."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OwnPartition:
     """What a host answers.
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
@@ -32,10 +31,10 @@ from ingot.passes.spmd.sharding import (
     undivided_column,
 )
 from ingot.semantics.call_layouts import layout_orders
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Division:
     """How an op is divided.
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
@@ -31,9 +30,10 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
 from ingot.semantics.reducers import is_identity, reducer_opcode
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Factors:
     """How an op can be divided.
 

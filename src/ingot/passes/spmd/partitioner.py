@@ -14,7 +14,6 @@ Source: xla/service/spmd/spmd_partitioner.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from ingot.hlo.instruction import Instruction
@@ -27,9 +26,10 @@ from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
 from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
 from ingot.semantics.buffer_donation import drop_unequal_aliases
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Partitioned:
     """How the parameters and results of the entry are divided.
 

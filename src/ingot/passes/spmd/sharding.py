@@ -19,7 +19,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy as np
 from ingot.hlo.opset.collective import Groups
 from ingot.semantics.device_ranges import written
 from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.records import record
 
 _TILES = re.compile(
     r"\{\s*devices=\[(?P<tiles>[\d,]+)\]"
@@ -58,7 +58,7 @@ def interned(column: Column) -> Column:
     return _Interned(column)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sharding:
     """A division.
 

@@ -18,10 +18,10 @@ import math
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.support.diagnostics import ParseError
+from ingot.support.records import record
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -37,7 +37,7 @@ _FLOATS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute:
     """One attribute.
 

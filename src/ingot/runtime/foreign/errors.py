@@ -9,10 +9,11 @@ it ended.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """Why a foreign call failed.
 

@@ -7,8 +7,6 @@ sizes are numbers and cost no instruction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
@@ -16,9 +14,10 @@ from ingot.llvm.types import I64, PTR
 from ingot.llvm.values import Value
 from ingot.runtime.records import CALL_FRAME
 from ingot.semantics.custom_calls import CallSite
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One operand or result of the call, in emitted code: its bytes, shape and dimensions."""
 

@@ -7,13 +7,12 @@ overflow only if the result does (Smith's method), as C++'s `std::complex` does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.dtype import DType
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import F32, F64, I1, I32, I64, Type
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 Number = tuple[Value, ...]
 _PARTS: dict[str, tuple[Type, int]] = {
@@ -22,7 +21,7 @@ _PARTS: dict[str, tuple[Type, int]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalars:
     """Emits arithmetic on numbers of one element type."""
 

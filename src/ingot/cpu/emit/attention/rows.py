@@ -13,7 +13,6 @@ Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 201
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span, cell_type, lane_mask
 from ingot.emit.values.conversions import convert
@@ -28,9 +27,10 @@ from ingot.llvm import types as lt
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiles:
     """What a unit computes: scores, keys by rows, and sums, rows by `width`."""
 

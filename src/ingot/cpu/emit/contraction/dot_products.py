@@ -11,8 +11,6 @@ Invariant: the order of additions depends on the lanes and the depth alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.contraction.lane_totals import store_totals
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, add_shifts, add_words
 from ingot.emit.values.conversions import convert
@@ -25,11 +23,12 @@ from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 STRIDES = ("a_row", "b_row", "c_row")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DotProducts:
     """C[rows, columns] = A[rows, k] * B[columns, k]^T; strides in elements, None: a parameter.
 

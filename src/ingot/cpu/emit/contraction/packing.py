@@ -12,7 +12,6 @@ Invariant: what lies beyond the operand's extents in a buffer is never stored in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 
 from ingot.emit.values.conversions import convert
@@ -26,6 +25,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 SQUARE = 8
 """Side of the squares that are transposed in registers; LLVM is slow at larger ones."""
@@ -36,7 +36,7 @@ def cell_type(accumulate: DType) -> Type:
     return lt.I8 if accumulate is PRED else register_type(accumulate)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A run along an axis: `count` positions from `start`, which `aligned` is known to divide."""
 
@@ -58,7 +58,7 @@ class Span:
         return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start), size)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Panels:
     """How a buffer of panels lies: `columns` wide and `depth` long each.
 

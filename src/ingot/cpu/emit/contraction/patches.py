@@ -12,7 +12,6 @@ Along k, row i starts at `buffer[i * step]`; along m, element (i, k) lies at `bu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.packing import Packer, Span, lane_mask
 from ingot.emit.values.indices import IndexValue
@@ -22,6 +21,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 Segment = Callable[[IndexValue, IndexValue, IndexValue], None]
 """Called with a segment's position in the span, its start along the innermost axis, its run."""
@@ -29,7 +29,7 @@ Segment = Callable[[IndexValue, IndexValue, IndexValue], None]
 Reader = Callable[[Value, "Value | None"], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Columns:
     """Rows that are packed side by side.
 
@@ -46,7 +46,7 @@ class _Columns:
     mask: Value | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PatchPacker:
     """Packs blocks of one lhs.
 

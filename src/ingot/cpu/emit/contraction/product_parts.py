@@ -7,7 +7,6 @@ form of its products and the shape of its register block alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
@@ -15,7 +14,7 @@ from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.llvm.values import Value
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 """Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
@@ -44,7 +43,7 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """A piece of k of a unit.
 

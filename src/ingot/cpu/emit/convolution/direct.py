@@ -10,7 +10,6 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared_along
@@ -26,7 +25,7 @@ from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 LOW, TALL, LOW_REST, TALL_REST = range(4)
 MICRO_KERNELS = 4
@@ -108,7 +107,7 @@ def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[Template, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Unit:
     """A unit: where it lies, and the first elements of its operands and results.
 
@@ -129,7 +128,7 @@ class _Unit:
     columns: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Operands:
     """First elements of a unit's image and sums; the sums' steps from line to line, row to row."""
 

@@ -10,7 +10,6 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ingot.analysis.library import VECTORS
@@ -31,7 +30,7 @@ from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 LOW, TALL, LOW_REST, TALL_REST = range(4)
 MICRO_KERNELS = 4
@@ -79,7 +78,7 @@ def filter_gradient_call(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Group:
     """A group of the gradient: its first image, plane and line, its lines and images.
 

@@ -12,7 +12,6 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, on_panels, shared_along
@@ -37,6 +36,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
 def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
@@ -82,7 +82,7 @@ def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Unit:
     """A range of rows of tiles, and of panels of features."""
 

@@ -10,7 +10,6 @@ goes on for a vector beyond `FINE`; a step for those that a chunk's memory holds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ingot.cpu.emit.fft.sides import interleave, separate
 from ingot.emit.fft.butterflies import Complex, ComplexMath
@@ -19,6 +18,7 @@ from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
 def emit_fold(
@@ -68,7 +68,7 @@ def _load(m: ComplexMath, base: Value, index: IndexValue) -> Complex:
     return separate(m, [m.f.load(vector(scalar, 2 * m.type.lanes), at)])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Fold:
     """Emits the work on one sequence; `twiddle` returns roots from an index on, in lanes."""
 

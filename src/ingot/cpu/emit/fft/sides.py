@@ -13,12 +13,12 @@ masked (columns), so nothing outside of the arrays is touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ingot.emit.fft.butterflies import Complex, ComplexMath
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
 def interleave(m: ComplexMath, value: Complex) -> Value:
@@ -43,7 +43,7 @@ def separate(m: ComplexMath, parts: Sequence[Value]) -> Complex:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tile:
     """Memory for pairs of vectors."""
 
@@ -69,7 +69,7 @@ class Tile:
         return f.gep(self.base, f.imul(index, 2 * self.math.type.bytes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Columns:
     """Lanes side by side: element e is at `base + e * step`.
 
@@ -111,7 +111,7 @@ class Columns:
         return vector(m.type.element, 2 * m.type.lanes), at
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grid:
     """Columns whose element k of lane j is multiplied by w^(k*j) before it is stored.
 
@@ -135,7 +135,7 @@ class Grid:
         self.columns.store(index, rotated)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """Elements side by side: lane l starts at `starts[l]`; the rest is as in `Columns`."""
 

@@ -14,7 +14,6 @@ Source: the four-step algorithm of D. H. Bailey, in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,9 +21,10 @@ from ingot.cpu.emit.fft.sides import separate
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.kernel.fft.tables import Numbers, roots
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Squares:
     """Emits the transforms of the rows of one block.
 

@@ -11,8 +11,6 @@ Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.microkernel import DATA_CACHE
 from ingot.cpu.emit.fft.fold_stage import emit_fold
@@ -24,6 +22,7 @@ from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 BUFFERS, SCRATCH = 2, 2
 """Buffer slots of env, and the slot of the scratch address."""
@@ -120,7 +119,7 @@ def _area(f: FunctionBuilder, env: Value, given: dict[str, Value], side: str) ->
     return f.gep(base, given[f"{side}_offset"])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Chunk:
     """What the stages of a chunk have in common."""
 

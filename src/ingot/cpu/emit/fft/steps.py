@@ -12,7 +12,7 @@ Invariant: a sequence's result does not depend on which lane or thread works on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
@@ -26,6 +26,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 SIGNATURE = (
     *(("tiles", lt.PTR), ("source", lt.PTR), ("target", lt.PTR)),
@@ -58,7 +59,7 @@ def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: b
     f.ret()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Step:
     """Emits one step; `given` are its arguments."""
 

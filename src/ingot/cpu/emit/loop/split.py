@@ -9,8 +9,6 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template
 from ingot.emit.loop.body import LoopEmitter
@@ -26,7 +24,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 
 def emit_split_kernel(
@@ -100,7 +98,7 @@ def _combine_all(
     return results
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartialLayout:
     """Where partial results lie: part major, then unit, then accumulator (64-byte rows)."""
 
@@ -154,7 +152,7 @@ def _stored(element: lt.Type) -> lt.Type:
     return lt.I8 if element is lt.I1 else element
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _SplitKernel:
     """A reduction that is cut into parts, and the module that gets its functions."""
 

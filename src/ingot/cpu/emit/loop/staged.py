@@ -16,7 +16,6 @@ blocks everything is in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.emit.loop.body import LoopEmitter, Strip, divides
 from ingot.emit.loop.gather_indices import indices_of
@@ -28,6 +27,7 @@ from ingot.kernel.schedule.loop_schedule import StagedUpdates
 from ingot.llvm import types as lt
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 UNROLL = 8
 """Updates of single elements per round of a loop without branches."""
@@ -43,7 +43,7 @@ MOSTLY = 3, 4
 wrong costs as much as some ways through memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Updates:
     """How a block's updates are made.
 

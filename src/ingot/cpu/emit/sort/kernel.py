@@ -6,8 +6,6 @@ Elements of every operand are copied to scratch, sorted there (`sort_phases`) an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.kernel_abi import EmittedKernel, bind_env
 from ingot.cpu.emit.sort.sort_phases import (
     Numbers,
@@ -27,6 +25,7 @@ from ingot.kernel.sort.sort import SortSchedule
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 AREA_ALIGNMENT = 64
 
@@ -57,7 +56,7 @@ def sum_of(sizes: list[int | Dim]) -> int | Dim:
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Start:
     """Makes the sorter of a function."""
 

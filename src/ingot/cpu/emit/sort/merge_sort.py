@@ -11,12 +11,12 @@ their order. What is no order (a float comparison with NaN) still gives a permut
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 RUN = 8
 """Elements of the runs that are merged."""
@@ -25,7 +25,7 @@ Comes = Callable[[list[Value], list[Value]], Value]
 """Emits whether the left element must come before the right one; an element is a list of parts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MergeSorter:
     """Emits the sorting of one sequence, whose elements lie in one area of scratch per part.
 

@@ -6,17 +6,16 @@ Part of `topk`. Invariant: `back` gives the element of a key, bit for bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Keys:
     """Emits the keys of one element type: s32 numbers whose order is that of the result.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import Phase, scratch_of
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
@@ -26,9 +25,10 @@ from ingot.kernel.sort.sort import LEVELS, SortSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Numbers:
     """The sizes of a sort in a function: see `SortSchedule`; `areas`: bytes of each area."""
 

@@ -12,8 +12,6 @@ Invariant: what is dropped is less than k candidates that are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.sort.best import LANES, WORST, keep_best
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
@@ -27,11 +25,12 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SelectionVariant:
     """What selections must have in common to share code: element type and direction."""
 
@@ -117,7 +116,7 @@ def _open(
     return f, RowSelector(f, emitter, form), scratch_of(f, 3), chunk
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowSelector:
     """Emits the selection in one row or a part of it."""
 

@@ -10,7 +10,6 @@ Invariant: a cluster has no effects and keeps no state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
@@ -23,9 +22,10 @@ from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.modules import func_graph, graph_pb2, importer
 from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Sizes
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClusterInput:
     """A tensor that a cluster takes: what its nodes call it, its type and its shape (a proto)."""
 
@@ -34,7 +34,7 @@ class ClusterInput:
     shape: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cluster:
     """Nodes that are compiled together.
 

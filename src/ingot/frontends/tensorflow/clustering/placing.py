@@ -8,17 +8,17 @@ wait for, so it runs when they would.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering.candidates import NUMBERS
 from ingot.frontends.tensorflow.clustering.cluster_function import Cluster, ClusterInput
 from ingot.frontends.tensorflow.clustering.graph import CONST, Graph, Tensor
+from ingot.support.records import record
 
 ShapeOf = Callable[[str, int], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placed:
     """A cluster in its graph: the function, the constants it has copies of, what it waits for."""
 

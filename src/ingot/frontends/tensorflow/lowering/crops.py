@@ -7,8 +7,6 @@ Source: TensorFlow's `kernels/image/crop_and_resize_op.cc`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.building.indexing import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.pixels import (
@@ -25,9 +23,10 @@ from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Places:
     """Places along one axis of the images, f32, and the sizes of that axis and of the crops."""
 
@@ -70,7 +69,7 @@ class _Places:
         return b.subtract(last, high), high
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Crops:
     """The places of the crops of boxes: rows and columns; and the image of each box."""
 

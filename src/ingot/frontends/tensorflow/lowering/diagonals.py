@@ -7,14 +7,13 @@ the `MatrixDiag*` V3 ops differ; see `_Band`. Source: TensorFlow's `kernels/matr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo.dim import maximum, minimum
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 
 def _on_diagonal(b: TensorBuilder, dims: Sizes, first: int, second: int) -> Instruction:
@@ -70,7 +69,7 @@ def _one_hot(op: Op) -> Value:
     return b.select(chosen, b.spread(on, dims), b.spread(off, dims))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Band:
     """Diagonals `low..high` of `[rows, columns]` matrices, packed as rows of `[count, longest]`.
 

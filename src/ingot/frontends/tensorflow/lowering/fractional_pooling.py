@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from ingot.frontends.building.indexing import take
@@ -26,11 +26,12 @@ from ingot.frontends.tensorflow.lowering.values import Sizes, Value
 from ingot.hlo.dtype import F64, S64, U64, least_finite
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 _PER_BLOCK = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Axis:
     """The windows of one axis: `starts` is `s64[windows + 1]`, the last one the axis' size."""
 
@@ -77,7 +78,7 @@ class _Axis:
             yield b.binary("maximum", b.binary("add", window, -1), 0), shared
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Grid:
     """The windows of images `[batch, rows, columns, channels]`."""
 

@@ -20,6 +20,7 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import ElementArray, Known, Value, Variable
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,7 @@ class Scope:
         return self.function.library
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """A node in its scope: what a rule is applied to."""
 

@@ -12,7 +12,7 @@ compiles the function with more room for such lists and runs it again (`list_roo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.frontends.tensorflow.list_rooms import grown, room_text
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -23,6 +23,7 @@ from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 _ROOM_BYTES, _REPEATED_BYTES = 256 << 10, 16 << 10
 _LEAST_ROOM, _LEAST_REPEATED, _MOST_ROOM = 128, 16, 1 << 14
@@ -108,7 +109,7 @@ def with_rows(builder: TensorBuilder, buffer: Instruction, rows: Size, axis: int
     return builder.padded(buffer, axis, 0, rows - buffer.shape.dims[axis], zero)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListForm:
     """What a list's place in the state of a loop, or among the results of branches, is like.
 

@@ -10,18 +10,18 @@ Invariant: a counter has a value between its first and its last one in every ite
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Value, plain_size
 from ingot.hlo import dim as dim_math
+from ingot.support.records import record
 
 _MOVES = frozenset({"Cast", "Identity"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopCounter:
     """A loop variable that counts.
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Size
 from ingot.hlo.dtype import F32, F64, S32
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 _STEPS = 1024
 """Distances between two pixels for which bicubic weights are computed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenAxis:
     """An axis of the image that the op resizes: how many pixels it has, and how many it gets."""
 

@@ -8,7 +8,7 @@ back along the same slices. Source: TensorFlow's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from ingot.frontends.tensorflow.lowering.windows import Layout, check_windows, p
 from ingot.hlo.dtype import PRED, S32, least_finite
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Windows:
     """Where the taps of a window are: numbers for each spatial axis.
 
@@ -108,7 +109,7 @@ def _patches(op: Op) -> Value:
     return b.concatenated([windows.seen(b, image, tap, zero) for tap in windows.taps()], 3)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Dilation:
     """Image plus filter over the windows: the greatest sum, and at which tap it is.
 

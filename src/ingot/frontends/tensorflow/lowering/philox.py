@@ -12,7 +12,6 @@ Source: TensorFlow `core/lib/random/philox_random.h`, `random_distributions.h`,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size
@@ -20,6 +19,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import BF16, F16, F32, F64, S64, U16, U32, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -28,7 +28,7 @@ ROUNDS = 10
 SMALLEST = 1.0e-7  # keeps the logarithm of a normal number finite, in f32 and in f64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class State:
     """Key and counter: `u64[]`, and the counter's two halves, low first, `u64[]` each."""
 
@@ -247,7 +247,7 @@ def truncated_normal(b: TensorBuilder, state: State, count: Size, element: DType
     return b.convert_to(b.sliced(flat, 0, 0, count), element)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rejection:
     """The loop of `truncated_normal`: one block per group and iteration."""
 

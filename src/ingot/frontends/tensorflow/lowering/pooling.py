@@ -6,8 +6,6 @@ An average counts only the elements inside the image, as TensorFlow's does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.building.pooling import at_greatest, folded, spread_sums
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -26,9 +24,10 @@ from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pool:
     """The window of one pooling node, over every dimension of its image."""
 

@@ -27,6 +27,7 @@ from ingot.hlo.dtype import F32, F64, PRED, S32, S64, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 _MOST_TRIES = 1000
 _DEVIATIONS = 1.3
@@ -38,7 +39,7 @@ _BATCH = 100
 _Parameters = tuple[Instruction, Instruction, Instruction, Instruction]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Batches:
     """What the loop reads, a number for each batch: see `of`."""
 
@@ -83,7 +84,7 @@ def _valid(b: TensorBuilder, parameters: _Parameters) -> Instruction:
     return b.reduced("and", b.and_(valid, finite), (0,))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Candidate:
     """A number in deviations, whether it is in the distribution, and whether it was drawn."""
 

@@ -10,7 +10,6 @@ as that of a random crop, or huge, the program computes them (`open_resizing`). 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 import numpy as np
@@ -32,6 +31,7 @@ from ingot.frontends.tensorflow.lowering.open_resizing import OpenAxis
 from ingot.frontends.tensorflow.lowering.values import Array, Size, Sizes, Value
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 _LARGEST_TABLE = 1 << 20
 """Pixels of an axis up to which taps are tables in the program."""
@@ -123,7 +123,7 @@ def target_sizes(op: Op) -> Sizes:
     return sizes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Method:
     """The taps of a method: at compile time, and computed by the program."""
 

@@ -55,6 +55,19 @@ def _approximate_top_k(op: Op) -> tuple[Value, ...]:
     return values if largest else b.negate(values), indices
 
 
+def _nth_element(op: Op) -> Value:
+    """The n-th smallest element of each row; with `reverse` the n-th greatest."""
+    b, x = op.b, op.tensor(0)
+    axis = x.shape.rank - 1
+    n = op.integer(1, "n")
+    size = x.shape.dims[axis]
+    if isinstance(size, int) and not 0 <= n < size:
+        raise op.error(f"element {n} of rows of {size}")
+    ordered = sort_by_first(b, (x,), axis, descending=bool(op.attribute("reverse", False)))
+    found = b.sliced(ordered, axis, n, n + 1)
+    return b.emit("reshape", found, shape=x.shape.with_dims(x.shape.dims[:-1]))
+
+
 def _candidates(op: Op, axis: int) -> int:
     """Return how many elements are kept of a row: k, or those among which the k are.
 
@@ -114,6 +127,7 @@ RULES: dict[str, Rule] = {
     "ApproxTopK": _approximate_top_k,
     "Bucketize": _bucketize,
     "LowerBound": _search("LT"),
+    "NthElement": _nth_element,
     "TopK": _top_k,
     "TopKV2": _top_k,
     "UpperBound": _search("LE"),

@@ -7,11 +7,12 @@ Computed in f64 inside, so f32 results are correctly rounded but for the last bi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ingot.frontends.building import special
+from ingot.frontends.building import bessel, special
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.float_bits import next_after
 from ingot.frontends.building.incomplete import (
@@ -69,6 +70,14 @@ RULES: dict[str, Rule] = {
     "BesselI0e": _real(bessel_i0e),
     "BesselI1": _real(bessel_i1),
     "BesselI1e": _real(bessel_i1e),
+    "BesselJ0": _real(bessel.bessel_j0),
+    "BesselJ1": _real(bessel.bessel_j1),
+    "BesselK0": _real(partial(bessel.bessel_k0, below=np.inf)),
+    "BesselK0e": _real(partial(bessel.bessel_k0, scaled=True, below=np.inf)),
+    "BesselK1": _real(partial(bessel.bessel_k1, below=np.inf)),
+    "BesselK1e": _real(partial(bessel.bessel_k1, scaled=True, below=np.inf)),
+    "BesselY0": _real(partial(bessel.bessel_y0, below=-np.inf)),
+    "BesselY1": _real(partial(bessel.bessel_y1, below=-np.inf)),
     "Betainc": _real(betainc),
     "Digamma": _wide(special.digamma),
     "Erfinv": _wide(special.erf_inverse),

@@ -24,11 +24,12 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 _BOUND = "slice's bound"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One dimension of the spec.
 
@@ -58,7 +59,7 @@ class Entry:
         return None if self.kind == "new" else self.begin
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Strides:
     """A whole spec."""
 

@@ -9,7 +9,6 @@ number of boxes, or as large as the number that is chosen. Source: TensorFlow's
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ingot.hlo.dtype import F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 Similar = Callable[[TensorBuilder, list[Instruction], Instruction], Instruction]
 """How like each box is to one box of its row (`s32[rows]`), from the values that describe boxes."""
@@ -69,7 +69,7 @@ def _given_overlap(b: TensorBuilder, overlaps: list[Instruction], best: Instruct
     return b.transposed(take(b, overlaps[0], best, 1), (1, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Chosen:
     """What each row takes: indices and scores `[rows, most]`, and how many, `s32[rows]`.
 
@@ -81,7 +81,7 @@ class _Chosen:
     counts: Instruction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Suppression:
     """How boxes are chosen: at most `most` of each row.
 

@@ -9,7 +9,6 @@ half-way. Source: TensorFlow's `kernels/uniform_quant_ops/`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.formats.hlo_proto.structures import read_labels
 from ingot.frontends.building.products import dot
@@ -22,6 +21,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import F32, F64, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import WindowDimension
+from ingot.support.records import record
 
 _LEAST, _MOST = -128, 127
 _STEPS = 255.0
@@ -31,7 +31,7 @@ _Factor = tuple[Instruction, tuple[int, ...]]
 """A scale for the whole result, or scales along these of its axes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Scale:
     """Scales and zero points of one tensor, f32, and the least and greatest integer."""
 

@@ -22,6 +22,7 @@ from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Size = int | Dim
@@ -51,7 +52,7 @@ def element_of(name: str) -> DType:
     return DTYPES[found]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Known:
     """An array that is known at compile time."""
 
@@ -94,7 +95,7 @@ def object_array(values: list[Size]) -> Array:
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variable:
     """A resource: the variable that is input `index` of the lowered function."""
 
@@ -103,7 +104,7 @@ class Variable:
     dims: Sizes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TensorList:
     """A TensorList: its elements stacked in one buffer, and how many there are.
 
@@ -168,7 +169,7 @@ class ElementArray:
     gradients: dict[str, Variable] = field(default_factory=dict[str, Variable])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Text:
     """A constant string tensor: what assertions say. No other op takes it."""
 

@@ -7,14 +7,14 @@ Invariant: spatial dimensions stand in the tensor's own order; all tuples are pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Where batch, channels and space stand in an image tensor of `rank`."""
 

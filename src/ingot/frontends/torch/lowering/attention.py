@@ -11,7 +11,6 @@ Source: PyTorch's `aten/src/ATen/native/cpu/FlashAttentionKernel.cpp`; Dao et al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.products import dot
@@ -21,11 +20,12 @@ from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import PRED, S32, DType
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 RULES = RuleTable("aten")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Attention:
     """The operands of one attention; queries are `[batch, key heads, group * queries, depth]`.
 

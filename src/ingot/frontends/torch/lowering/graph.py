@@ -8,7 +8,6 @@ dimensions of parameters, and a size that no parameter has as a dimension gets o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -33,12 +32,13 @@ from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import record
 
 Bounds = Mapping[str, tuple[int, int | None]]
 """Named size -> its least and its largest value; None: no bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lowered:
     """A module, and the mapping between tensors and its parameters and results.
 

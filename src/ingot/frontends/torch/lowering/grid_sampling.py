@@ -10,7 +10,6 @@ Source: PyTorch's `aten/src/ATen/native/GridSampler.h`, `GridSampler.cpp`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
@@ -21,6 +20,7 @@ from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 RULES = RuleTable("aten")
 
@@ -28,7 +28,7 @@ _LINEAR, _NEAREST, _CUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Tap:
     """One tap of each coordinate along one dimension, all of the coordinates' sizes.
 
@@ -45,7 +45,7 @@ class _Tap:
     slope: Instruction | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Sampling:
     """The mode of one op."""
 
@@ -148,7 +148,7 @@ def _polynomial(b: ArrayBuilder, x: Instruction, coefficients: Sequence[float]) 
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Corner:
     """One combination of taps, over `[batch, outputs]`: flat index, whether in the image, taps."""
 

@@ -8,7 +8,6 @@ which costs nothing, and their indices one number; others are moved to the front
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.checks import assert_everywhere
@@ -23,6 +22,7 @@ from ingot.hlo.dim import product
 from ingot.hlo.dtype import PRED, S64, U8
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 RULES = RuleTable("aten")
 
@@ -32,7 +32,7 @@ _LEAST_NORM = 1e-7
 Indices = Sequence[Instruction | None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _MergedIndex:
     """The indices of `x[indices]` as one index of a merged dimension of x.
 

@@ -10,7 +10,6 @@ Invariant: the value is the one that Python computes from the sizes; integers ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -23,12 +22,13 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 _SYMPY: Any = _sympy  # it has no types
 _FUNCTIONS: Any = torch_functions
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunTimeNumber:
     """A float that is known when the program runs.
 

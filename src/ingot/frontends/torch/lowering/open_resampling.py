@@ -9,7 +9,6 @@ Source: as `resampling`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.frontends.building.sampling import OpenTap, cubic_weights
 from ingot.frontends.torch.lowering.builder import GraphBuilder
@@ -17,9 +16,10 @@ from ingot.frontends.torch.lowering.numbers import RunTimeNumber
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenAxis:
     """An axis: sizes, the caller's factor, whether corners are aligned, the float type."""
 

@@ -9,7 +9,6 @@ Source: PyTorch's `aten/src/ATen/native/UpSample.h`, `cpu/UpSampleKernel.cpp`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,12 @@ from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 RULES = RuleTable("aten")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Axis:
     """One dimension: sizes, the caller's factor, whether corners are aligned, the float type."""
 

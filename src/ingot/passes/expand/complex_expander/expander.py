@@ -15,7 +15,6 @@ Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -30,9 +29,10 @@ from ingot.passes.expand.complex_expander.forms import Forms, has_complex
 from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of
 from ingot.passes.simplify.inline import replace_by_call
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ComplexExpander(Pass):
     """Writes complex arithmetic as arithmetic on parts."""
 

@@ -23,7 +23,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
-from ingot.support.records import fresh
+from ingot.support.records import fresh, record
 
 
 class Pair(NamedTuple):
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
     im: Instruction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """The forms of a tuple's elements."""
 

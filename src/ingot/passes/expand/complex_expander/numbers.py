@@ -12,7 +12,6 @@ Source: quotients as XLA's elemental_ir_emitter.cc (R. Smith's method with C99's
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.builder import Builder
@@ -20,6 +19,7 @@ from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -56,7 +56,7 @@ class Formula(Builder):
         return self._made[key]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Real:
     """A real array in a computation being built, with Python's operators."""
 
@@ -145,7 +145,7 @@ class Real:
         return self.build.full(known.view(bits.dtype.numpy), bits)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Complex:
     """A complex array in a computation being built: its parts."""
 

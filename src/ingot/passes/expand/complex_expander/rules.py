@@ -8,7 +8,6 @@ result. Ops without a rule are borders: they keep their complex operands and res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.builder import Builder
@@ -33,13 +32,13 @@ from ingot.passes.expand.complex_expander.functions import (
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
 from ingot.passes.expand.complex_expander.products import stays_complex
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 
 MOVES = ops_with(Trait.SHAPING, also=("copy", "dynamic-update-slice", "gather", "select"))
 """Ops that act on each part separately and unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """An instruction being split."""
 

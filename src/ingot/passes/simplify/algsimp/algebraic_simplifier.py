@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.driver import apply_rules
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.algsimp.rules import RULES
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AlgebraicSimplifier(Pass):
     """Applies local algebraic rules until none fires, under the licence of the context."""
 

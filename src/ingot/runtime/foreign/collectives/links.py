@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,7 @@ from ingot.runtime.foreign.collectives.memory_readers import allow_readers, gree
 from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.forking import ForkLock
+from ingot.support.records import record
 
 _HELLO = struct.Struct("<qqq32s")
 OUTGOING, INCOMING = 0, 1
@@ -45,7 +46,7 @@ _USER_TIMEOUT_MILLISECONDS = 30_000
 """Seconds after which a machine that does not answer is taken to be gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Host:
     """Where a process can be reached.
 

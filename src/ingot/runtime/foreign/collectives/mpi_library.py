@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from ingot.runtime.foreign.collectives.records import COMPARED_WORDS, HEADER_WOR
 from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import MPI_LIBRARY
+from ingot.support.records import record
 
 _NAMES = ("libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so.12", "libmpi.so.40")
 _FUNCTIONS = {
@@ -43,7 +44,7 @@ _WORLD = {"standard": 0x101, "mpich": 0x44000000, "openmpi": "ompi_mpi_comm_worl
 _NO_STATUS = {"standard": 0, "mpich": 1, "openmpi": 0}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Library:
     """A library that is initialized.
 

@@ -21,12 +21,12 @@ Source: jaxlib/cpu/lapack_kernels.cc, jax/_src/lax/linalg.py (0.10.2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from ingot.support.records import fresh
+from ingot.support.records import fresh, record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Routine:
     """One row.
 

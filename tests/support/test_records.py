@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records are what dataclasses are, though their methods are made when they are first called."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field, fields
+from dataclasses import replace as dataclass_replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ingot.support.records import record, replace
+
+
+@record
+class Point:
+    """A record with each kind of field."""
+
+    x: int
+    y: int = 1
+    rows: list[int] = field(default_factory=list)
+    note: str = field(default="", compare=False)
+    secret: int = field(default=7, repr=False)
+    total: int = field(init=False, default=3)
+    label: str = field(kw_only=True, default="a")
+
+    def __post_init__(self) -> None:
+        self.rows.append(self.x)
+
+
+@dataclass(slots=True)
+class Plain:
+    """The same as a dataclass."""
+
+    x: int
+    y: int = 1
+    rows: list[int] = field(default_factory=list)
+    note: str = field(default="", compare=False)
+    secret: int = field(default=7, repr=False)
+    total: int = field(init=False, default=3)
+    label: str = field(kw_only=True, default="a")
+
+    def __post_init__(self) -> None:
+        self.rows.append(self.x)
+
+
+@record
+class Pair:
+    """A record whose instances are hashable."""
+
+    left: int
+    right: tuple[int, ...] = ()
+
+
+@record
+class Triple(Pair):
+    """A record that adds a field to another."""
+
+    third: int = 0
+
+
+@record(eq=False)
+class Node:
+    """A record that is only equal to itself."""
+
+    value: int
+
+
+@record(kw_only=True)
+class Named:
+    """A record of keywords."""
+
+    name: str
+
+
+CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((1,), {}),
+    ((1, 2, [3], "n", 5), {"label": "b"}),
+    ((2,), {"y": 0}),
+]
+
+
+def test_a_record_has_the_fields_and_texts_of_a_dataclass() -> None:
+    for arguments, keywords in (
+        ((1,), {}),
+        ((1, 2, [3], "n", 5), {"label": "b"}),
+        ((2,), {"y": 0}),
+    ):
+        mine, other = Point(*arguments, **keywords), Plain(*arguments, **keywords)
+        assert repr(mine) == repr(other).replace("Plain", "Point")
+        assert [getattr(mine, one.name) for one in fields(mine)] == [
+            getattr(other, one.name) for one in fields(other)
+        ]
+    assert Point.__match_args__ == Plain.__match_args__
+
+
+def test_lists_of_two_records_are_two_lists() -> None:
+    assert Point(1).rows is not Point(1).rows
+
+
+def test_fields_that_are_not_compared_do_not_count() -> None:
+    assert Point(1, note="a") == Point(1, note="b") != Point(1, secret=8)
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, [], "", 1, 1)])
+def test_wrong_arguments_are_type_errors_with_the_name_of_the_class(
+    arguments: tuple[object, ...],
+) -> None:
+    with pytest.raises(TypeError, match=r"Point\.__init__\(\)"):
+        Point(*arguments)  # type: ignore[arg-type]
+
+
+def test_equality_and_hash_are_of_class_and_fields() -> None:
+    assert Pair(1, (2,)) == Pair(1, (2,)) != Pair(1)
+    assert len({Pair(1), Pair(1), Pair(2), Triple(1), Triple(1, third=1)}) == 4
+    assert Pair(1) != Triple(1)
+    assert Pair(1).__eq__(1) is NotImplemented
+
+
+def test_a_record_derived_from_a_record_has_its_own_methods() -> None:
+    assert repr(Triple(1, third=2)) == "Triple(left=1, right=(), third=2)"
+    assert repr(Pair(1)) == "Pair(left=1, right=())"
+
+
+def test_records_without_comparison_are_equal_to_themselves_alone() -> None:
+    node = Node(1)
+    assert node == node
+    assert node != Node(1)
+    assert len({node, Node(1)}) == 2
+
+
+def test_keywords_are_demanded() -> None:
+    assert Named(name="a").name == "a"
+    with pytest.raises(TypeError):
+        Named("a")  # type: ignore[misc]
+
+
+def test_copies_with_changes() -> None:
+    assert replace(Pair(1), right=(3,)) == dataclass_replace(Pair(1), right=(3,)) == Pair(1, (3,))
+
+
+def test_records_are_pickled() -> None:
+    assert pickle.loads(pickle.dumps(Triple(1, (2,), 3))) == Triple(1, (2,), 3)
+
+
+def test_a_method_of_the_class_is_kept() -> None:
+    @record
+    class Own:
+        x: int
+
+        def __hash__(self) -> int:
+            return 5
+
+        def __repr__(self) -> str:
+            return "own"
+
+    assert (hash(Own(1)), repr(Own(1)), Own(1) == Own(1)) == (5, "own", True)
+
+
+def test_a_method_is_made_once_and_then_the_class_s() -> None:
+    @record
+    class Fresh:
+        x: int
+
+    before = Fresh.__init__
+    Fresh(1)
+    assert Fresh.__init__ is not before
+    assert before is not Fresh.__init__
+    again = Fresh(2)
+    before(again, 3)
+    assert again.x == 3
+
+
+def test_a_method_that_was_wrapped_stays_wrapped() -> None:
+    calls = count()
+
+    @record
+    class Counted:
+        x: int
+
+    original = Counted.__init__
+
+    def wrapped(self: Counted, x: int) -> None:
+        next(calls)
+        original(self, x)
+
+    Counted.__init__ = wrapped  # type: ignore[method-assign]
+    assert [Counted(1).x, Counted(2).x, next(calls)] == [1, 2, 2]
