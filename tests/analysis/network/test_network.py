@@ -84,7 +84,6 @@ def test_a_text_that_describes_no_network_is_refused(text: str, why: str) -> Non
         ("collective-broadcast", "direct", 3 * (2 + 4000)),
         ("collective-broadcast", "tree", 2 * (2 + 4000)),
         ("all-reduce", "direct", 6 * (2 + 1000)),
-        ("ragged-all-to-all", "direct", 3 * (2 + 4000)),
     ],
 )
 def test_formulas_by_hand(opcode: str, algorithm: str, microseconds: float) -> None:

@@ -25,7 +25,7 @@ from ingot.analysis.network.description import Network
 
 RING, PAIRS, LEAP, FAN = "ring", "pairs", "leap", "fan"
 SMALL_ALL_REDUCE = 16 << 10
-"""Bytes of a device's part from which Ingot exchanges parts, of f32 (`expand.collectives`)."""
+"""Bytes of a device's part from which Ingot exchanges parts (`SMALLEST_PART` of the runtime)."""
 
 
 class Phase(NamedTuple):
@@ -129,15 +129,11 @@ FORMULAS: dict[tuple[str, str], Callable[[int, float], Phases]] = {
     ("collective-broadcast", "direct"): _gather(FAN),
     ("collective-broadcast", "ring"): _gather(FAN),
     ("collective-broadcast", "tree"): _broadcast_tree,
-    ("ragged-all-to-all", "direct"): _gather(PAIRS),
-    ("ragged-all-to-all", "ring"): _gather(RING),
-    ("ragged-all-to-all", "tree"): _gather_tree,
     ("reduce-scatter", "direct"): _parts(PAIRS),
     ("reduce-scatter", "ring"): _parts(RING),
     ("reduce-scatter", "tree"): _scatter_tree,
 }
-"""Phases by opcode and algorithm, of `n` devices with operands of `size` bytes each. Rows of a
-ragged-all-to-all are all gathered, as Ingot does it."""
+"""Phases by opcode and algorithm, of `n` devices with operands of `size` bytes each."""
 
 
 def phases_of(opcode: str, algorithm: str, devices: int, size: float) -> Phases:
