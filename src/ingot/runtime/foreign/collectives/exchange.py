@@ -26,7 +26,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.native.functions import exported, inlined, native
 from ingot.native.module import Translation
 from ingot.native.operations import memset, unlikely
-from ingot.native.pointers import Array, Atomic, Pointer
+from ingot.native.pointers import Array, Atomic, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.messages import swap_messages
@@ -45,8 +45,8 @@ from ingot.runtime.foreign.collectives.visit import (
     Part,
     Visit,
     box_of,
-    combine_parts,
     copy_part,
+    fold_parts,
     is_here,
     is_neighbour,
     measure,
@@ -56,6 +56,7 @@ from ingot.runtime.records import CallFrame
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
 
 _SPINS = 200
+_PART_WORDS = sizeof(Part) // 8
 
 
 def emit_exchange(module: ModuleBuilder) -> None:
@@ -140,60 +141,51 @@ def take(visit: Visit, other: i64, start: i64) -> i32:
 
 @native
 def take_reduced(visit: Visit) -> i32:
-    """Take from all devices that this one takes from, and fold the parts in their order.
-
-    The first part stays open until the second one is there: they are folded without a copy.
-    """
+    """Take from all devices that this one takes from, and fold the parts in their order."""
     site = visit.site
-    folded = Part.on_stack()
-    part = Part.on_stack()
-    folded.device = visit.device
+    count = visit.end_source - visit.first_source
+    parts = Structs[Part].at(Array[i64].on_stack(count * _PART_WORDS))
     received = visit.first_received
-    for index in range(visit.first_source, visit.end_source):
-        part.device = site.taken[index]
-        if is_neighbour(visit, part.device):
-            status = open_box(visit, part.device)
+    for index in range(count):
+        device = site.taken[visit.first_source + index]
+        if is_neighbour(visit, device):
+            status = open_box(visit, device)
             if unlikely(status != DONE):
-                if is_neighbour(visit, folded.device):
-                    box_of(visit.meeting, folded.device, visit.device).reading.store(0)
+                leave_boxes(visit, index)
                 return status
-        received += find_part(visit, part, received)
-        if index > visit.first_source:
-            combine_parts(visit, folded, part)
-            close_part(visit, folded)
-            close_part(visit, part)
-            part.device = visit.device
-            part.data = visit.target
-            part.step = visit.part
-        folded.device = part.device
-        folded.data = part.data
-        folded.step = part.step
+        received += find_part(visit, device, parts[index], received)
+    fold_parts(visit, parts, count)
+    for index in range(count):
+        device = site.taken[visit.first_source + index]
+        if is_neighbour(visit, device):
+            close_box(visit, device)
     return DONE
 
 
 @native
-def find_part(visit: Visit, part: Part, received: i64) -> i64:
+def leave_boxes(visit: Visit, count: i64) -> None:
+    """Stop reading what the first devices gave, without having taken it."""
+    for index in range(count):
+        device = visit.site.taken[visit.first_source + index]
+        if is_neighbour(visit, device):
+            box_of(visit.meeting, device, visit.device).reading.store(0)
+
+
+@native
+def find_part(visit: Visit, device: i64, part: Part, received: i64) -> i64:
     """Find the data of a device's part; return 1 if it came as a message, number `received`."""
     part.step = visit.source_step
-    if part.device == visit.device:
+    if device == visit.device:
         part.data = visit.source + visit.source_start
         return 0
-    if is_here(visit.meeting, part.device):
-        box = box_of(visit.meeting, part.device, visit.device)
-        part.data = box.data + visit.source_start
+    if is_here(visit.meeting, device):
+        part.data = box_of(visit.meeting, device, visit.device).data + visit.source_start
         return 0
     packed = visit.packed
     assert packed is not None
     part.data = packed + received * visit.outer * visit.part
     part.step = visit.part
     return 1
-
-
-@inlined
-def close_part(visit: Visit, part: Part) -> None:
-    """Let a device of this process have its operand back."""
-    if is_neighbour(visit, part.device):
-        close_box(visit, part.device)
 
 
 @native

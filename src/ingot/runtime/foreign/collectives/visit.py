@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memcpy
-from ingot.native.pointers import Array, Pointer, Struct
+from ingot.native.pointers import Array, Pointer, Struct, Structs
 from ingot.native.types import i64
 from ingot.runtime.foreign.collectives.records import (
     PART_ALIGNMENT,
@@ -22,6 +22,9 @@ from ingot.runtime.foreign.collectives.records import (
     Rendezvous,
     Site,
 )
+
+_BLOCK_BYTES = 1 << 13
+"""Bytes of a part that are folded at a time: with another part's, half of an L1 cache."""
 
 
 class Visit(Struct):
@@ -161,15 +164,24 @@ def copy_part(visit: Visit, source: Pointer, step: i64, start: i64, size: i64) -
 class Part(Struct):
     """The part that a device gives to this one: its parts of all steps, so many bytes apart."""
 
-    device: i64
     data: Pointer
     step: i64
 
 
 @native
-def combine_parts(visit: Visit, a: Part, b: Part) -> None:
-    """Fold two parts into the result."""
+def fold_parts(visit: Visit, parts: Structs[Part], count: i64) -> None:
+    """Fold parts into the result, block by block: what is folded again lies in a near cache."""
     combine = visit.site.combine
     for index in range(0, visit.outer):
         target = visit.target + index * visit.target_step
-        combine(target, a.data + index * a.step, b.data + index * b.step, visit.own)
+        done: i64 = 0
+        while done < visit.own:
+            left = visit.own - done
+            size = left if left < _BLOCK_BYTES else i64(_BLOCK_BYTES)
+            first = parts[0].data + (index * parts[0].step + done)
+            second = parts[1].data + (index * parts[1].step + done)
+            combine(target + done, first, second, size)
+            for number in range(2, count):
+                other = parts[number].data + (index * parts[number].step + done)
+                combine(target + done, target + done, other, size)
+            done += size
