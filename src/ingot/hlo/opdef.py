@@ -309,7 +309,8 @@ def define(
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
     both = (arity, arity) if isinstance(arity, int) else arity
     callees = _callees(attributes)
-    may_have_effects = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
+    is_called = name == "custom-call" or Trait.DEVICE_ID in traits
+    may_have_effects = Trait.SIDE_EFFECT in traits or bool(callees) or is_called
     if bool(callees) != (regions is not RegionKind.NONE):
         message = f"opcode {name} has computations without a kind of regions, or the reverse"
         raise VerifyError(message, code="INGOT0207")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Foreign calls: the instructions for which the host program calls code that was not generated.
 
-They are custom calls, but for assertions, and the collectives that the runtime does as a whole:
-one array, moved or folded between groups of devices (`collective-expander` leaves no others). A
-collective's target is named after its opcode; its `config` is JSON with the number of devices, the
-groups or each device's source, the dimension, and the opcode of the reducer.
+They are custom calls, but for assertions; `replica-id` and `partition-id`, which the runtime knows;
+and the collectives that it does as a whole: one array, moved or folded between groups of devices
+(`collective-expander` leaves no others). Their targets are named after their opcodes. A
+collective's `config` is JSON with the number of devices, the groups or each device's source, the
+dimension, and the opcode of the reducer.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import logical_shapes
@@ -34,7 +36,7 @@ RUNTIME_COLLECTIVES = frozenset(
 
 def is_foreign_call(instruction: Instruction) -> bool:
     """Whether the host program calls code that was not generated for this instruction."""
-    if instruction.opcode in RUNTIME_COLLECTIVES:
+    if instruction.opcode in RUNTIME_COLLECTIVES or instruction.has(Trait.DEVICE_ID):
         return True
     return instruction.opcode == "custom-call" and not is_assertion(instruction)
 
@@ -56,7 +58,7 @@ def call_sites(module: Module) -> tuple[CallSite, ...]:
     found: list[CallSite] = []
     for instruction in foreign_calls(module):
         is_call = instruction.opcode == "custom-call"
-        site = call_site(instruction) if is_call else _collective_site(instruction, grid)
+        site = call_site(instruction) if is_call else _runtime_site(instruction, grid)
         found.append(replace(site, number=before[site.target]))
         before[site.target] += 1
     return tuple(found)
@@ -83,21 +85,23 @@ def call_site(instruction: Instruction) -> CallSite:
     )
 
 
-def _collective_site(op: Instruction, grid: Grid) -> CallSite:
+def _runtime_site(op: Instruction, grid: Grid) -> CallSite:
     return CallSite(
         op.opcode,
         tuple(operand.shape for operand in op.operands),
         (op.shape,),
         json.dumps(_config_of(op, grid), sort_keys=True),
-        side_effect=True,
+        side_effect=op.has(Trait.SIDE_EFFECT),
         op_name=op.metadata.op_name,
         location=op.metadata.location,
     )
 
 
 def _config_of(op: Instruction, grid: Grid) -> dict[str, Any]:
-    """Return what the runtime must know of a collective besides its shapes."""
+    """Return what the runtime must know of an op besides its shapes."""
     config: dict[str, Any] = {"devices": grid.devices}
+    if op.has(Trait.DEVICE_ID):
+        return config
     if op.opcode == "collective-permute":
         return config | _sources({target: source for source, target in pairs_of(op, grid)}, grid)
     members = groups_of(op, grid)

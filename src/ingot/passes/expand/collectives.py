@@ -18,11 +18,11 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, S32
+from ingot.hlo.dtype import F32, S32, U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.passes.expand.exchange import Exchange, device_id, parts_of
+from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
@@ -247,6 +247,6 @@ class CollectiveExpander(Expander):
         """Return the collectives that the runtime does, and arithmetic."""
         grid = grid_of(module)
         if op.has(Trait.DEVICE_ID):
-            return device_id(op.opcode, grid, build)
+            return build.constant(0, U32) if is_only_device(op.opcode, grid) else op
         exchange = Exchange(op, build, grid, module)
         return _RULES[op.opcode](op, exchange)

@@ -12,12 +12,10 @@ from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S32, U32
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
-from ingot.hlo.shape import Shape
-from ingot.passes.expand.foreign import foreign_call
 from ingot.semantics.device_groups import FLATTENED, Grid, groups_of, with_others
 from ingot.semantics.device_ranges import written
 
@@ -67,7 +65,9 @@ class Exchange:
         """Return the number that a list has for the running device, as an s32 scalar."""
         build, grid = self.build, self.grid
         replica, partition = (
-            build.convert_to(device_id(name, grid, build), S32)
+            build.constant(0, S32)
+            if is_only_device(name, grid)
+            else build.convert_to(build.emit(name), S32)
             for name in ("replica-id", "partition-id")
         )
         device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
@@ -100,10 +100,6 @@ def parts_of(
     return found
 
 
-def device_id(opcode: str, grid: Grid, build: Builder) -> Instruction:
-    """Return `replica-id` or `partition-id` of the running device, as a u32 scalar."""
-    count = grid.replicas if opcode == "replica-id" else grid.partitions
-    if count == 1:
-        return build.constant(0, U32)
-    config = {"devices": grid.devices, "which": opcode}
-    return foreign_call(build, "ingot.device_id", (), Shape.array(U32, ()), config)
+def is_only_device(opcode: str, grid: Grid) -> bool:
+    """Whether `replica-id` or `partition-id` is the same on all devices: 0."""
+    return (grid.replicas if opcode == "replica-id" else grid.partitions) == 1

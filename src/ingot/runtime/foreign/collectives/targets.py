@@ -2,8 +2,8 @@
 """The targets of collectives, and their tables per call site.
 
 All collectives that the runtime does are the native exchange, each with other tables, which are
-made of the call's configuration (`semantics.foreign_calls`). `ingot.device_id` reads the number of
-the execution's device.
+made of the call's configuration (`semantics.foreign_calls`). `replica-id` and `partition-id` read
+the coordinates of the execution's device.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _emit_device_id(module: ModuleBuilder) -> None:
 
 def _link_device_id(call: CallSite) -> LinkedCall:
     site = _DEVICE.structure()
-    site.offset = RUNTIME.offset(_FIELDS[json.loads(call.config)["which"]])
+    site.offset = RUNTIME.offset(_FIELDS[call.target])
     return linked_site(_library().address("ingot_device_id"), site, str)
 
 
@@ -173,4 +173,5 @@ def register_exchanges() -> None:
     """Register these targets."""
     for name in sorted(RUNTIME_COLLECTIVES):
         register(Target(name, link=_link_exchange))
-    register(Target("ingot.device_id", link=_link_device_id))
+    for name in _FIELDS:
+        register(Target(name, link=_link_device_id))
