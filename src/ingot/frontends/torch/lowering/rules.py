@@ -25,6 +25,7 @@ from ingot.frontends.torch.lowering import (
     embedding_bag,
     fused_layers,
     grid_sampling,
+    grouped_products,
     higher_order,
     indexing,
     jagged,
@@ -60,7 +61,9 @@ _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (distances, linalg, matmul, packed_weights, pseudoinverse, spectral)
+_PRODUCTS = (
+    distances, grouped_products, linalg, matmul, packed_weights, pseudoinverse, spectral,
+)  # fmt: skip
 FAMILIES = (
     *_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, assertions, higher_order,
 )  # fmt: skip
