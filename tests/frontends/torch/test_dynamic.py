@@ -445,3 +445,17 @@ def test_numbers_of_either_sign_as_indices(part):
     compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
     for n in (3, 4, 2, -2, -4, -3, 6):
         assert_runs_same(function, compiled, torch.arange(9.0), n)
+
+
+def test_windows_whose_number_of_taps_is_even():
+    """A discriminator's: PyTorch says `n // 2` where the window's size is `(n - 2) // 2 + 1`."""
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 4, 2, 1), torch.nn.LeakyReLU(0.2), torch.nn.Conv2d(4, 8, 4, 2, 1)
+    )
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(model, backend=counter, fullgraph=True, dynamic=True)
+    for height, width in ((16, 12), (15, 13), (18, 14)):
+        x = torch.randn(3, 1, height, width, requires_grad=True)
+        assert_runs_same(model, compiled, x, grad=True, rtol=1e-4, atol=1e-4)
+    assert counter.frame_count <= 2
