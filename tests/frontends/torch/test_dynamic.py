@@ -11,6 +11,8 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn import functional
 
+from ingot.frontends.torch.graphs import recorded_graphs
+
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
 FUNCTIONS = {
@@ -459,3 +461,19 @@ def test_windows_whose_number_of_taps_is_even():
         x = torch.randn(3, 1, height, width, requires_grad=True)
         assert_runs_same(model, compiled, x, grad=True, rtol=1e-4, atol=1e-4)
     assert counter.frame_count <= 2
+
+
+def test_rows_whose_length_a_guard_knows_stay_rows():
+    """The layer's 64 inputs are `4 * (h // 4) * (w // 4)` by a guard: a slice of each row."""
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 4, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 3)
+    )
+    compiled = torch.compile(model, backend="ingot", fullgraph=True, dynamic=True)
+    x = torch.randn(5, 1, 16, 16, requires_grad=True)
+    with recorded_graphs() as graphs:
+        assert_runs_same(model, compiled, x, grad=True, rtol=1e-4, atol=1e-5)
+    texts = [one.as_text("hlo") for graph in graphs for one in graph.executables]
+    slices = re.findall(r"= f32\[(.*?)\]\S* slice\(", "\n".join(texts))
+    assert slices
+    assert all("," in dims for dims in slices)
