@@ -12,7 +12,7 @@ Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, S64
@@ -83,7 +83,7 @@ def _folded(op: Instruction, build: Builder) -> Instruction:
     if (lhs, rhs) == op.operands[:2]:
         return op
     orders = {"lhs": left, "rhs": right}
-    numbers = {
+    numbers: dict[str, Any] = {
         name: tuple(orders[name[:3]][dim] for dim in dims) for name, dims in _numbers(given).items()
     }
     return build.emit(
