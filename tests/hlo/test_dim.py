@@ -123,6 +123,15 @@ def test_text(size: Dim, text: str) -> None:
     assert str(size) == text
 
 
+def test_a_number_in_a_canonical_quotient_is_less_than_the_divisor():
+    n = Dim.symbol("n")
+    assert dim.canonical_floordiv(n - 2, 2) + 1 is dim.floordiv(n, 2)
+    assert dim.canonical_floordiv(n + 9, 4) is dim.floordiv(n + 1, 4) + 2
+    assert dim.canonical_floordiv(7, 2) == 3
+    for size in range(20):
+        assert evaluate(dim.canonical_floordiv(n - 5, 3), {"n": size}) == (size - 5) // 3
+
+
 def test_a_quotient_of_a_quotient_is_one_quotient():
     n = Dim.symbol("n")
     twice = dim.floordiv(dim.floordiv(n - 1, 4), 2)

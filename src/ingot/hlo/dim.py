@@ -230,6 +230,17 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
     return _function("floordiv", left, right)
 
 
+def canonical_floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return left // right, the number in `left` less than `right`: (n - 2) // 2 is n // 2 - 1.
+
+    Sizes of windows are equal in this form. In indices of kernels the number stays where it is.
+    """
+    if not isinstance(left, Dim) or not isinstance(right, int) or right <= 0:
+        return floordiv(left, right)
+    whole = sum(value for key, value in left.terms if not key) // right
+    return floordiv(left - whole * right, right) + whole
+
+
 def _only_atom(size: Dim) -> Atom | None:
     """Return the atom of a size that is a single atom, else None."""
     key, factor = size.terms[0]

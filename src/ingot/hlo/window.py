@@ -49,7 +49,7 @@ class WindowDimension:
         spread = size
         if self.base_dilation != 1 and size != 0:
             spread = (size - 1) * self.base_dilation + 1
-        found = dim.floordiv(spread + self.low + self.high - reach, self.stride) + 1
+        found = dim.canonical_floordiv(spread + self.low + self.high - reach, self.stride) + 1
         return max(found, 0) if isinstance(found, int) else found
 
 

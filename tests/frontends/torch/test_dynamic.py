@@ -11,6 +11,8 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn import functional
 
+from ingot.frontends.torch.graphs import recorded_graphs
+
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
 FUNCTIONS = {
@@ -445,3 +447,33 @@ def test_numbers_of_either_sign_as_indices(part):
     compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
     for n in (3, 4, 2, -2, -4, -3, 6):
         assert_runs_same(function, compiled, torch.arange(9.0), n)
+
+
+def test_windows_whose_number_of_taps_is_even():
+    """A discriminator's: PyTorch says `n // 2` where the window's size is `(n - 2) // 2 + 1`."""
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 4, 2, 1), torch.nn.LeakyReLU(0.2), torch.nn.Conv2d(4, 8, 4, 2, 1)
+    )
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(model, backend=counter, fullgraph=True, dynamic=True)
+    for height, width in ((16, 12), (15, 13), (18, 14)):
+        x = torch.randn(3, 1, height, width, requires_grad=True)
+        assert_runs_same(model, compiled, x, grad=True, rtol=1e-4, atol=1e-4)
+    assert counter.frame_count <= 2
+
+
+def test_rows_whose_length_a_guard_knows_stay_rows():
+    """The layer's 64 inputs are `4 * (h // 4) * (w // 4)` by a guard: a slice of each row."""
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 4, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 3)
+    )
+    compiled = torch.compile(model, backend="ingot", fullgraph=True, dynamic=True)
+    x = torch.randn(5, 1, 16, 16, requires_grad=True)
+    with recorded_graphs() as graphs:
+        assert_runs_same(model, compiled, x, grad=True, rtol=1e-4, atol=1e-5)
+    texts = [one.as_text("hlo") for graph in graphs for one in graph.executables]
+    slices = re.findall(r"= f32\[(.*?)\]\S* slice\(", "\n".join(texts))
+    assert slices
+    assert all("," in dims for dims in slices)

@@ -489,3 +489,75 @@ def dictionaries_and_graph_breaks() -> Program:
         return {**made, "repeated": made["b"].repeat(1, repeats), "count": repeats, "none": None}
 
     return Program(function, (variable(5, 4),), list(layer.parameters()))
+
+
+@program
+def features_of_a_hash_grid() -> Program:
+    """Corners of a grid's cells are hashed into a table of features, as in radiance fields."""
+    table = nn.Parameter(torch.randn(2, 64, 2))
+    primes = torch.tensor([1, 2654435761, 805459861])
+
+    def function(points: Tensor) -> Tensor:
+        found: list[Tensor] = []
+        for level in range(2):
+            scaled = points * 4 * 2**level
+            cell = scaled.floor().long()
+            inside, total = scaled - cell, torch.zeros(points.shape[0], 2)
+            for corner in range(8):
+                offset = torch.tensor([corner & 1, corner >> 1 & 1, corner >> 2 & 1])
+                weight = torch.where(offset.bool(), inside, 1 - inside).prod(-1, keepdim=True)
+                x, y, z = ((cell + offset) * primes).unbind(-1)
+                total = total + weight * table[level][(x ^ y ^ z) % 64]
+            found.append(total)
+        return torch.cat(found, -1)
+
+    return Program(function, (torch.rand(9, 3),), [table])
+
+
+@program
+def spline_of_a_flow() -> Program:
+    """Rational quadratic splines: each number searches for its bin."""
+
+    def function(x: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+        widths, heights = given[..., :4].softmax(-1) * 6, given[..., 4:8].softmax(-1) * 6
+        slopes = functional.pad(functional.softplus(given[..., 8:]), (1, 1), value=1.0)
+        lefts = functional.pad(widths.cumsum(-1), (1, 0)) - 3
+        lows = functional.pad(heights.cumsum(-1), (1, 0)) - 3
+        number = (torch.searchsorted(lefts, x[..., None]) - 1).clamp(0, 3)
+        width, height, left, low, slope, after = (
+            values.gather(-1, at)[..., 0]
+            for values, at in (
+                (widths, number), (heights, number), (lefts, number), (lows, number),
+                (slopes, number), (slopes, number + 1),
+            )
+        )  # fmt: skip
+        share, rise = (x - left) / width, height / width
+        bend = share * (1 - share)
+        below = rise + (after + slope - 2 * rise) * bend
+        made = low + height * (rise * share**2 + slope * bend) / below
+        steep = after * share**2 + 2 * rise * bend + slope * (1 - share) ** 2
+        return made, (rise**2 * steep).log() - 2 * below.log()
+
+    return Program(function, (torch.rand(6, 2) * 5 - 2.5, variable(6, 2, 11)))
+
+
+@program
+def tags_of_a_sequence() -> Program:
+    """The loss of a conditional random field: a sum over all paths of tags, in logarithms."""
+    scores = nn.Linear(5, 4)
+    moves = nn.Parameter(torch.randn(4, 4))
+
+    def function(x: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        emitted = scores(x)
+        total = emitted[:, 0]
+        path = emitted[:, 0].gather(1, tags[:, :1])[:, 0]
+        for time in range(1, x.shape[1]):
+            there = torch.logsumexp(total[:, :, None] + moves + emitted[:, time, None], 1)
+            total = torch.where(mask[:, time, None], there, total)
+            step = emitted[:, time].gather(1, tags[:, time : time + 1])[:, 0]
+            path = path + mask[:, time] * (step + moves[tags[:, time - 1], tags[:, time]])
+        return (total.logsumexp(1) - path).mean()
+
+    mask = torch.arange(6) < torch.tensor([[6], [3], [4]])
+    args = (variable(3, 6, 5), torch.randint(0, 4, (3, 6)), mask)
+    return Program(function, args, [*scores.parameters(), moves])

@@ -3,6 +3,7 @@
 
 from unittest.mock import patch
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -49,10 +50,7 @@ ENTRY main {
 def assert_tiled_like_evaluator(text: str, *args: np.ndarray, tolerance: float = 1e-5) -> None:
     """Compile with tiles however small the product is; compare with the evaluator."""
     ingot.clear_caches()
-    with (
-        patch.object(ragged_tiles, "_WORTH_A_LOOP", 0),
-        patch.object(ragged_tiles, "_FEWEST_ROWS", 0),
-    ):
+    with patch.object(ragged_tiles, "_WORTH_A_LOOP", 0):
         executable = ingot.compile(ingot.parse_hlo(text))
     assert "while(" in executable.as_text("hlo")
     want = np.asarray(ingot.evaluate(ingot.parse_hlo(text), *args), np.float64)
@@ -101,8 +99,48 @@ def test_a_group_without_rows_is_not_read():
     assert np.array_equal(np.asarray(got), np.full((4096, 32), 64.0, np.float32))
 
 
-@pytest.mark.parametrize(("rows", "has_tiles"), [(23, False), (24, True)])
-def test_few_rows_of_a_group_are_one_product(rows, has_tiles):
+def test_groups_of_few_rows_are_a_loop_of_library_products():
+    """A trip reads one group's matrix where it lies in the stack."""
+    executable = ingot.compile(rows_text(16, "bf16", depth=512, width=256))
+    (product,) = [kernel for kernel in executable.kernels if "dot" in kernel.opcodes]
+    assert product.strategy == "product"
+
+
+def test_rows_of_a_narrow_type_are_rounded_once():
+    x, weights = numbers(64, 96), numbers(GROUPS, 96, 32)
+    sizes = np.array([30, 4, 30], np.int32)
+    narrow = [array.astype(ml_dtypes.bfloat16) for array in (x, weights)]
+    got = np.asarray(ingot.compile(rows_text(64, "bf16", 96, 32))(*narrow, sizes))
+    wide = [array.astype(np.float32) for array in narrow]
+    want = np.asarray(ingot.compile(rows_text(64, "f32", 96, 32))(*wide, sizes))
+    assert np.mean(got == want.astype(ml_dtypes.bfloat16)) > 0.99
+
+
+def test_transposes_of_stacks_are_read_in_place():
+    """The gradient of the rows reads the transpose of one group's matrix, not of all of them."""
+    text = """HloModule gradient
+ENTRY main {
+  x = bf16[64,48] parameter(0)
+  w = bf16[3,96,48] parameter(1)
+  g = s32[3] parameter(2)
+  t = bf16[3,48,96] transpose(w), dimensions={0,2,1}
+  y = bf16[64,48] parameter(3)
+  rows = bf16[48,64] transpose(x), dimensions={1,0}
+  a = bf16[64,96] ragged-dot(x, t, g), lhs_contracting_dims={1}, rhs_contracting_dims={1},
+    lhs_ragged_dims={0}, rhs_group_dims={0}
+  b = bf16[3,48,48] ragged-dot(rows, y, g), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    lhs_ragged_dims={1}
+  ROOT both = (bf16[64,96], bf16[3,48,48]) tuple(a, b)
+}"""
     with patch.object(ragged_tiles, "_WORTH_A_LOOP", 0):
-        text = ingot.compile(rows_text(rows)).as_text("hlo")
-    assert ("while(" in text) == has_tiles
+        executable = ingot.compile(text)
+    assert "transpose(" not in executable.as_text("hlo")
+    x, w, y = (
+        numbers(*dims).astype(ml_dtypes.bfloat16) for dims in ((64, 48), (3, 96, 48), (64, 48))
+    )
+    sizes = np.array([30, 4, 30], np.int32)
+    got = executable(x, w, sizes, y)
+    want = ingot.evaluate(ingot.parse_hlo(text), x, w, sizes, y)
+    for one, other in zip(got, want, strict=True):
+        one, other = np.asarray(one, np.float32), np.asarray(other, np.float32)
+        np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-2)

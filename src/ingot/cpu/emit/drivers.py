@@ -3,9 +3,10 @@
 
 A driver's env is operands and result; scratch; the address of an epilogue; the number of parts that
 the work is cut into; for each part a block of its parameters and addresses of micro-kernels; the
-buffers that the epilogue takes. Where the sums are the result there is no epilogue (0). So the host
-program fills env and calls the driver, and of a kernel that does more than a plain sum nothing but
-its epilogue is compiled.
+kernel's buffers, for code of its own. Where the sums are the result there is no epilogue (0). So
+the host program fills env and calls the driver. Of a kernel that does more than a plain sum nothing
+but its epilogue is compiled. Where an operand does not begin with its buffer, a phase before the
+driver puts its address into env.
 
 Invariant: sizes are in the parameters only.
 """
@@ -16,9 +17,11 @@ from collections.abc import Sequence
 
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
-from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
 from ingot.cpu.emit.template import Template
+from ingot.emit.values.types import memory_type
 from ingot.kernel.contraction.schedule import oriented, schedule_contraction
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -137,6 +140,7 @@ class DriverCall:
         parts: what it is given for each part.
         scratch_bytes: bytes of scratch.
         n_block: columns of the rows that an epilogue reads.
+        first: indices of the first elements of lhs and rhs in their buffers, None for 0.
     """
 
     code: Template
@@ -146,29 +150,70 @@ class DriverCall:
     parts: tuple[DriverPart, ...]
     scratch_bytes: int
     n_block: int
+    first: tuple[Expr | None, Expr | None] = (None, None)
 
     @property
     def needed(self) -> tuple[Template, ...]:
         """What it needs of the library."""
         return (self.code, *(micro for part in self.parts for micro in part.micro_kernels))
 
-    def without_epilogue(self) -> EmittedKernel:
-        """Return how the host program calls the driver where its sums are the result."""
+    @property
+    def needs_code(self) -> bool:
+        """Whether code of the kernel's own is to be compiled."""
+        return self.result is None or self.first != (None, None)
+
+    def without_code(self) -> EmittedKernel:
+        """Return how the host program calls a driver that needs no code of the kernel's own."""
         assert self.result is not None, "an epilogue takes the sums"
         return self._called(self.result, 0)
 
-    def with_epilogue(
+    def with_code(
         self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
     ) -> EmittedKernel:
-        """Emit the epilogue that a kernel's sums go through; return how all of it is called."""
+        """Emit the kernel's own code; return how all of it is called."""
+        # The driver does not touch a result that an epilogue stores: an operand stands in for it.
+        result, epilogue = self.operands[0] if self.result is None else self.result, 0
+        if self.result is None:
+            epilogue = CodeSlot(f"{symbol}_epilogue")
+            self._emit_epilogue(module, epilogue.symbol, kernel, target)
+        made = self._called(result, epilogue)
+        made = replace(made, behind=tuple(range(len(kernel.buffers))), templates=self.needed)
+        if self.first == (None, None):
+            return made
+        addresses = Phase(f"{symbol}_addresses", 1)
+        self._emit_addresses(module, addresses.symbol, kernel, made, target)
+        return replace(made, phases=(addresses, *made.phases))
+
+    def _emit_epilogue(
+        self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
+    ) -> None:
+        """Emit the epilogue that a kernel's sums go through."""
         vectors = Vectors.of(target)
         schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
         kernel = oriented(kernel) if schedule.swapped else kernel
-        epilogue = f"{symbol}_epilogue"
-        emit_epilogue(module, epilogue, kernel, schedule, target)
-        # The driver does not touch a result: the first operand stands in for it.
-        made = self._called(self.operands[0], CodeSlot(epilogue))
-        return replace(made, behind=tuple(range(len(kernel.buffers))), templates=self.needed)
+        emit_epilogue(module, symbol, kernel, schedule, target)
+
+    def _emit_addresses(
+        self,
+        module: ModuleBuilder,
+        symbol: str,
+        kernel: ContractionKernel,
+        made: EmittedKernel,
+        target: TargetSpec,
+    ) -> None:
+        """Emit `void addresses(env, chunk)`, which stores where operands begin."""
+        params = [("env", lt.PTR), ("chunk", lt.I64)]
+        f = module.function(symbol, lt.VOID, params, attrs="nounwind", is_quick=True)
+        env = f.params[0]
+        first_held = (made.slots - len(made.behind)) * SLOT_BYTES
+        held = f.at_entry(lambda: f.gep(env, first_held))
+        emitter = bind_env(f, held, len(kernel.buffers), (), target.has_fma)
+        for slot, (number, first) in enumerate(zip(self.operands, self.first, strict=True)):
+            if first is not None:
+                memory = memory_type(kernel.buffers[number].dtype)
+                address = f.gep(emitter.buffers[number], emitter.value(first), memory)
+                f.store(address, f.gep(env, slot * SLOT_BYTES), 8)
+        f.ret()
 
     def _called(self, result: int, epilogue: int | CodeSlot) -> EmittedKernel:
         blocks = (

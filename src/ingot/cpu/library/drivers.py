@@ -2,9 +2,9 @@
 """Plain products and convolutions in library code: drivers and micro-kernels of every size.
 
 Strategies of contractions and convolutions: each asks `kernel` whether a driver takes a kernel, and
-makes the call of that driver. Where the sums are the result nothing is compiled; else an epilogue
-is (`cpu.strategies.plans`). Invariant: sizes are numbers in env, the code depends on element type,
-lanes and placements alone.
+makes the call of that driver. Where the sums are the result, and operands begin with their buffers,
+nothing is compiled; else little code of the kernel's own is (`cpu.strategies.plans`). Invariant:
+sizes are numbers in env, the code depends on element type, lanes and placements alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingot.cpu.emit.convolution.winograd import winograd_call, winograd_template
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
-from ingot.cpu.strategies.plans import EpilogueCode
+from ingot.cpu.strategies.plans import DriverCode
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.product import heights_of, plain_product
@@ -49,7 +49,7 @@ from ingot.llvm.target import TargetSpec
 
 _Plan = TypeVar("_Plan")
 
-Driven = LibraryKernel | EpilogueCode | str
+Driven = LibraryKernel | DriverCode | str
 """The plan of a kernel that a driver runs, or why it does not."""
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
@@ -94,14 +94,14 @@ def _convolved(
     return _driven(request, call_of(kernel.convolution, result_of_sums(kernel), found))
 
 
-def _driven(request: Request, call: DriverCall) -> LibraryKernel | EpilogueCode:
+def _driven(request: Request, call: DriverCall) -> LibraryKernel | DriverCode:
     """Return the plan of a driver's call."""
     target, kernel = request.target, general_kernel(request.kernel)
-    if call.result is None:
-        assert isinstance(kernel, ContractionKernel), "loop kernels have no epilogue"
-        return EpilogueCode(kernel, target, call)
+    if call.needs_code:
+        assert isinstance(kernel, ContractionKernel), "loop kernels have no code for a driver"
+        return DriverCode(kernel, target, call)
     parts = tuple(library_part(target, item) for item in dict.fromkeys(call.needed))
-    return LibraryKernel(call.without_epilogue(), parts)
+    return LibraryKernel(call.without_code(), parts)
 
 
 def common_products(target: TargetSpec) -> Iterator[LibraryPart]:

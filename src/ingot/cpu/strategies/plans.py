@@ -67,8 +67,11 @@ class LoopCode:
 
 
 @record
-class EpilogueCode:
-    """A driver of the library computes sums, an epilogue of the kernel's own takes them."""
+class DriverCode:
+    """A driver of the library computes sums.
+
+    Code of the kernel's own says where operands begin, or is the epilogue that takes the sums.
+    """
 
     kernel: ContractionKernel
     target: TargetSpec
@@ -80,8 +83,8 @@ class EpilogueCode:
         return KERNEL_WEIGHT
 
     def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the epilogue."""
-        return self.call.with_epilogue(module, symbol, self.kernel, self.target)
+        """Emit the kernel's functions, whose names begin with `symbol`."""
+        return self.call.with_code(module, symbol, self.kernel, self.target)
 
 
 @record

@@ -49,20 +49,23 @@ def _counts(numbers: Any, weights: Any, size: int) -> Any:
     return torch.bincount(numbers, weights, size)
 
 
-def _runs(x: Any, is_sorted: bool) -> tuple[Any, ...]:
-    values, order = x.flatten(), torch.arange(x.numel())
-    if is_sorted:
-        values, order = values.sort(stable=True)
-    starts = torch.ones_like(values, dtype=torch.bool)
-    starts[1:] = values[1:] != values[:-1]
+def _runs(x: Any, is_sorted: bool, dim: int | None) -> tuple[Any, ...]:
+    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    order = torch.arange(len(values))
+    columns = values.reshape(len(values), -1)
+    for column in reversed(columns.unbind(1) if is_sorted else ()):
+        order = order[column[order].sort(stable=True)[1]]
+    values, columns = values[order], columns[order]
+    starts = torch.ones(len(values), dtype=torch.bool)
+    starts[1:] = (columns[1:] != columns[:-1]).any(1)
     return values, order, starts
 
 
-def _distinct(values: Any, order: Any, starts: Any, size: int) -> tuple[Any, ...]:
+def _distinct(values: Any, order: Any, starts: Any, size: int, dim: int | None) -> tuple[Any, ...]:
     del size
     inverse = torch.empty_like(order)
     inverse[order] = starts.cumsum(0) - 1
-    return values[starts], inverse, inverse.bincount()
+    return values[starts].movedim(0, dim or 0), inverse, inverse.bincount()
 
 
 INDICES = InternalOp("mask_indices", _indices)
@@ -75,10 +78,11 @@ COUNTS = InternalOp("counts", _counts)
 """`(numbers, weights, size)`: how often each number below `size` occurs, or its weights' sum."""
 
 RUNS = InternalOp("runs", _runs)
-"""`(x, is_sorted)`: the elements, sorted or as they are; their indices; where a run begins."""
+"""`(x, is_sorted, dim)`: the elements, or the slices along `dim`, which comes first; sorted or as
+they are; their indices; where a run begins."""
 DISTINCT = InternalOp("distinct", _distinct)
-"""`(values, order, starts, size)` of runs: one element of each, the run of each element, as x has
-them, and how long each is; those two are empty if they are not wanted."""
+"""`(values, order, starts, size, dim)` of runs: one element of each, the run of each element, as x
+has them, and how long each is; those two are empty if they are not wanted."""
 
 
 def expand_data_sizes(graph: Any) -> None:
@@ -171,32 +175,40 @@ class _Expansion:
     def unique(self, x: Node, *given: bool, **named: bool) -> None:
         """Expand `_unique2`; what is wanted of its results follows from their sizes."""
         del given, named
-        self._distinct(x, is_sorted=True)
+        self._distinct(x, True)
+
+    def unique_slices(self, x: Node, dim: int, is_sorted: bool = True, *given: bool) -> None:
+        """Expand `unique_dim`, whose results are sorted anyway."""
+        del is_sorted, given
+        self._distinct(x, True, dim)
 
     def consecutive(
         self, x: Node, inverse: bool = False, counts: bool = False, dim: int | None = None
     ) -> None:
-        """Expand `unique_consecutive` of elements, not of slices along a dimension."""
+        """Expand `unique_consecutive` of elements, or of slices along a dimension."""
         del inverse, counts
-        if dim is None:
-            self._distinct(x, is_sorted=False)
+        self._distinct(x, False, dim)
 
-    def _distinct(self, x: Node, is_sorted: bool) -> None:
-        """Find the runs of equal elements, and make one element of each."""
+    def _distinct(self, x: Node, is_sorted: bool, dim: int | None = None) -> None:
+        """Find the runs of equal elements or slices, and make one of each."""
         if not _has_elements(x):
             return
         value = self.node.meta["val"]
-        flat = self._fake(x, lambda: x.meta["val"].new_empty((x.meta["val"].numel(),)))
-        kinds = (flat.dtype, torch.int64, torch.bool)
-        fakes = tuple(self._fake(x, partial(flat.to, kind)) for kind in kinds)
+        given = x.meta["val"]
+        sizes = (given.numel(),)
+        if dim is not None:
+            dim %= max(given.dim(), 1)
+            sizes = tuple(given.movedim(dim, 0).shape)
+        shapes = ((sizes, given.dtype), (sizes[:1], torch.int64), (sizes[:1], torch.bool))
+        fakes = tuple(self._fake(x, partial(torch.empty, n, dtype=kind)) for n, kind in shapes)
         with self.graph.inserting_before(self.node):
-            runs = self._called(RUNS, (x, is_sorted), fakes)
+            runs = self._called(RUNS, (x, is_sorted, dim), fakes)
             values, order, starts = (
                 self._called(operator.getitem, (runs, number), fake)
                 for number, fake in enumerate(fakes)
             )
-            size = self._size(_ATEN.sum.default, (starts,), value[0].shape[0])
-            self._replace(self._called(DISTINCT, (values, order, starts, size), value))
+            size = self._size(_ATEN.sum.default, (starts,), value[0].shape[dim or 0])
+            self._replace(self._called(DISTINCT, (values, order, starts, size, dim), value))
 
     def _mask(self, x: Node, count: Any) -> tuple[Node, Node]:
         """Return the mask of nonzero elements, and the size that it defines."""
@@ -237,6 +249,7 @@ _EXPANSIONS: dict[Any, Callable[..., None]] = {
     _ATEN.repeat_interleave.Tensor: _Expansion.repeated,
     _ATEN.bincount.default: _Expansion.counted,
     _ATEN._unique2.default: _Expansion.unique,
+    _ATEN.unique_dim.default: _Expansion.unique_slices,
     _ATEN.unique_consecutive.default: _Expansion.consecutive,
 }
 """What expands each op, called with its arguments."""

@@ -53,7 +53,7 @@ _MAKERS: dict[Any, Callable[..., Size]] = {
     _SYMPY.Mul: lambda *parts: reduce(lambda made, part: made * part, parts),
     _SYMPY.Pow: _power,
     torch_functions.PowByNatural: _power,
-    torch_functions.FloorDiv: dim_math.floordiv,
+    torch_functions.FloorDiv: dim_math.canonical_floordiv,
     torch_functions.CleanDiv: dim_math.floordiv,
     torch_functions.CeilDiv: _ceil_div,
     torch_functions.Mod: dim_math.mod,

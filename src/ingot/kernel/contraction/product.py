@@ -50,6 +50,7 @@ from ingot.kernel.contraction.schedule import (
     schedule_contraction,
     stores_sums,
 )
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L1_STRIDE, Vectors
@@ -87,6 +88,7 @@ class Product(Numbered):
     Attributes:
         form: what is compiled for it.
         operands: buffer numbers of lhs and rhs.
+        first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
         rest: columns that are left over behind the whole register blocks.
@@ -96,6 +98,7 @@ class Product(Numbered):
 
     form: ProductVariant
     operands: tuple[int, int]
+    first: tuple[Expr | None, Expr | None]
     result: int | None
     blocks: Blocks
     rest: int
@@ -167,6 +170,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         tuple(values[name] for name in PARAMETERS),
         form,
         (given.lhs.buffer, given.rhs.buffer),
+        (given.lhs.first, given.rhs.first),
         result,
         blocks,
         n % form.columns,

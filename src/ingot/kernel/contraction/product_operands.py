@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a contraction reads and where: the first question of `kernel.contraction.product`.
 
-An operand of a plain product lies in memory with a constant step along each axis. It is of the type
-of the sums, or of another that packing converts: `convert` of what is loaded counts as that, also
-by a type between that holds all of its values. Pairs
-of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and added by one instruction,
-which is exact for integers and for bf16 rounds each sum as a product at a time would.
+An operand of a plain product lies in memory with a constant step along each axis. It begins at the
+first element of its buffer or at another, which may be known at run time only: an expert's weights
+are a dynamic slice of all experts' (`Operand.first`). It is of the type of the sums, or of another
+that packing converts: `convert` of what is loaded counts as that, also by a type between that holds
+all of its values. Pairs of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and
+added by one instruction, which is exact for integers and for bf16 rounds each sum as a product at a
+time would.
 
 Invariant: a product of no rows, columns or depth is not plain.
 """
@@ -33,7 +35,7 @@ from ingot.hlo.dtype import (
     DType,
 )
 from ingot.kernel.contraction.schedule import MASKED_BITS, has_masks, oriented, stride
-from ingot.kernel.expr import Access, Expr
+from ingot.kernel.expr import Access, Expr, axis_names, make
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
@@ -61,6 +63,7 @@ class Operand:
         batch: step from matrix to matrix.
         free: step along the axis that the result keeps.
         inner: step along k.
+        first: index of its first element in the buffer, None if that is 0.
     """
 
     buffer: int
@@ -68,6 +71,7 @@ class Operand:
     batch: int
     free: int
     inner: int
+    first: Expr | None = None
 
 
 @record
@@ -140,17 +144,21 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
 def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:
     while operand.op == "convert" and _is_exact(operand, kernel.accumulate):
         (operand,) = operand.args
-    if operand.op != "load" or operand.args or not _is_converted(operand.dtype, kernel.accumulate):
+    if operand.op != "load" or not _is_converted(operand.dtype, kernel.accumulate):
         return None
     access: Access = operand.payload
     axes = (kernel.batch, free, kernel.k)
     steps = _steps(access.index, axes)
-    if steps is None or access.index != linear(axes, steps):
+    if steps is None or access.masked or any(arg.axes for arg in operand.args):
+        return None
+    first = access.index - linear(axes, steps)
+    if axis_names(first):
         return None
     element = CELLS.get(operand.dtype, operand.dtype)
     # What a sum of another type makes of an operand depends on its sign.
     dtype = element if element is CELLS[kernel.accumulate] else operand.dtype
-    return Operand(access.buffer, dtype, *steps)
+    begins = None if first == 0 else make("index", S64, operand.args, first)
+    return Operand(access.buffer, dtype, *steps, begins)
 
 
 def _is_exact(operand: Expr, accumulate: DType) -> bool:

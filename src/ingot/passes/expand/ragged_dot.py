@@ -11,7 +11,7 @@ Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, S64
@@ -33,12 +33,12 @@ class RaggedDotRewriter(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"ragged-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the dot of masked operands."""
-        lhs, _, sizes = op.operands
+        """Return the dot of masked operands, or the loop."""
+        sizes = op.operands[2]
         given = op.as_(RaggedDotAttributes)
         mode = given.mode()
         if mode == "batch":
-            return _dot(op, build, lhs, _numbers(given))
+            return _dot(op, build, op.operands[0], _numbers(given))
         if sizes.shape.rank != 1:
             raise UnsupportedError(
                 f"ragged-dot with group sizes {sizes.shape} per batch",
@@ -46,11 +46,13 @@ class RaggedDotRewriter(Expander):
                 location=op.metadata.location,
                 hint="give one vector of group sizes",
             )
+        op = _folded(op, build)
+        given = op.as_(RaggedDotAttributes)
         (ragged,) = given.lhs_ragged_dims
         limits = running_sums(build.convert_to(sizes, S64), build, module)
         if is_worth_tiles(op):
             return tiled(op, build, module, limits)
-        masked = _masked(lhs, ragged, sizes, limits, build)
+        masked = _masked(op.operands[0], ragged, sizes, limits, build)
         moved = {
             name: tuple(p + 1 for p in dimensions) for name, dimensions in _numbers(given).items()
         }
@@ -67,6 +69,52 @@ class RaggedDotRewriter(Expander):
         batch = len(given.lhs_batch_dims)
         rest = [n for n in range(made.shape.rank) if n != batch]
         return build.transpose(made, dimensions=(batch, *rest))
+
+
+def _folded(op: Instruction, build: Builder) -> Instruction:
+    """Return the op with transposes of its operands folded into its dimension numbers.
+
+    The rhs of a gradient is the transpose of all groups' matrices, of which a trip reads one.
+    """
+    given = op.as_(RaggedDotAttributes)
+    lhs, left = _untransposed(op.operands[0], (*given.lhs_batch_dims, *given.lhs_contracting_dims))
+    taken = (*given.rhs_batch_dims, *given.rhs_contracting_dims, *given.rhs_group_dims)
+    rhs, right = _untransposed(op.operands[1], taken)
+    if (lhs, rhs) == op.operands[:2]:
+        return op
+    orders = {"lhs": left, "rhs": right}
+    numbers: dict[str, Any] = {
+        name: tuple(orders[name[:3]][dim] for dim in dims) for name, dims in _numbers(given).items()
+    }
+    return build.emit(
+        op.opcode,
+        lhs,
+        rhs,
+        op.operands[2],
+        shape=op.shape,
+        operand_precision=given.operand_precision,
+        lhs_ragged_dims=tuple(left[dim] for dim in given.lhs_ragged_dims),
+        rhs_group_dims=tuple(right[dim] for dim in given.rhs_group_dims),
+        **numbers,
+    )
+
+
+def _untransposed(
+    value: Instruction, taken: tuple[int, ...]
+) -> tuple[Instruction, tuple[int, ...]]:
+    """Return what a value is the transpose of, and where each of its dimensions is there.
+
+    A transpose that changes the order of dimensions of the result, which are not `taken`, stays.
+    """
+    order = tuple(range(value.shape.rank))
+    while value.opcode == "transpose":
+        turn: tuple[int, ...] = value.attributes.dimensions
+        inner = tuple(turn[dim] for dim in order)
+        free = [other for dim, other in enumerate(inner) if dim not in taken]
+        if free != sorted(free):
+            break
+        order, (value,) = inner, value.operands
+    return value, order
 
 
 def _numbers(given: RaggedDotAttributes) -> dict[str, tuple[int, ...]]:

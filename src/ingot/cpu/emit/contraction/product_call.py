@@ -57,4 +57,5 @@ def product_call(plan: Product) -> DriverCall:
         (DriverPart(plan.parameters, micro),),
         plan.blocks.scratch_bytes,
         plan.value("n_block"),
+        plan.first,
     )

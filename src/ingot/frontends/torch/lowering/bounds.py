@@ -13,6 +13,8 @@ Example:
 
 from __future__ import annotations
 
+from math import gcd
+
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
 
@@ -24,12 +26,13 @@ def greatest_value(size: Size) -> int | None:
     """Return a number that a size never exceeds; None if it grows with a named size.
 
     `k * floordiv(x, k)` is `x - r` with `0 <= r < k`: after this replacement, a size that only
-    rounds has no names.
+    rounds has no names. It is made of a multiple of the size where a factor is not one of `k`:
+    `n // 2 - 2 * (n // 4)` is 0 or 1.
     """
-    most = 0
+    most, scale = 0, 1
     for _ in range(_MOST_STEPS):
         if isinstance(size, int):
-            return size + most
+            return (size + most) // scale
         for atoms, factor in size.terms:
             if len(atoms) != 1 or not isinstance(atoms[0].right, int) or atoms[0].right <= 0:
                 continue
@@ -38,7 +41,9 @@ def greatest_value(size: Size) -> int | None:
                 size = size - factor * dim_math.mod(left, divisor)
                 most += max(factor, 0) * (divisor - 1)
                 break
-            if atoms[0].function == "floordiv" and factor % divisor == 0:
+            if atoms[0].function == "floordiv":
+                more = divisor // gcd(factor, divisor)
+                size, most, scale, factor = size * more, most * more, scale * more, factor * more
                 times = factor // divisor
                 size = size - factor * dim_math.floordiv(left, divisor) + times * left
                 most += max(-times, 0) * (divisor - 1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distinct elements of an array, for sizes known: see `data_sizes`.
+"""The distinct elements of an array, or slices of it, for sizes known: see `data_sizes`.
 
-Equal elements lie side by side after a sort; a run of them is one distinct element, whose number
-is that of the runs before it. Each NaN is a run, as in PyTorch, and of equal elements the first
-stands for all.
+Equal ones lie side by side after a sort; a run of them is one distinct element, whose number is
+that of the runs before it. Each NaN is a run, as in PyTorch, and of equal elements the first stands
+for all. Slices are sorted by their elements in order: by the last first, each time stably.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from ingot.frontends.building.arrays import index_type
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.frontends.building.scans import scan
+from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.sorting import sorted_along
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -23,25 +24,60 @@ RULES = RuleTable("ingot")
 
 
 @RULES.rule("runs")
-def _runs(op: Op, x: Instruction, is_sorted: bool) -> tuple[Instruction, ...]:
-    b, (count,) = op.b, op.shape_of(0).dims
-    values = b.reshape_to(x, (count,))
+def _runs(op: Op, x: Instruction, is_sorted: bool, dim: int | None) -> tuple[Instruction, ...]:
+    b = op.b
+    if is_sorted and x.shape.dtype.is_complex:
+        raise op.error("complex numbers have no order")
+    count, *rest = op.shape_of(0).dims
+    if dim is None:
+        values = b.reshape_to(x, (count,))
+    else:
+        axes = (dim, *(axis for axis in range(x.shape.rank) if axis != dim))
+        values = b.transposed(x, axes)
     order = b.iota_of(index_type((count,)), (count,), 0)
-    if is_sorted:
-        if x.shape.dtype.is_complex:
-            raise op.error("complex numbers have no order")
+    if is_sorted and not rest:
         values, order = sorted_along(b, values, 0)
+    elif is_sorted:
+        order = _order_of_slices(b, values, order)
+        values = take(b, values, order)
     before, after = b.sliced(values, 0, 0, count - 1), b.sliced(values, 0, 1, count)
     changes = b.compare(after, before, direction="NE")
+    if rest:
+        changes = b.reduced("or", changes, tuple(range(1, values.shape.rank)))
     starts = b.padded(changes, 0, 1, 0, b.constant(True, PRED))
     return values, b.convert_to(order, S64), starts
 
 
+def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -> Instruction:
+    """Return the indices of slices in order: a loop over their elements, from the last on."""
+    count = values.shape.dims[0]
+    width = values.shape.size // count
+    columns = b.transposed(b.reshape_to(values, (count, width)), (1, 0))
+
+    def goes_on(inner: GraphBuilder, state: list[Instruction]) -> Instruction:
+        return inner.compare(state[0], inner.constant(0, S64), direction="GT")
+
+    def body(inner: GraphBuilder, state: list[Instruction]) -> list[Instruction]:
+        left, order, columns = state
+        number = inner.subtract(left, inner.constant(1, S64))
+        starts = (number, inner.constant(0, S64))
+        row = inner.emit("dynamic-slice", columns, *starts, dynamic_slice_sizes=(1, count))
+        column = take(inner, inner.reshape_to(row, (count,)), order)
+        return [number, take(inner, order, sorted_along(inner, column, 0)[1]), columns]
+
+    return b.loop([b.constant(width, S64), order, columns], goes_on, body)[1]
+
+
 @RULES.rule("distinct")
 def _distinct(
-    op: Op, values: Instruction, order: Instruction, starts: Instruction, size: Size
+    op: Op,
+    values: Instruction,
+    order: Instruction,
+    starts: Instruction,
+    size: Size,
+    dim: int | None,
 ) -> tuple[Instruction, ...]:
-    b, (count,) = op.b, values.shape.dims
+    b, count = op.b, values.shape.dims[0]
     ordinal = scan(b, b.convert_to(starts, S64), 0, lambda b, x, y: b.add(x, y), 0)
     number = b.binary("subtract", ordinal, 1)
     # An index out of range is dropped.
@@ -56,4 +92,8 @@ def _distinct(
         # The run of a number ends where the next one begins.
         following = b.concatenated([firsts, b.like(count, Shape.array(S64, (1,)))], 0)
         counts = b.subtract(b.sliced(following, 0, 1, size + 1), firsts)
-    return take(b, values, firsts), inverse, counts
+    made = take(b, values, firsts)
+    if dim is not None:
+        rest = list(range(1, values.shape.rank))
+        made = b.transposed(made, (*rest[:dim], 0, *rest[dim:]))
+    return made, inverse, counts

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.torch.sizes import Sizes
 from ingot.hlo.dim import Dim, product
@@ -24,9 +26,13 @@ def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
 def reshaped(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
     """Return a value reshaped to `dims`, which have as many elements by PyTorch's guards.
 
-    HLO's rules find that for most expressions, but not for `n` and `n // 6 * 6`.
+    HLO's rules find that for most expressions, but not for `n` and `n // 6 * 6`. Leading sizes that
+    are the same stay: rows are read as rows, not by quotients of an index of all elements.
     """
     have, want = value.shape.size, product(dims)
     if have != want and not (isinstance(have, int) and isinstance(want, int)):
-        value = b.sliced(b.reshape_to(value, (have,)), 0, 0, want)
+        pairs = zip(value.shape.dims, dims, strict=False)
+        outer = dims[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))]
+        flat = b.reshape_to(value, (*outer, product(value.shape.dims[len(outer) :])))
+        value = b.sliced(flat, len(outer), 0, product(dims[len(outer) :]))
     return b.reshape_to(value, dims)

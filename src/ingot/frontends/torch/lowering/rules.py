@@ -25,6 +25,7 @@ from ingot.frontends.torch.lowering import (
     embedding_bag,
     fused_layers,
     grid_sampling,
+    grouped_products,
     higher_order,
     indexing,
     jagged,
@@ -32,6 +33,7 @@ from ingot.frontends.torch.lowering import (
     masks,
     matmul,
     normalization,
+    overlap_add,
     packed_weights,
     padding,
     pooling,
@@ -53,14 +55,16 @@ from ingot.frontends.torch.lowering.table import merged, with_copies
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
 _MOVES = (
-    diagonals, distinct, embedding_bag, indexing, jagged, masks, scatter, searching, shaping,
-    strides,
+    diagonals, distinct, embedding_bag, indexing, jagged, masks, overlap_add, scatter, searching,
+    shaping, strides,
 )  # fmt: skip
 _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
     pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (distances, linalg, matmul, packed_weights, pseudoinverse, spectral)
+_PRODUCTS = (
+    distances, grouped_products, linalg, matmul, packed_weights, pseudoinverse, spectral,
+)  # fmt: skip
 FAMILIES = (
     *_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, assertions, higher_order,
 )  # fmt: skip
