@@ -12,7 +12,8 @@ def product(rows: int, source: str, factor: str, sums: str) -> str:
     return f"""x = {source}[{rows},64] parameter(0)
       w = {factor}[64,32] parameter(1)
       r = {factor}[{rows},64] convert(x)
-      ROOT d = {sums}[{rows},32] dot(r, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
+      ROOT d = {sums}[{rows},32] dot(r, w), lhs_contracting_dims={{1}},
+        rhs_contracting_dims={{0}}"""
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,9 @@ def _is_rounded(operand: Instruction, dot: Instruction) -> bool:
     sums, lhs = dot.shape.size, dot.operands[0].shape
     depth = product(lhs.dims[dim] for dim in dot.as_(DotAttributes).lhs_contracting_dims)
     products, elements = sums * depth, operand.shape.size
-    is_known = isinstance(products, int) and isinstance(elements, int)
-    return is_known and products >= LEAST_READS * elements
+    if not isinstance(products, int) or not isinstance(elements, int):
+        return False
+    return products >= LEAST_READS * elements
 
 
 def reads_from_memory(group: Group, user: Instruction, producer: Instruction) -> bool:
