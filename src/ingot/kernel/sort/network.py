@@ -13,7 +13,6 @@ Source: K. Batcher, Sorting networks and their applications (1968).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
@@ -97,17 +96,18 @@ class _Keys:
     """Compares keys, which stand first in each element."""
 
     def __init__(self, ascending: bool) -> None:
-        self.direction = "LT" if ascending else "GT"
-        self.ops = ("minimum", "maximum") if ascending else ("maximum", "minimum")
+        self.ascending = ascending
 
     def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
         """Return two elements in order; equal ones stay where they are."""
-        least, most = (
-            ex.make(op, low[0].dtype, (low[0], high[0]), NO_ATTRIBUTES) for op in self.ops
-        )
-        swaps = ex.make("compare", PRED, (high[0], low[0]), CompareAttributes(self.direction))
+        keys, element = (low[0], high[0]), low[0].dtype
+        least = ex.make("minimum", element, keys, NO_ATTRIBUTES)
+        most = ex.make("maximum", element, keys, NO_ATTRIBUTES)
+        first, last = (least, most) if self.ascending else (most, least)
+        direction = "LT" if self.ascending else "GT"
+        swaps = ex.make("compare", PRED, keys[::-1], CompareAttributes(direction))
         rest = _selected(swaps, low[1:], high[1:])
-        return (least, *rest[0]), (most, *rest[1])
+        return (first, *rest[0]), (last, *rest[1])
 
 
 class _Comparator:
@@ -153,7 +153,6 @@ def neighbours(count: int) -> list[tuple[int, int]]:
     return [(low, low + 1) for step in range(count) for low in range(step % 2, count - 1, 2)]
 
 
-@cache
 def batcher(count: int) -> list[tuple[int, int]]:
     """Return the comparators of Batcher's odd-even merge sort of a power of two of elements."""
     found: list[tuple[int, int]] = []
