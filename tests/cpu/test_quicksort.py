@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingot.cpu.emit.sort.networks import batcher
 from ingot.cpu.emit.sort.quicksort import Quicksort
 from ingot.cpu.emit.sort.records import RecordType, Registers
+from ingot.kernel.sort.network import batcher
 from ingot.kernel.sort.sort import BLOCK, MAX_PARTS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder

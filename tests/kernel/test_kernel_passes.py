@@ -38,6 +38,15 @@ PROGRAMS = {
   y = f32[3] parameter(1)
   b = f32[128,3] broadcast(y), dimensions={1}
   ROOT r = f32[128,3] add(x, b)""",
+    "sum and product beside each other": """x = f32[300] parameter(0)
+  o = f32[300] multiply(x, x)
+  q = f32[300] subtract(o, x)
+  e = f32[300] multiply(q, o)
+  s = f32[300] add(x, e)
+  p = f32[300] multiply(x, e)
+  a = f32[1,300] reshape(s)
+  b = f32[1,300] reshape(p)
+  ROOT r = f32[2,300] concatenate(a, b), dimensions={0}""",
     "softmax of short rows": """p = f32[80,6] parameter(0)
   low = f32[] constant(-inf)
   m = f32[80] reduce(p, low), dimensions={1}, to_apply=max

@@ -278,6 +278,16 @@ def plan(m, n, k):
     return None if isinstance(found, str) else found
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "vectors"),
+    [(1, 4096, 4096, 8), (1, 512, 512, 8), (1, 512, 256, 24)],
+)
+def test_a_row_reads_few_columns_at_once_from_memory(m, n, k, vectors):
+    found = plan(m, n, k)
+    assert found is not None
+    assert found.form.vectors == vectors
+
+
 @pytest.mark.parametrize("m", [7, 13, 15, 27, 64, 100, 1000, 1024])
 def test_row_blocks_cover_all_rows(m):
     found = plan(m, 512, 128)

@@ -47,7 +47,9 @@ from ingot.kernel.ir import (
     TopKKernel,
     general_kernel,
 )
-from ingot.kernel.schedule.decide import Refusal
+from ingot.kernel.loop.pipeline import run_kernel_passes
+from ingot.kernel.schedule.decide import Refusal, schedule_loops
+from ingot.kernel.sort.network import sort_network
 from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
@@ -87,6 +89,16 @@ def _match_attention(request: Request) -> Plan:
     return AttentionCode(kernel, request.target, schedule_attention(kernel, request.vectors))
 
 
+def _match_network(request: Request) -> Plan | str:
+    kernel = request.kernel
+    assert isinstance(kernel, SortKernel), "the table says so"
+    network = sort_network(kernel)
+    if isinstance(network, str):
+        return network
+    loops = run_kernel_passes(network)
+    return LoopCode(loops, request.target, schedule_loops(loops, request.vectors))
+
+
 def _match_merge_sort(request: Request) -> Plan:
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "the table says so"
@@ -105,6 +117,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("box copies", (LoopKernel,), match_box_copies),
     Strategy("library gather or scatter", (LoopKernel,), match_indexing),
     Strategy("loops", (LoopKernel,), _match_loops),
+    Strategy("sorting network", (SortKernel,), _match_network),
     Strategy("sort by key", (SortKernel,), match_sort),
     Strategy("merge sort", (SortKernel,), _match_merge_sort),
     Strategy("Fourier transform", (FftKernel,), match_transform),
@@ -140,7 +153,7 @@ def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
             found = strategy.match(request)
             if not isinstance(found, str):
                 name = strategy.name
-                if isinstance(found, LoopCode):
+                if isinstance(found, LoopCode) and found.kernel is form:
                     name = found.schedule.strategy.name
                     refused += request.loops.refused
                 return Planned(name, found, tuple(refused))

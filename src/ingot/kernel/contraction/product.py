@@ -53,7 +53,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
-from ingot.llvm.machine_model import L1_STRIDE, Vectors
+from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, Vectors
 from ingot.support.records import record, replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
@@ -76,6 +76,12 @@ MIN_DEPTH_BATCH_AHEAD = 256
 """Of several such products so deep, an rhs that could be read in place is packed ahead too: the lhs
 is read in longer runs then. 16x512x64x512 took 0.74 of the time, 16x512x96x512 0.72, 8x768x64x768
 0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27 (as above)."""
+
+MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
+"""A row that meets a larger rhs than this waits for memory, which answers faster if so few vectors
+of each of several rows are asked for in turn: 4096x4096 took 0.76 to 0.82 of the time with 24 of
+each, 512x512 0.8, 512x1408 0.88; in the L2 cache 512x512 took 1.06 (AMD EPYC with AVX-512, one
+thread, 2026-11-27)."""
 
 WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
@@ -227,7 +233,8 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
         lanes = max(lanes, MIN_WORD_LANES)
     converts = given.converts_in_place(vectors)
     search = BlockSearch(lanes, vectors)
-    even = search.even(m, n)
+    is_from_memory = m == 1 and n * given.sizes[2] * given.rhs.dtype.bits > 8 * MEMORY_BYTES
+    even = search.even(m, n, most=MEMORY_VECTORS) if is_from_memory else search.even(m, n)
     block = (even.rows, even.columns)
     schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "direct" and m > FEW_ROWS:

@@ -28,6 +28,7 @@ from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
+from ingot.kernel.loop.unroll_stacks import unroll_stacks
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
 from ingot.support.records import record, replace
@@ -61,6 +62,7 @@ KERNEL_PASSES = (
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),
     KernelPass("unroll-short-rows", unroll_short_rows),
     KernelPass("unroll-and-jam", unroll_and_jam),
+    KernelPass("unroll-stacks", unroll_stacks),
     KernelPass("select-to-index", select_to_index),
     KernelPass("unmask-loads", unmask_loads),
     KernelPass("narrow-indices", narrow_indices),
@@ -74,6 +76,8 @@ ORDER = (
     Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
     Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
     Order("unroll-short-rows", "unroll-and-jam", "what has no loops left has no folds to join"),
+    Order("join-short-rows", "unroll-stacks", "joined rows have lanes and need no copies"),
+    Order("unroll-stacks", "select-to-index", "positions that are known choose nothing"),
     Order("unroll-and-jam", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),

@@ -87,7 +87,17 @@ def one_zero_one_nan(number: Expr) -> Expr:
 def total_order(number: Expr) -> Expr:
     """Return the integer that `passes.expand` compares for a float in total order."""
     whole = _BITS[number.dtype]
-    bits = ex.make("bitcast-convert", whole, (number,), NO_ATTRIBUTES)
+    return _flipped(ex.make("bitcast-convert", whole, (number,), NO_ATTRIBUTES))
+
+
+def from_total_order(key: Expr, element: DType) -> Expr:
+    """Return the float of type `element` that `total_order` makes `key` of."""
+    return ex.make("bitcast-convert", element, (_flipped(key),), NO_ATTRIBUTES)
+
+
+def _flipped(bits: Expr) -> Expr:
+    """Return bits of floats with all but the sign inverted in negative ones; its own inverse."""
+    whole = bits.dtype
     zero, most = (ex.constant(whole.numpy.type(value)) for value in (0, np.iinfo(whole.numpy).max))
     reversed_ = ex.make("xor", whole, (bits, most), NO_ATTRIBUTES)
     return ex.make("select", whole, (_compare(bits, zero, "LT"), reversed_, bits), NO_ATTRIBUTES)

@@ -16,6 +16,7 @@ from typing import cast
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
+from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
@@ -159,15 +160,23 @@ def is_repeated(group: Group, producer: Instruction) -> bool:
     """Whether a reduction would repeat more than a little work of `producer` for each result.
 
     That is so where the producer does not vary along an axis of the grid: the vector of a
-    matrix-vector product, say, which each row reads whole.
+    matrix-vector product, say, which each row reads whole. A transpose of rows is no work, but its
+    columns would be gathered for each result.
     """
-    if group.grid is None or not _is_work(producer):
+    moves = producer.opcode == "transpose" and _moves_last(producer)
+    if group.grid is None or not (moves or _is_work(producer)):
         return False
     repeated = group.grid.difference(_axes_in(group, producer))
     times = dim.product(group.frames.extents[axis] for axis in repeated)
     if isinstance(times, int) and times < MIN_REPETITIONS:
         return False
-    return not is_cheap_to_recompute(producer, MAX_REPEATED)
+    return moves or not is_cheap_to_recompute(producer, MAX_REPEATED)
+
+
+def _moves_last(transpose: Instruction) -> bool:
+    """Whether a transpose makes another dimension the last one."""
+    last = transpose.shape.rank - 1
+    return transpose.as_(DimensionsAttributes).dimensions[last] != last
 
 
 def _is_work(producer: Instruction) -> bool:

@@ -37,6 +37,7 @@ from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
+from ingot.passes.simplify.pair_reductions import PairReductions
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.transposes import TransposeMover
@@ -100,6 +101,7 @@ DOTS = FixedPoint(
     "dot-simplification",
     (
         DotStrengthReduction(),
+        PairReductions(),
         DotCanonicalizer(),
         WhileLoopProductLayout(),
         ConvolutionFilterSlicer(),
@@ -237,6 +239,7 @@ ORDER = (
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
     Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),
     Order("dot-canonicalizer", "while-loop-product-layout", "it says along what a factor is read"),
+    Order("dot-strength-reduction", "pair-reductions", "it makes reductions of products"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )
 check_order(SIMPLIFICATION, ORDER)

@@ -24,10 +24,11 @@ from ingot.passes.expand.topk import has_keys
 from ingot.passes.simplify.inline import copy_into
 from ingot.support.records import record
 
-LEAST_TRANSPOSED = 16
-"""Elements of a line from which on transposes pay. Along the first dimension 64x1000 took 0.5 of
-the time, 1000x1000 0.5, 16x1000 0.75, 12x10000 0.97, 4x10000 1.06; positions of 1000x100 0.64, of
-30x1000 0.9 (AVX-512, one thread, 2026-11-27)."""
+LEAST_TRANSPOSED, LEAST_INTEGERS = 17, 33
+"""Elements of a line from which on transposes pay, and of a line of integers alone. Shorter ones
+are sorted by a network, many lines side by side (`kernel.sort.network`). Along the first dimension
+64x1000 took 0.5 of the time, 1000x1000 0.5; positions of 1000x100 0.64, of 30x1000 0.9 (AVX-512,
+one thread, 2026-11-27)."""
 
 LEAST_PART = 8
 """A selection pays where at most one element of this many is kept."""
@@ -117,7 +118,7 @@ def _transpose(sort: Instruction, module: Module) -> bool:
     if (
         product(dims[dimension + 1 :]) == 1
         or not isinstance(length, int)
-        or length < LEAST_TRANSPOSED
+        or length < (LEAST_INTEGERS if _is_of_integers(sort) else LEAST_TRANSPOSED)
     ):
         return False
     rank = len(dims)
@@ -135,6 +136,10 @@ def _transpose(sort: Instruction, module: Module) -> bool:
     parts = [build.transpose(part, dimensions=back) for part in sorted_parts]
     sort.computation.replace(sort, build.tuple(*parts) if sort.shape.is_tuple else parts[0])
     return True
+
+
+def _is_of_integers(sort: Instruction) -> bool:
+    return sort.shape.is_array and sort.shape.dtype.is_integer
 
 
 # ---- first elements

@@ -14,6 +14,7 @@ J. Giesen, P. Sanders, Vectorized and performance-portable Quicksort (2022).
 from __future__ import annotations
 
 from ingot.cpu.emit.sort.records import Record, Records
+from ingot.kernel.sort.network import batcher
 from ingot.llvm.types import I1, I8, I16, vector
 from ingot.llvm.values import Value
 
@@ -78,19 +79,3 @@ def _upper(records: Records, partners: list[int]) -> Value:
 def _power(count: int) -> int:
     """Return the least power of two that is no less."""
     return 1 << (count - 1).bit_length()
-
-
-def batcher(count: int) -> list[tuple[int, int]]:
-    """Return the comparators of Batcher's odd-even merge sort of a power of two of elements."""
-    found: list[tuple[int, int]] = []
-    length = 1
-    while length < count:
-        distance = length
-        while distance:
-            for first in range(distance % length, count - distance, 2 * distance):
-                for low in range(first, min(first + distance, count - distance)):
-                    if low // (2 * length) == (low + distance) // (2 * length):
-                        found.append((low, low + distance))
-            distance //= 2
-        length *= 2
-    return found

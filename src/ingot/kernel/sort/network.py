@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorts of short rows as loops: a network of comparators, for as many rows side by side as lanes.
+
+A row of a few elements fills no vectors, and sorting it in turn costs its loops and calls. As
+expressions, every comparator is two or a few ops on lanes of rows. Comparators of neighbours alone
+keep equal elements in their order; where equal keys are one element, Batcher's network needs fewer
+of them.
+
+Invariant: what comes out is the stable order of the comparator.
+Source: K. Batcher, Sorting networks and their applications (1968).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import Axis, LoopKernel, Pass, SortKernel, Store
+from ingot.kernel.rewrite import substitute
+from ingot.kernel.sort.keys import from_total_order, shared_keys
+from ingot.kernel.sort.sort import KeyedForm, keyed_form
+
+LONGEST, LONGEST_DENSE = 32, 25
+"""Elements of a row at most; where they lie side by side, so that lanes gather them. Columns of 9
+took 0.02 to 0.08 of the time, of 16 0.1 to 0.3, of 32 0.3 to 0.55; rows of 9 0.25 to 0.4, of 25 0.6
+to 0.7, of 32 1.3 to 1.9 (16,384 of each, u8, s32 and f32, AVX-512, one thread, 2026-11-27)."""
+
+MOST_NODES = 800
+"""Expressions of a network at most. Compiling so many takes 0.2 s: 16 floats in JAX's order, or 14
+with their positions."""
+
+Element = tuple[Expr, ...]
+"""What one position of a row holds: the key, where there is one, and values of the operands."""
+
+
+def sort_network(kernel: SortKernel) -> LoopKernel | str:
+    """Return the loops that sort the rows of a kernel, or why a network would not."""
+    length = kernel.length
+    longest = LONGEST_DENSE if kernel.inner == 1 else LONGEST
+    if not isinstance(length, int) or not 1 < length <= longest:
+        return f"its rows do not have 2 to {longest} elements"
+    rows = (Axis("@0", kernel.outer), Axis("@1", kernel.inner))
+    grid = tuple(axis for axis in rows if axis.extent != 1) or rows[:1]
+    places = [_index(kernel, grid, position) for position in range(length)]
+    elements = [
+        tuple(ex.load(number, place, kernel.buffers[number].dtype) for number in kernel.operands)
+        for place in places
+    ]
+    results = _sorted(kernel, elements)
+    if len(walk(tuple(value for element in results for value in element))) > MOST_NODES:
+        return f"the network would have more than {MOST_NODES} expressions"
+    first = len(kernel.buffers) - len(kernel.operands)
+    stores = tuple(
+        Store(first + number, place, value)
+        for place, element in zip(places, results, strict=True)
+        for number, value in enumerate(element)
+    )
+    return LoopKernel(grid, (Pass((), (), stores),), kernel.buffers)
+
+
+def _index(kernel: SortKernel, grid: tuple[Axis, ...], position: int) -> int | Dim:
+    """Return where the element at a position of a row lies."""
+    outer, inner = (
+        Dim.symbol(name) if any(axis.name == name for axis in grid) else 0 for name in ("@0", "@1")
+    )
+    return (outer * kernel.length + position) * kernel.inner + inner
+
+
+def _sorted(kernel: SortKernel, elements: list[Element]) -> list[Element]:
+    """Return the elements of a row in order."""
+    form, length = keyed_form(kernel), len(elements)
+    if isinstance(form, str):
+        return _exchanged(elements, neighbours(length), _Comparator(kernel.comparator))
+    given, ascending = ex.argument(0, kernel.elements[0]), not form.descending
+    keys = [substitute(form.key, {given: element[0]}) for element in elements]
+    if len(kernel.elements) > 1 or shared_keys(form.key, given.dtype) != ():
+        keyed = [(key, *element) for key, element in zip(keys, elements, strict=True)]
+        found = _exchanged(keyed, neighbours(length), _Keys(ascending))
+        return [element[1:] for element in found]
+    comparators = [pair for pair in batcher(1 << (length - 1).bit_length()) if pair[1] < length]
+    found = _exchanged([(key,) for key in keys], comparators, _Keys(ascending))
+    return [(_element(form, key),) for (key,) in found]
+
+
+def _element(form: KeyedForm, key: Expr) -> Expr:
+    """Return the element that a key stands for: itself, or one whose bits are in total order."""
+    return key if form.key.op == "argument" else from_total_order(key, form.elements[0])
+
+
+class _Keys:
+    """Compares keys, which stand first in each element."""
+
+    def __init__(self, ascending: bool) -> None:
+        self.ascending = ascending
+
+    def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
+        """Return two elements in order; equal ones stay where they are."""
+        keys, element = (low[0], high[0]), low[0].dtype
+        least = ex.make("minimum", element, keys, NO_ATTRIBUTES)
+        most = ex.make("maximum", element, keys, NO_ATTRIBUTES)
+        first, last = (least, most) if self.ascending else (most, least)
+        direction = "LT" if self.ascending else "GT"
+        swaps = ex.make("compare", PRED, keys[::-1], CompareAttributes(direction))
+        rest = _selected(swaps, low[1:], high[1:])
+        return (first, *rest[0]), (last, *rest[1])
+
+
+class _Comparator:
+    """Compares elements by an expression over left and right of each operand."""
+
+    def __init__(self, before: Expr) -> None:
+        self.before = before
+
+    def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
+        """Return two elements in order; equal ones stay where they are."""
+        given = {
+            ex.argument(2 * number + side, value.dtype): value
+            for number, pair in enumerate(zip(high, low, strict=True))
+            for side, value in enumerate(pair)
+        }
+        return _selected(substitute(self.before, given), low, high)
+
+
+def _selected(swaps: Expr, low: Element, high: Element) -> tuple[Element, Element]:
+    """Return elements, exchanged where `swaps` holds."""
+    least, most = (
+        tuple(
+            ex.make("select", one.dtype, (swaps, one, other), NO_ATTRIBUTES)
+            for one, other in zip(first, second, strict=True)
+        )
+        for first, second in ((high, low), (low, high))
+    )
+    return least, most
+
+
+def _exchanged(
+    elements: Sequence[Element], comparators: Sequence[tuple[int, int]], by: _Keys | _Comparator
+) -> list[Element]:
+    """Return the elements behind a network."""
+    found = list(elements)
+    for low, high in comparators:
+        found[low], found[high] = by.ordered(found[low], found[high])
+    return found
+
+
+def neighbours(count: int) -> list[tuple[int, int]]:
+    """Return the comparators of a network that exchanges neighbours only: it is stable."""
+    return [(low, low + 1) for step in range(count) for low in range(step % 2, count - 1, 2)]
+
+
+def batcher(count: int) -> list[tuple[int, int]]:
+    """Return the comparators of Batcher's odd-even merge sort of a power of two of elements."""
+    found: list[tuple[int, int]] = []
+    length = 1
+    while length < count:
+        distance = length
+        while distance:
+            for first in range(distance % length, count - distance, 2 * distance):
+                for low in range(first, min(first + distance, count - distance)):
+                    if low // (2 * length) == (low + distance) // (2 * length):
+                        found.append((low, low + distance))
+            distance //= 2
+        length *= 2
+    return found
