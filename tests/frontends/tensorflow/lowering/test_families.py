@@ -310,3 +310,18 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_layouts(name):
     check(LAYOUTS[name], X, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("element", [np.float32, np.float64, np.float16, np.int8, np.int64])
+def test_the_nth_element_of_each_row(element, reverse):
+    rows = np.random.default_rng(0).integers(-9, 9, (3, 2, 7)).astype(element)
+    for n in (0, 3, 6):
+        check(lambda x, n=n: RAW.NthElement(input=x, n=n, reverse=reverse), rows)
+        check(lambda x, n=n: RAW.NthElement(input=x, n=n, reverse=reverse), rows, open_sizes=True)
+    check(lambda x: RAW.NthElement(input=x, n=1, reverse=reverse), np.zeros((0, 3), element))
+    check(lambda x: RAW.NthElement(input=x, n=2, reverse=reverse), rows[0, 0])
+
+
+def test_the_gradient_of_the_nth_element():
+    check(gradient_of(lambda x: RAW.NthElement(input=x, n=2, reverse=False)), X)
