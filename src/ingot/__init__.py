@@ -15,7 +15,6 @@ Example:
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -163,9 +162,6 @@ _HOMES = {
 
 # Front ends: modules of their own, which import their framework.
 _FRONT_ENDS = ("jax", "tensorflow", "torch")
-
-# Who wants to see what Ingot logs adds handlers, as for any library.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def load_executable(

@@ -80,14 +80,16 @@ def _made_at_first_call(cls: type, name: str, make: Callable[[type], _Function])
     Of the 450 records that a TensorFlow program imports it uses a third.
     """
     made: list[_Function] = []
+    placeholder: list[_Function] = []
 
     def method(*args: Any, **kwargs: Any) -> Any:
         if not made:
             made.append(make(cls))
-            if vars(cls).get(name) is method:
+            if vars(cls).get(name) is placeholder[0]:
                 setattr(cls, name, made[0])
         return made[0](*args, **kwargs)
 
+    placeholder.append(method)
     return method
 
 

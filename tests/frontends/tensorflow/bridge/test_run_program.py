@@ -96,3 +96,17 @@ def test_a_front_end_is_enabled_once_whatever_comes_first(tmp_path, monkeypatch,
         importlib.import_module(name)
     assert capsys.readouterr() == ("enabled\n", "")
     assert hook not in sys.meta_path
+
+
+def test_a_program_that_sets_up_no_logging_sees_warnings(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import tensorflow as tf\n"
+        "@tf.function(jit_compile=True)\n"
+        "def step(x):\n"
+        "    return tf.strings.length(tf.strings.as_string(x)) + 1\n"
+        "print(step(tf.ones(2)).numpy())\n"
+    )
+    ours = run("-m", "ingot", "program.py", cwd=tmp_path)
+    assert ours.stdout.strip() == "[9 9]"
+    assert "Ingot: TensorFlow runs a part of the function 'step'" in ours.stderr
+    assert "AsString (node 'AsString' at " in ours.stderr

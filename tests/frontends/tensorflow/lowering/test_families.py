@@ -310,3 +310,47 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_layouts(name):
     check(LAYOUTS[name], X, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("element", [np.float32, np.float64, np.float16, np.int8, np.int64])
+def test_the_nth_element_of_each_row(element, reverse):
+    rows = np.random.default_rng(0).integers(-9, 9, (3, 2, 7)).astype(element)
+    for n in (0, 3, 6):
+        check(lambda x, n=n: RAW.NthElement(input=x, n=n, reverse=reverse), rows)
+        check(lambda x, n=n: RAW.NthElement(input=x, n=n, reverse=reverse), rows, open_sizes=True)
+    check(lambda x: RAW.NthElement(input=x, n=1, reverse=reverse), np.zeros((0, 3), element))
+    check(lambda x: RAW.NthElement(input=x, n=2, reverse=reverse), rows[0, 0])
+
+
+def test_the_gradient_of_the_nth_element():
+    check(gradient_of(lambda x: RAW.NthElement(input=x, n=2, reverse=False)), X)
+
+
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "SqrtN"])
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.float64])
+def test_gradients_of_chosen_rows_are_those_of_the_rows_alone(kind, element):
+    def gradient(g, i, segments):
+        return getattr(RAW, f"SparseSegment{kind}GradV2")(
+            grad=g, indices=i, segment_ids=segments, dense_output_dim0=9
+        )
+
+    g, segments = numbers(3, 2, 5).astype(element), np.array([0, 0, 1, 2, 2, 2], np.int32)
+    for i in ([4, 1, 4, 8, 1, 0], [3] * 6, [0, 1, 2, 3, 4, 5]):
+        check(gradient, g, np.array(i, np.int64), segments)
+    program = check(gradient, g, np.array([5, 5, 5, 8, 8, 0], np.int32), segments)
+    with pytest.raises(ExecutionError):
+        program.evaluate([g, np.array([9, 0, 0, 0, 0, 0], np.int32), segments])
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_the_gradient_of_a_sparse_embedding(combiner):
+    ids = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], tf.constant([1, 3, 1], tf.int64), [3, 4])
+
+    def gradient(table):
+        with tf.GradientTape() as tape:
+            tape.watch(table)
+            y = tf.nn.embedding_lookup_sparse(table, ids, None, combiner=combiner) ** 2
+        return tape.gradient(y, table)
+
+    check(gradient, X)

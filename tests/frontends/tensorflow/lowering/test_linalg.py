@@ -261,3 +261,49 @@ def test_not_a_number_behind_the_first_element(function, dtype):
     open_sizes = [tf.TensorSpec([None, None, None], dtype)]
     assert_same(function, dtype, a, specs=open_sizes)
     assert_same(function, dtype, a[:, :0, :0], specs=open_sizes)
+
+
+def least_squares(a, b, weight=0.0, fast=True):
+    return tf.raw_ops.MatrixSolveLs(
+        matrix=a, rhs=b, l2_regularizer=tf.constant(weight, tf.float64), fast=fast
+    )
+
+
+@each_type
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("dims", [(5, 3), (3, 5), (4, 4), (2, 6, 2), (2, 1, 3), (2, 2, 5, 4)])
+def test_least_squares(dtype, fast, dims):
+    a, b = matrices(dtype, *dims), matrices(dtype, *dims[:-1], 2)
+    for weight in (0.0, 0.3) if fast else (0.0,):
+        # TensorFlow's own solutions of square systems by normal equations are as loose in f32.
+        check(partial(least_squares, weight=weight, fast=fast), a, b, tolerance=20 * LOOSE[dtype])
+
+
+def test_least_squares_of_deficient_and_of_strange_matrices():
+    a = np.outer([1.0, 2, 3, 4], [1.0, -1, 2])
+    check(partial(least_squares, fast=False), a, numbers(4, 2).astype(np.float64))
+    nan = np.where(np.eye(4, 3) > 0, np.nan, 1.0)
+    check(least_squares, nan, numbers(4, 2).astype(np.float64))
+    check(least_squares, np.zeros((3, 0)), np.zeros((3, 2)))
+    program = trace(least_squares, [tf.TensorSpec(a.shape, tf.float64)] * 2)
+    with pytest.raises(ExecutionError, match="Input matrix was rank deficient"):
+        program.evaluate([np.zeros((4, 3)), np.zeros((4, 3))])
+
+
+def test_least_squares_without_equations():
+    """TensorFlow gives whatever memory held."""
+    specs = [tf.TensorSpec((2, 0, 3), tf.float64), tf.TensorSpec((2, 0, 2), tf.float64)]
+    ((found,), _) = trace(least_squares, specs).evaluate([np.zeros((2, 0, 3)), np.zeros((2, 0, 2))])
+    np.testing.assert_array_equal(found, np.zeros((2, 3, 2)))
+
+
+@pytest.mark.parametrize("dims", [(5, 3), (3, 5)])
+def test_gradients_of_least_squares(dims):
+    def gradient(a, b):
+        with tf.GradientTape() as tape:
+            tape.watch([a, b])
+            y = tf.linalg.lstsq(a, b, l2_regularizer=0.1) ** 2
+        return tape.gradient(y, [a, b])
+
+    a, b = numbers(*dims).astype(np.float64), numbers(dims[0], 2).astype(np.float64)
+    check(gradient, a, b, tolerance=1e-9)

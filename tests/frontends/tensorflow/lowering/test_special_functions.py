@@ -26,6 +26,11 @@ CASES = {
         f"bessel_{kind}": (getattr(tf.math.special, f"bessel_{kind}"), [SIGNED])
         for kind in ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e")
     },
+    "dawsn": (tf.math.special.dawsn, [np.concatenate([SIGNED, [np.inf, 1e5, -6.0, 2.5, 5.1]])]),
+    "expint": (tf.math.special.expint, [np.concatenate([SIGNED, [3.9, 4.1, 12.5, 39.9, 41, 80]])]),
+    "fresnel_cos": (tf.math.special.fresnel_cos, [np.concatenate([SIGNED, [np.inf, -np.inf]])]),
+    "fresnel_sin": (tf.math.special.fresnel_sin, [np.concatenate([SIGNED, [np.inf, -np.inf]])]),
+    "spence": (tf.math.special.spence, [np.concatenate([SIGNED, [1e30, 1, 1.5, 0.5, 0.99]])]),
     "betainc": (tf.math.betainc, [A, B, SHARE]),
     "igamma": (tf.math.igamma, [A, X]),
     "igamma_slope": (lambda a, x: RAW.IgammaGradA(a=a, x=x), [A, X]),
@@ -99,6 +104,22 @@ def test_gradients_of_bessel_functions(kind):
         return tape.gradient(y, x)
 
     check(gradient, DRAWN[0][:50] + 0.1, tolerance=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["dawsn", "expint", "fresnel_cos", "fresnel_sin", "spence"])
+def test_integrals(kind):
+    """In f64 to the last digits, where TensorFlow's kernels are exact; and gradients."""
+    function = getattr(tf.math.special, kind)
+    x = np.linspace(0.01, 12.0, 200)
+    check(function, x, tolerance=2e-14 if kind != "expint" else 1e-13)
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    check(gradient, x + 0.003, tolerance=1e-10)
 
 
 def test_gradients_of_incomplete_gamma_functions():

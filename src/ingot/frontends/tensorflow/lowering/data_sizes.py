@@ -86,18 +86,13 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     return tuple(take(b, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
 
 
-def _unique(op: Op) -> tuple[Value, ...]:
-    """The values in the order in which they come first, which of them each is, and how many.
+def value_groups(op: Op, x: Instruction) -> tuple[Instruction, ...]:
+    """Sort a vector; return the values, where they were, which begin a group, and each's group.
 
-    -0 and 0 are one value, and each NaN is another, as in TensorFlow (whose kernel tells -0 from 0
-    in half and bfloat16 alone).
+    A group are equal values; the one that comes first in `x` begins it. -0 and 0 are equal, and NaN
+    is equal to nothing.
     """
     b = op.b
-    x = op.tensor(0)
-    if x.shape.rank != 1:
-        raise op.error("values that are not a vector have no lowering")
-    if "V2" in op.node.op:
-        op.axes(1, 1)  # Refuses another axis than the only one.
     (whole,) = x.shape.dims
     numbers = b.iota_of(S64, (whole,), 0)
     # Without -0, equal values are neighbours in the total order.
@@ -110,15 +105,31 @@ def _unique(op: Op) -> tuple[Value, ...]:
     is_new = b.or_(is_start, b.compare(values, before, direction="NE"))
     one = b.like(1, numbers.shape)
     group = b.subtract(scan(b, b.convert_to(is_new, S64), 0, lambda b, x, y: b.add(x, y), 0), one)
+    return values, places, is_new, group
+
+
+def _unique(op: Op) -> tuple[Value, ...]:
+    """The values in the order in which they come first, which of them each is, and how many.
+
+    -0 and 0 are one value, and each NaN is another, as in TensorFlow (whose kernel tells -0 from 0
+    in half and bfloat16 alone).
+    """
+    b = op.b
+    x = op.tensor(0)
+    if x.shape.rank != 1:
+        raise op.error("values that are not a vector have no lowering")
+    if "V2" in op.node.op:
+        op.axes(1, 1)  # Refuses another axis than the only one.
+    _, places, is_new, group = value_groups(op, x)
     # Where each group's value comes first in `x`, then the groups in the order of that.
     firsts = take(b, places, positions(op, is_new))
     groups = b.iota_of(S64, firsts.shape.dims, 0)
     order = b.element_of(sort_by_first(b, (firsts, groups), 0), 1)
     rank = scatter_rows(op, "update", b.zeros(firsts.shape), order, groups)
-    index = scatter_rows(op, "update", b.zeros(numbers.shape), places, take(b, rank, group))
+    index = scatter_rows(op, "update", b.zeros(places.shape), places, take(b, rank, group))
     results: list[Value] = [take(b, x, take(b, firsts, order)), b.convert_to(index, op.result(1))]
     if "WithCounts" in op.node.op:
-        counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, one)
+        counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, b.like(1, places.shape))
         results.append(b.convert_to(counts, op.result(2)))
     return tuple(results)
 

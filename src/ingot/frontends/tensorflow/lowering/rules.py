@@ -16,8 +16,9 @@ from ingot.support.diagnostics import InternalError, UnsupportedError
 FAMILIES = (
     "activation", "binary", "blocks", "collectives", "combined_suppression", "control_flow",
     "convolution", "counts", "crops", "ctc", "cumulative", "data_sizes", "diagonals", "filled_rows",
-    "fractional_pooling", "gather", "images", "layouts", "linalg", "list_pieces", "local_norm",
-    "matmul", "normalization", "optimizers", "patches", "pooling", "projective", "quantization",
+    "fractional_pooling", "gather", "images", "layouts", "least_squares", "linalg",
+    "list_pieces", "local_norm", "matmul", "normalization", "optimizers", "patches", "pooling",
+    "projective", "quantization",
     "ragged", "random", "random_binomial", "random_counts", "random_gamma", "random_picks",
     "random_truncated", "reduction", "resizing", "resource_arrays", "scale_translate", "scatter",
     "shaping", "slicing", "sorting", "sparse", "sparse_optimizers", "sparse_structure", "special",

@@ -14,7 +14,7 @@ from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.products import conjugate
 from ingot.frontends.building.sorting import sort_by_first
-from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
+from ingot.frontends.tensorflow.lowering.data_sizes import positions, segment_count, value_groups
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
@@ -31,7 +31,7 @@ from ingot.frontends.tensorflow.lowering.scatter import (
     scatter_rows,
     segment_sizes,
 )
-from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -163,18 +163,40 @@ def _segments(kind: str, *, are_counted: bool) -> Rule:
     return rule
 
 
+def _chosen_rows(op: Op, kind: str) -> tuple[Size, Instruction]:
+    """Return how many rows the data had, and the gradients of those that the indices chose.
+
+    The operands are gradient, indices, segment numbers, how many rows the data had.
+    """
+    b, gradient, numbers = op.b, op.tensor(0), op.tensor(2)
+    count = op.size(3, "number of rows")
+    assert_inside(b, op.tensor(1), count)
+    wide = b.convert_to(gradient, wider(gradient.shape.dtype))
+    return count, gather(op, _scaled(op, kind, wide, numbers), numbers, 0, 0)
+
+
 def _segments_gradient(kind: str) -> Rule:
-    """Gradient, indices, segment numbers, how many rows the data had."""
+    """The gradient of all rows of the data."""
 
     def rule(op: Op) -> Value:
-        b, gradient, numbers = op.b, op.tensor(0), op.tensor(2)
-        count = op.size(3, "number of rows")
-        assert_inside(b, op.tensor(1), count)
-        wide = b.convert_to(gradient, wider(gradient.shape.dtype))
-        wide = _scaled(op, kind, wide, numbers)
-        zeros = b.zeros(wide.shape.with_dims((count, *wide.shape.dims[1:])))
-        made = scatter_rows(op, "add", zeros, op.tensor(1), gather(op, wide, numbers, 0, 0))
-        return b.convert_to(made, op.result())
+        count, rows = _chosen_rows(op, kind)
+        zeros = op.b.zeros(rows.shape.with_dims((count, *rows.shape.dims[1:])))
+        return op.b.convert_to(scatter_rows(op, "add", zeros, op.tensor(1), rows), op.result())
+
+    return rule
+
+
+def _chosen_segments_gradient(kind: str) -> Rule:
+    """The gradient of the rows that the indices chose, by ascending index, and those indices."""
+
+    def rule(op: Op) -> tuple[Value, ...]:
+        b = op.b
+        _, rows = _chosen_rows(op, kind)
+        values, places, is_new, group = value_groups(op, op.tensor(1))
+        firsts = positions(op, is_new)
+        zeros = b.zeros(rows.shape.with_dims((*firsts.shape.dims, *rows.shape.dims[1:])))
+        made = scatter_rows(op, "add", zeros, group, take(b, rows, places))
+        return b.convert_to(made, op.result()), take(b, values, firsts)
 
     return rule
 
@@ -192,4 +214,5 @@ RULES: dict[str, Rule] = {
     **{f"SparseSegment{kind}": _segments(kind, are_counted=False) for kind in _KINDS},
     **{f"SparseSegment{kind}WithNumSegments": _segments(kind, are_counted=True) for kind in _KINDS},
     **{f"SparseSegment{kind}Grad": _segments_gradient(kind) for kind in _KINDS},
+    **{f"SparseSegment{kind}GradV2": _chosen_segments_gradient(kind) for kind in _KINDS},
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.building import bessel, special
+from ingot.frontends.building import bessel, integrals, special
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.float_bits import next_after
 from ingot.frontends.building.incomplete import (
@@ -79,8 +79,12 @@ RULES: dict[str, Rule] = {
     "BesselY0": _real(partial(bessel.bessel_y0, below=-np.inf)),
     "BesselY1": _real(partial(bessel.bessel_y1, below=-np.inf)),
     "Betainc": _real(betainc),
+    "Dawsn": _real(integrals.dawson),
     "Digamma": _wide(special.digamma),
     "Erfinv": _wide(special.erf_inverse),
+    "Expint": _real(integrals.exponential_integral),
+    "FresnelCos": _real(integrals.fresnel_cosine),
+    "FresnelSin": _real(integrals.fresnel_sine),
     "Igamma": _real(igamma),
     "IgammaGradA": _real(igamma_slope),
     "Igammac": _real(igammac),
@@ -89,5 +93,6 @@ RULES: dict[str, Rule] = {
     "NextAfter": _next_after,
     "Polygamma": _real(polygamma),
     "RandomGammaGrad": _real(gamma_sample_slope),
+    "Spence": _real(integrals.spence),
     "Zeta": _real(zeta),
 }
