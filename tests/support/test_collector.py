@@ -46,4 +46,5 @@ assert gc.get_freeze_count() == frozen
 
 
 def test_what_the_program_froze_stays_frozen() -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], check=False)
+    assert ran.returncode == 0
