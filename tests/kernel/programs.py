@@ -26,6 +26,19 @@ SOFTMAX = """p = f32[?n,64] parameter(0)
   tb = f32[?n,64] broadcast(t), dimensions={0}
   ROOT d = f32[?n,64] divide(e, tb)"""
 
+FOUR_SUMS = "\n".join(
+    [
+        "zero = f32[] constant(0)",
+        *(
+            f"p{n} = f32[16,{n}] parameter({k}) "
+            f"s{n} = f32[16] reduce(p{n}, zero), dimensions={{1}}, to_apply=add"
+            for k, n in enumerate((30, 20, 5, 7))
+        ),
+        "a = f32[16] add(s30, s20) b = f32[16] add(a, s5) ROOT c = f32[16] add(b, s7)",
+    ]
+)
+"""Sums along axes of their own, in passes that do not depend on each other."""
+
 FLAT = """x = f32[{dims}] parameter(0)
   y = f32[{dims}] parameter(1)
   m = f32[{dims}] multiply(x, y)

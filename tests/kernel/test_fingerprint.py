@@ -16,10 +16,11 @@ from ingot.kernel.loop.collapse import collapse
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
-from tests.kernel.programs import SOFTMAX, flat, fused
+from tests.kernel.programs import FOUR_SUMS, SOFTMAX, flat, fused
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.loop.build import build_loop_kernel
-print(fingerprint(build_loop_kernel(fused(SOFTMAX))), fingerprint(build_loop_kernel(flat("?n", 3))))
+for computation in fused(SOFTMAX), flat("?n", 3), fused(FOUR_SUMS):
+    print(fingerprint(build_loop_kernel(computation)))
 """
 
 
@@ -37,7 +38,7 @@ def test_the_same_in_every_process() -> None:
         )
         found.add(result.stdout)
     assert len(found) == 1
-    assert len(found.pop().split()) == 2
+    assert len(found.pop().split()) == 3
 
 
 def test_names_do_not_matter() -> None:

@@ -192,7 +192,8 @@ class LoopBuilder:
         if finished:
             self.stores[last + 1, ()] = finished
         names = {axis_name(n): self.axis(n) for n in range(len(self.frames.extents))}
-        keys = sorted({*self.reductions, *self.stores}, key=lambda key: (key[0], len(key[1]) == 0))
+        keys = dict.fromkeys((*self.reductions, *self.stores))
+        keys = sorted(keys, key=lambda key: (key[0], len(key[1]) == 0))
         return tuple(
             Pass(
                 tuple(names[name] for name in key[1]),

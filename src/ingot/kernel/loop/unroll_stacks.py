@@ -35,8 +35,9 @@ SHARED_OF_FOUR = 3
 """Written out, the ops at all positions are fewer than so many quarters of theirs one by one."""
 
 WORK_OF_ELEMENT = 4
-"""Weighted ops for each element of a row, from which on rows side by side are faster than lanes
-along them that compute the same, or that are few: loads and stores then go lane by lane."""
+"""Weighted ops for each element from which on it pays to share them, and from which on rows side by
+side are faster than lanes along them that compute the same, or that are few: loads and stores then
+go lane by lane."""
 
 
 def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
@@ -81,8 +82,9 @@ def _written_out(
     nodes = walk(together.exprs)
     if len(nodes) > MAX_NODES or sum(map(is_expensive, nodes)) > MAX_EXPENSIVE:
         return None
-    apart = sum(_work(walk(Pass((), (), copy).exprs)) for copy in copies)
-    if not is_across and 4 * _work(nodes) >= SHARED_OF_FOUR * apart:
+    apart, shared = sum(_work(walk(Pass((), (), copy).exprs)) for copy in copies), _work(nodes)
+    is_little = apart < WORK_OF_ELEMENT * len(copies)
+    if not is_across and (is_little or 4 * shared >= SHARED_OF_FOUR * apart):
         return None
     grid = tuple(axis for axis in kernel.grid if axis not in axes)
     return replace(kernel, grid=grid, passes=(together,))
