@@ -45,6 +45,7 @@ class Trait(IntEnum):
     SHAPING = auto()  # moves elements, computes nothing
     SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
     COLLECTIVE = auto()  # devices meet in it: a side effect
+    EXCHANGE = auto()  # a collective that the runtime does as a whole, of one array
     NEEDS_SHAPE = auto()  # the result shape is given, not inferred
     EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
     LONG_LATENCY = auto()  # one machine instruction that takes as long as many others

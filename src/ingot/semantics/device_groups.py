@@ -23,7 +23,9 @@ from typing import NamedTuple, NoReturn
 
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
+from ingot.hlo.opdef import find
 from ingot.hlo.opset.collective import Groups
 from ingot.support.diagnostics import VerifyError
 from ingot.support.records import record
@@ -34,8 +36,6 @@ CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
-_ARITHMETIC = frozenset({"add", "multiply", "maximum", "minimum"})
-_BITWISE = frozenset({"and", "or", "xor"})
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _BYTE = 8
 _KEPT = 1 << 9
@@ -46,15 +46,20 @@ _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter":
 
 
 def is_combined_by_exchange(opcode: str, element: DType) -> bool:
-    """Whether the runtime folds the parts of devices by an op while it takes them."""
-    if element.is_integer and element.bits >= _BYTE:
-        return opcode in _ARITHMETIC | _BITWISE
+    """Whether the runtime folds the parts of devices by an op while it takes them.
+
+    Args:
+        opcode: that of a reducer, which is commutative; empty if the reducer is more than an op.
+        element: the type of the elements.
+    """
+    if not opcode:
+        return False
     if element is PRED:
-        # Bytes of zeros and ones.
-        return opcode in _BITWISE
+        # Bytes of zeros and ones, which no arithmetic may leave.
+        return Trait.EXACT in find(opcode).traits
     if element.is_complex:
         return opcode == "add"
-    return element.name in _FLOATS and opcode in _ARITHMETIC
+    return element.name in _FLOATS or (element.is_integer and element.bits >= _BYTE)
 
 
 @record

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import logical_shapes
@@ -25,12 +25,7 @@ from ingot.semantics.device_ranges import range_text
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.records import replace
 
-RUNTIME_COLLECTIVES = frozenset(
-    {
-        *("all-gather", "all-reduce", "all-to-all", "reduce-scatter"),
-        *("collective-broadcast", "collective-permute"),
-    }
-)
+RUNTIME_COLLECTIVES = ops_with(Trait.EXCHANGE)
 """The collectives that the runtime does."""
 
 

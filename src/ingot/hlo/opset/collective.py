@@ -26,6 +26,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 _COLLECTIVE = {Trait.COLLECTIVE, Trait.SIDE_EFFECT}
 _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
+_EXCHANGE = {Trait.EXCHANGE}
 
 
 class WrittenGroups(Groups):
@@ -357,7 +358,7 @@ def _infer_device(view: OpView) -> Shape:
 
 
 define("all-reduce", family=FAMILY, arity=(1, None), infer=_infer_all_reduce, spec="all_reduce",
-       attributes=AllReduceAttributes, traits=_COLLECTIVE, results=("c6", "c7"),
+       attributes=AllReduceAttributes, traits=_COLLECTIVE | _EXCHANGE, results=("c6", "c7"),
        regions=RegionKind.DEVICE,
        doc="each element combined over the devices of a group")  # fmt: skip
 define("all-reduce-start", family=FAMILY, arity=(1, None), infer=_infer_all_reduce,
@@ -366,28 +367,28 @@ define("all-reduce-start", family=FAMILY, arity=(1, None), infer=_infer_all_redu
 define("all-reduce-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_first,
        traits=_COLLECTIVE, doc="the value of an all-reduce-start")  # fmt: skip
 define("all-gather", family=FAMILY, arity=(1, None), infer=_infer_all_gather, spec="all_gather",
-       attributes=AllGatherAttributes, traits=_GIVEN,
+       attributes=AllGatherAttributes, traits=_GIVEN | _EXCHANGE,
        doc="the operands of a group's devices, one after the other")  # fmt: skip
 define("all-gather-start", family=FAMILY, arity=(1, None), infer=_infer_all_gather_start,
        attributes=AllGatherAttributes, traits=_GIVEN, doc="begins an all-gather")  # fmt: skip
 define("all-gather-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_second,
        traits=_COLLECTIVE, doc="the value of an all-gather-start")  # fmt: skip
 define("reduce-scatter", family=FAMILY, arity=(1, None), infer=_infer_reduce_scatter,
-       attributes=ReduceScatterAttributes, traits=_GIVEN, regions=RegionKind.DEVICE,
+       attributes=ReduceScatterAttributes, traits=_GIVEN | _EXCHANGE, regions=RegionKind.DEVICE,
        spec="reduce_scatter",
        doc="an all-reduce of which each device keeps its part")  # fmt: skip
 define("all-to-all", family=FAMILY, arity=(1, None), infer=_infer_all_to_all, spec="all_to_all",
-       attributes=AllToAllAttributes, traits=_COLLECTIVE, results="c9",
+       attributes=AllToAllAttributes, traits=_COLLECTIVE | _EXCHANGE, results="c9",
        doc="part k of each device goes to device k")  # fmt: skip
 define("ragged-all-to-all", family=FAMILY, arity=6, infer=_infer_ragged,
        attributes=GroupAttributes, traits=_COLLECTIVE,
        doc="all-to-all of rows, as many as the operands say")  # fmt: skip
 define("collective-broadcast", family=FAMILY, arity=(1, None), infer=_infer_broadcast,
-       attributes=GroupAttributes, traits=_COLLECTIVE, results="c3",
+       attributes=GroupAttributes, traits=_COLLECTIVE | _EXCHANGE, results="c3",
        doc="the operand of the group's first device")  # fmt: skip
 define("collective-permute", family=FAMILY, arity=(1, None), infer=_infer_permute,
-       attributes=PermuteAttributes, traits=_COLLECTIVE, results="c5", takes_arrays=False,
-       doc="the operand of another device, or zeros")  # fmt: skip
+       attributes=PermuteAttributes, traits=_COLLECTIVE | _EXCHANGE, results="c5",
+       takes_arrays=False, doc="the operand of another device, or zeros")  # fmt: skip
 define("collective-permute-start", family=FAMILY, arity=(1, None), infer=_infer_permute_start,
        attributes=PermuteAttributes, traits=_GIVEN, takes_arrays=False,
        doc="begins a collective-permute")  # fmt: skip

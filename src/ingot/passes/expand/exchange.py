@@ -64,16 +64,17 @@ class Exchange:
     def own(self, listed: Sequence[int]) -> Instruction:
         """Return the number that a list has for the running device, as an s32 scalar."""
         build, grid = self.build, self.grid
-        replica, partition = (
-            build.constant(0, S32)
-            if is_only_device(name, grid)
-            else build.convert_to(build.emit(name), S32)
-            for name in ("replica-id", "partition-id")
-        )
+        replica, partition = self._coordinate("replica-id"), self._coordinate("partition-id")
         device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
         table = build.constant(listed, S32)
         found = build.dynamic_slice(table, device, dynamic_slice_sizes=(1,))
         return build.reshape_to(found, ())
+
+    def _coordinate(self, opcode: str) -> Instruction:
+        build = self.build
+        if is_only_device(opcode, self.grid):
+            return build.constant(0, S32)
+        return build.convert_to(build.emit(opcode), S32)
 
     def _emit(self, opcode: str, value: Instruction, **attributes: Any) -> Instruction:
         groups = written(self.groups)

@@ -16,12 +16,12 @@ from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.while_rows import trips_of
 from ingot.passes.simplify.while_state import (
+    MOVES,
     added_to,
     copy_before,
     invariants,
@@ -31,9 +31,6 @@ from ingot.passes.simplify.while_state import (
 )
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.records import record
-
-_LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose", "multiply"))
-"""Ops between an all-reduce and the addition that may also come after the loop."""
 
 
 @record
@@ -83,7 +80,7 @@ def _sum_of(
     if added is None:
         return None
     between: list[Instruction] = []
-    while added.opcode in _LINEAR and _is_used_once(added):
+    while (added.opcode in MOVES or added.opcode == "multiply") and _is_used_once(added):
         inner = [operand for operand in added.operands if operand not in constant]
         if len(inner) != 1:
             return None

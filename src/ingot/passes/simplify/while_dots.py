@@ -28,7 +28,6 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -45,6 +44,7 @@ from ingot.passes.simplify.while_rows import (
     whole,
 )
 from ingot.passes.simplify.while_state import (
+    MOVES,
     added_to,
     copy_before,
     invariants,
@@ -53,9 +53,6 @@ from ingot.passes.simplify.while_state import (
     widened,
 )
 from ingot.support.records import record
-
-_LINEAR = ops_with(Trait.RESHAPE_LIKE, also=("transpose",))
-"""Ops between a product and its sum that may also come after the sum."""
 
 
 @record
@@ -225,7 +222,7 @@ class _Loop:
         if added is None:
             return None
         between: list[Instruction] = []
-        while added.opcode in _LINEAR and added.use_count == 1 and not added.control_predecessors:
+        while added.opcode in MOVES and added.use_count == 1 and not added.control_predecessors:
             between.append(added)
             added = added.operands[0]
         dot = added

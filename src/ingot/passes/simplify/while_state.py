@@ -21,6 +21,8 @@ from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
 from ingot.support.records import record
 
+MOVES = ops_with(Trait.RESHAPE_LIKE, also=("transpose",))
+"""Ops between what a loop adds up and the addition that may also come after the sum."""
 _STAYS = ops_with(
     RegionKind.BRANCH,
     RegionKind.CALL,
