@@ -128,6 +128,10 @@ def test_a_number_in_a_canonical_quotient_is_less_than_the_divisor():
     assert dim.canonical_floordiv(n - 2, 2) + 1 is dim.floordiv(n, 2)
     assert dim.canonical_floordiv(n + 9, 4) is dim.floordiv(n + 1, 4) + 2
     assert dim.canonical_floordiv(7, 2) == 3
+    nested = dim.canonical_floordiv(dim.floordiv(n + 3, 4) + 1, 2)
+    assert nested is dim.floordiv(n + 7, 8)
+    for size in range(-9, 30):
+        assert evaluate(nested, {"n": size}) == ((size + 3) // 4 + 1) // 2
     for size in range(20):
         assert evaluate(dim.canonical_floordiv(n - 5, 3), {"n": size}) == (size - 5) // 3
 

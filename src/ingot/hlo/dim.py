@@ -233,12 +233,21 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
 def canonical_floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
     """Return left // right, the number in `left` less than `right`: (n - 2) // 2 is n // 2 - 1.
 
-    Sizes of windows are equal in this form. In indices of kernels the number stays where it is.
+    A quotient in `left` is one with it: (n // 4 + 1) // 2 is (n + 4) // 8. Sizes of windows are
+    equal in this form. In indices of kernels the number stays where it is.
     """
-    if not isinstance(left, Dim) or not isinstance(right, int) or right <= 0:
-        return floordiv(left, right)
-    whole = sum(value for key, value in left.terms if not key) // right
-    return floordiv(left - whole * right, right) + whole
+    total = 0
+    while isinstance(left, Dim) and isinstance(right, int) and right > 0:
+        number = sum(value for key, value in left.terms if not key)
+        total += number // right
+        left -= number // right * right
+        rest = left - number % right
+        inner = _only_atom(rest) if isinstance(rest, Dim) else None
+        divisor = inner.right if inner is not None and inner.function == "floordiv" else None
+        if inner is None or not isinstance(divisor, int) or divisor <= 0:
+            break
+        left, right = inner.left + number % right * divisor, divisor * right
+    return floordiv(left, right) + total
 
 
 def _only_atom(size: Dim) -> Atom | None:

@@ -27,11 +27,13 @@ from ingot.support.records import replace
 
 RUNTIME_COLLECTIVES = ops_with(Trait.EXCHANGE)
 """The collectives that the runtime does."""
+RUNTIME_OPS = RUNTIME_COLLECTIVES | ops_with(Trait.DEVICE_ID)
+"""The ops of HLO that are foreign calls."""
 
 
 def is_foreign_call(instruction: Instruction) -> bool:
     """Whether the host program calls code that was not generated for this instruction."""
-    if instruction.opcode in RUNTIME_COLLECTIVES or instruction.has(Trait.DEVICE_ID):
+    if instruction.opcode in RUNTIME_OPS:
         return True
     return instruction.opcode == "custom-call" and not is_assertion(instruction)
 

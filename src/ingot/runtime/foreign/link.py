@@ -14,6 +14,7 @@ from ingot.artifact.artifact import call_symbol
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall
+from ingot.semantics.foreign_calls import RUNTIME_OPS
 from ingot.support.diagnostics import UnsupportedError
 
 # On import and not when a call is linked, so that a user's target of the same name replaces it.
@@ -43,7 +44,11 @@ def link_call(call: CallSite) -> LinkedCall:
     target = custom_calls.find(call.target)
     if target is not None and target.link is not None:
         return target.link(call)
-    names = [name for name in custom_calls.names() if not name.startswith(("ingot.", "lapack_"))]
+    names = [
+        name
+        for name in custom_calls.names()
+        if not name.startswith(("ingot.", "lapack_")) and name not in RUNTIME_OPS
+    ]
     names += get_close_matches(call.target, custom_calls.names(), _NEAR)
     names = list(dict.fromkeys(names)) or custom_calls.names()
     more = ", …" if len(names) > _NEAR else ""
