@@ -145,3 +145,28 @@ def test_asking_again_takes_no_memory(pair: Pair) -> None:
             ask(SimpleNamespace(executable=pair.program))
         kept.append(len(executable.kept))
     assert kept == [kept[0]] * 3
+
+
+def test_a_host_that_waits_and_one_that_does_not_get_the_same(pair: Pair) -> None:
+    """After a few awaited executions the last part runs in the call, and no longer after others."""
+    buffers = [pair.put(device) for device in range(2)]
+    for wait in (*[True] * 5, *[False] * 5, *[True] * 5):
+        results = pair.execute(*buffers)
+        if wait:
+            for result in results:
+                np.testing.assert_array_equal(pair.host.get(result, X), X + X)
+        for result in results:
+            pair.host.call("Buffer_Destroy", buffer=result)
+    pair.wait_until_idle()
+
+
+def test_parts_whose_arguments_are_not_there_yet_are_queued(pair: Pair) -> None:
+    buffers = [pair.put(device) for device in range(2)]
+    for _ in range(4):
+        for result in pair.execute(*buffers):
+            pair.host.get(result, X)
+    # Each execution takes the results of the one before, which may still be computed.
+    for _ in range(20):
+        buffers = pair.execute(*buffers)
+    for buffer in buffers:
+        np.testing.assert_array_equal(pair.host.get(buffer, X), X * 2.0**20)

@@ -3,9 +3,11 @@
 
 Other processes run the parts of their devices. Every part here has its own copies of the program's
 and the runtime's records, with its replica, its partition and the rendezvous of this execution;
-later executions of the program reuse them. Invariant: the copies are in use until the last part is
-done; if a part cannot be queued, the others give up, and the results of those that were queued are
-freed.
+later executions of the program reuse them. The last part runs in the call if the host only waits
+for it, and the other parts wait for nothing but each other.
+
+Invariant: the copies are in use until the last part is done; if a part cannot be queued, the others
+give up, and the results of those that were queued are freed.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from typing import Any
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import EVENT, MULTI_DEVICE
+from ingot.client.pjrt.records import EVENT, LAST_PART, MULTI_DEVICE
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.semantics.device_groups import Grid
+from ingot.semantics.foreign_calls import RUNTIME_OPS
 
 
 class _Part:
@@ -69,6 +72,9 @@ class Execution:
             network=network,
             program=executable.collectives,
         )
+        calls = executable.executable.artifact.calls
+        only_meets = all(call.target in RUNTIME_OPS for call in calls)
+        self._last_mode = LAST_PART if only_meets and not network.is_remote else MULTI_DEVICE
         self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
         self._events = (ctypes.c_void_p * len(self._parts))()
 
@@ -84,7 +90,8 @@ class Execution:
                 "launch",
                 *(self._executable.address, part.program_address),
                 *(arguments[index], results[index], args.options, part.device.address),
-                *(MULTI_DEVICE, ctypes.addressof(self._events) + 8 * index),
+                self._last_mode if index == count - 1 else MULTI_DEVICE,
+                ctypes.addressof(self._events) + 8 * index,
             )
             if error:
                 self._rendezvous.fail()

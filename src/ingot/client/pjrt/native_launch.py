@@ -37,12 +37,13 @@ from ingot.client.pjrt.native_buffers import (
 from ingot.client.pjrt.native_donation import ExecuteOptions, check_donations
 from ingot.client.pjrt.native_events import READY, release_event
 from ingot.client.pjrt.native_gpu import execute
-from ingot.client.pjrt.native_inline import cycles, note_launch, note_return
+from ingot.client.pjrt.native_inline import cycles, forget_wait, note_launch, note_return
 from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.native_queue import submit
 from ingot.client.pjrt.native_worker import failure_of, load_data
 from ingot.client.pjrt.records import (
     INLINE,
+    LAST_PART,
     MULTI_DEVICE,
     QUEUED,
     Buffer,
@@ -201,7 +202,7 @@ def queue(call: Launch) -> Event | None:
     event = job.event
     job.executable = call.executable
     job.program = call.program
-    job.is_part = i32(call.mode == MULTI_DEVICE)
+    job.is_part = i32(call.mode == MULTI_DEVICE or call.mode == LAST_PART)
     if call.options is not None:
         job.launch_id = ExecuteOptions.at(call.options).launch_id
     for index in range(call.num_inputs):
@@ -221,10 +222,16 @@ def start(call: Launch, done: Array[Event]) -> Error | None:
     error = make_outputs(call)
     if error is not None:
         return error
-    is_awaited = note_launch(call.executable, call.device)
+    is_awaited = False
+    if call.mode != MULTI_DEVICE:
+        is_awaited = note_launch(call.executable, call.device)
+    elif call.all_ready == 0 or not is_idle:
+        # The last part would wait in the call for more than the other parts.
+        forget_wait(call.executable)
     # A job that was queued before may still read donated memory.
     is_short = call.mode == INLINE and (call.donates == 0 or is_idle)
-    is_here = is_short or (call.mode == QUEUED and is_awaited and is_idle)
+    may_wait = call.mode == QUEUED or call.mode == LAST_PART
+    is_here = is_short or (may_wait and is_awaited and is_idle)
     if likely(call.all_ready != 0 and is_here):
         error = run_now(call)
         if error is not None:
