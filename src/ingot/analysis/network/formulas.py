@@ -24,8 +24,9 @@ from typing import NamedTuple
 from ingot.analysis.network.description import Network
 
 RING, PAIRS, LEAP, FAN = "ring", "pairs", "leap", "fan"
-SMALL_ALL_REDUCE = 16 << 10
-"""Bytes of a device's part from which Ingot exchanges parts (`SMALLEST_PART` of the runtime)."""
+MOST_TAKEN = 256 << 10
+"""Bytes that a device takes from others up to which Ingot's all-reduce is one gather (the same of
+`runtime.foreign.collectives.records`)."""
 
 
 class Phase(NamedTuple):
@@ -96,7 +97,7 @@ def _reduce_ring(n: int, size: float) -> Phases:
 
 def _reduce_direct(n: int, size: float) -> Phases:
     """Return Ingot's own: small operands are gathered, large ones exchanged by parts."""
-    if size / n < SMALL_ALL_REDUCE:
+    if size * (n - 1) <= MOST_TAKEN:
         return (Phase(PAIRS, n - 1, size),)
     return (Phase(PAIRS, n - 1, size / n), Phase(PAIRS, n - 1, size / n))
 

@@ -480,7 +480,7 @@ def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
     assert statuses == [1]
 
 
-@pytest.mark.parametrize("size", [8191, 8193, 12345, 100_003])
+@pytest.mark.parametrize("size", [8191, 100_003, 131_073])
 @pytest.mark.parametrize("devices", [2, 3, 4])
 def test_all_reduce_of_a_size_that_devices_do_not_divide(size: int, devices: int) -> None:
     body = f"ROOT r = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add"
@@ -488,8 +488,8 @@ def test_all_reduce_of_a_size_that_devices_do_not_divide(size: int, devices: int
 
 
 def test_large_all_reduce_of_groups_of_different_sizes() -> None:
-    body = "ROOT r = f32[20001] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
-    check_body(body, "f32", (20001,), (4, 1))
+    body = "ROOT r = f32[200001] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
+    check_body(body, "f32", (200001,), (4, 1))
 
 
 def test_groups_of_different_sizes_with_a_reducer_of_several_ops() -> None:
@@ -501,7 +501,7 @@ def test_groups_of_different_sizes_with_a_reducer_of_several_ops() -> None:
 
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64", "s8", "u8", "s16", "u64", "c64"])
 @pytest.mark.parametrize("opcode", ["add", "multiply", "maximum", "minimum"])
-@pytest.mark.parametrize("size", [37, 20_011])
+@pytest.mark.parametrize("size", [37, 80_011])
 def test_reducers_that_the_runtime_has(element: str, opcode: str, size: int) -> None:
     if element == "c64" and opcode != "add":
         pytest.skip("complex numbers have no order, and their products are folded by a kernel")
@@ -513,8 +513,8 @@ def test_reducers_that_the_runtime_has(element: str, opcode: str, size: int) -> 
 @pytest.mark.parametrize("element", ["pred", "s16", "u32"])
 @pytest.mark.parametrize("opcode", ["and", "or", "xor"])
 def test_bitwise_reducers(element: str, opcode: str) -> None:
-    body = f"ROOT r = {element}[20011] all-reduce(x), replica_groups={{}}, to_apply=add"
-    text, inputs = one_each(body, element, (20_011,), (3, 1))
+    body = f"ROOT r = {element}[200011] all-reduce(x), replica_groups={{}}, to_apply=add"
+    text, inputs = one_each(body, element, (200_011,), (3, 1))
     check(text.replace(f"{element}[] add(a, b)", f"{element}[] {opcode}(a, b)"), inputs)
 
 

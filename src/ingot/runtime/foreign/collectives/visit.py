@@ -16,8 +16,8 @@ from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Struct, Structs
 from ingot.native.types import i64
 from ingot.runtime.foreign.collectives.records import (
+    MOST_TAKEN,
     PART_ALIGNMENT,
-    SMALLEST_PART,
     Box,
     Rendezvous,
     Site,
@@ -104,7 +104,7 @@ def measure(visit: Visit, dims: Array[i64]) -> None:
     visit.is_reduced = site.is_reduced if count > 1 else 0
     # A device that takes nothing has no parts to divide by.
     parts: i64 = count if count > 1 else 1
-    is_small = whole < parts * SMALLEST_PART
+    is_small = whole * (parts - 1) <= MOST_TAKEN
     visit.is_shared = i64(0) if is_small else site.is_shared
     visit.is_split = i64(0) if is_small and site.is_shared != 0 else site.is_split
     visit.outer = product(dims, 0, site.along)
