@@ -127,7 +127,7 @@ def _link_up(
         kernels.objects(),
         constant_block(assignment),
         assignment.arena_bytes,
-        call_sites(module),
+        module.analysis(call_sites),
     )
     return CpuProgram(artifact, module, kernels, assignment, text)
 

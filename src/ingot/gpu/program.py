@@ -98,7 +98,7 @@ def compile_module(
         (),
         constant_block(assignment),
         assignment.arena_bytes,
-        call_sites(module),
+        module.analysis(call_sites),
         DeviceCode(machine.name, ptx, tuple(kernels.handles)),
     )
     module.drop_analyses()

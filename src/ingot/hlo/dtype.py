@@ -148,6 +148,11 @@ def from_numpy(storage: Any) -> DType:
     return found
 
 
+def wider(element: DType) -> DType:
+    """Return the type in which values of `element` are accumulated: f32 for narrower floats."""
+    return F32 if element.is_float and element.bits < F32.bits else element
+
+
 def has_infinity(element: DType) -> bool:
     """Whether a float type has infinities; some of at most 8 bits have finite values only."""
     return bool(np.isinf(np.array(np.inf).astype(element.numpy)))

@@ -9,7 +9,7 @@ stay in the order in which they were added.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterable
 
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import VerifyError
@@ -39,6 +39,22 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
                 continue
         _visit(start, state, order)
     return order
+
+
+def operands_behind(
+    roots: Iterable[Instruction], known: Container[Instruction]
+) -> list[Instruction]:
+    """Return the instructions that `roots` need and that are not `known`, operands first."""
+    found: dict[Instruction, None] = {}
+    stack = [root for root in roots if root not in known][::-1]
+    while stack:
+        item = stack[-1]
+        waiting = [one for one in item.operands if one not in found and one not in known]
+        if waiting:
+            stack += waiting
+        else:
+            found[stack.pop()] = None
+    return list(found)
 
 
 def is_order(instructions: Collection[Instruction], count: int) -> bool:

@@ -92,7 +92,7 @@ def _numbers(placed: PlacedModule) -> _Numbers:
     return _Numbers(
         {instruction: number for number, instruction in enumerate(sites(module))},
         {call: number for number, call in enumerate(calls)},
-        call_sites(module),
+        module.analysis(call_sites),
         {item: code for code, item in enumerate(failing, 1)},
         {margin: code for code, margin in enumerate(margins, len(failing) + 1)},
     )

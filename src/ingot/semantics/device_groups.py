@@ -38,6 +38,9 @@ CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _BYTE = 8
+MOST_TAKEN = 256 << 10
+"""Bytes that a device takes from others, at most, so that it folds all of an all-reduce itself; of
+more it folds a part, and devices meet a second time."""
 _KEPT = 1 << 9
 """Groups that are kept with what is known of them: a program has few, and many ops."""
 _COMBINING = ("all-reduce", "all-reduce-start")

@@ -22,11 +22,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ingot.analysis.network.description import Network
+from ingot.semantics.device_groups import MOST_TAKEN
 
 RING, PAIRS, LEAP, FAN = "ring", "pairs", "leap", "fan"
-MOST_TAKEN = 256 << 10
-"""Bytes that a device takes from others up to which Ingot's all-reduce is one gather (the same of
-`runtime.foreign.collectives.records`)."""
 
 
 class Phase(NamedTuple):

@@ -30,12 +30,12 @@ MULTI_DEVICE = 2
 """Runs on several devices at once; Python gives each worker its part."""
 PATIENT = 3
 """Waits in the call for its arguments, then runs there: it may call back into the host."""
-LAST_PART = 5
-"""The last part of a MULTI_DEVICE execution of this process alone: runs in the call if the host
-only waits for it."""
 SEPARATE = 4
 """Runs on several devices of this process, one after the other in the call: its parts are short,
 and do not meet."""
+LAST_PART = 5
+"""The last part of a MULTI_DEVICE execution of this process alone: runs in the call if the host
+only waits for it."""
 
 
 class Counted(Struct):

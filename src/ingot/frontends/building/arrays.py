@@ -19,7 +19,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Atom, Dim
-from ingot.hlo.dtype import F32, PRED, S32, S64, DType, Kind
+from ingot.hlo.dtype import PRED, S32, S64, DType, Kind, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError
@@ -297,11 +297,6 @@ class ArrayBuilder(Builder):
 def no_symbol(name: str) -> Instruction:
     """Refuse: no named size is known in the computation."""
     raise InternalError(f"the size {name} is not known inside this computation")
-
-
-def wider(element: DType) -> DType:
-    """Return the type in which values of `element` are accumulated: f32 for narrower floats."""
-    return F32 if element.is_float and element.bits < 32 else element
 
 
 def neutral(opcode: str, element: DType) -> Any:

@@ -18,7 +18,7 @@ from typing import ClassVar
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, S32, U32
+from ingot.hlo.dtype import F32, S32, U32, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
@@ -87,7 +87,7 @@ def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
     if exchange.size == 1:
         return _joined(list(values), op, build)
     called = op.attributes.to_apply
-    if all(_combined_by(op, value) for value in values):
+    if _is_combined(op):
         return _joined(_combined(op, exchange), op, build)
     if not exchange.is_even:
         return _joined([_reduced_unevenly(called, v, exchange) for v in values], op, build)
@@ -102,8 +102,7 @@ def _combined(op: Instruction, exchange: Exchange) -> list[Instruction]:
     AllReducePromotion).
     """
     build, called, element = exchange.build, op.attributes.to_apply, op.operands[0].shape.dtype
-    is_short = element.is_float and element.bits < F32.bits
-    if exchange.size <= PAIR or called.root.has(Trait.EXACT) or not is_short:
+    if exchange.size <= PAIR or called.root.has(Trait.EXACT) or wider(element) is element:
         return _each(op, build)
     wide = exchange.module.take(scalar_computation(called.root.opcode, F32))
     attributes = replace(op.attributes, to_apply=wide)
@@ -120,10 +119,10 @@ def _combined(op: Instruction, exchange: Exchange) -> list[Instruction]:
     return found
 
 
-def _combined_by(op: Instruction, value: Instruction) -> str:
-    """Return the opcode by which the runtime can fold a value of an op, or ""."""
+def _is_combined(op: Instruction) -> bool:
+    """Whether the runtime can fold the values of an op, which are of one type."""
     opcode = reducer_opcode(op.attributes.to_apply)
-    return opcode if is_combined_by_exchange(opcode, value.shape.dtype) else ""
+    return is_combined_by_exchange(opcode, op.operands[0].shape.dtype)
 
 
 def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
@@ -171,7 +170,7 @@ def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
 
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
-    if exchange.size == 1 or not all(_combined_by(op, value) for value in op.operands):
+    if exchange.size == 1 or not _is_combined(op):
         along: int = op.attributes.dimensions[0]
         values = [_scattered(op, value, along, exchange) for value in op.operands]
     else:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, S64, DType
+from ingot.hlo.dtype import S64, DType, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
@@ -78,8 +78,8 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     count = build.reshape_to(_last(build, tiles), ())
     result = build.full(0, Shape.array(op.shape.dtype, tuple(dims)))
     # A group's sums wait in a wider type than the result's for its last trip.
-    waits = along.result is None and op.shape.dtype is not _wide(op)
-    sums = [build.full(0, Shape.array(_wide(op), tuple(dims[1:])))] if waits else []
+    waits = along.result is None and op.shape.dtype is not wider(op.shape.dtype)
+    sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if waits else []
     state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result, *sums)
     loop = build.while_(
         state,
@@ -90,12 +90,6 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     if made.shape.dims != op.shape.dims:
         made = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.dims))
     return made
-
-
-def _wide(op: Instruction) -> DType:
-    """Return the type of the sums."""
-    dtype = op.shape.dtype
-    return F32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
 @record
@@ -202,7 +196,7 @@ def _body(
     if along.result is None:
         assert along.rhs is not None
         own, theirs = tile.own(lhs, ragged), tile.own(rhs, along.rhs)
-        product = _product(op, b, own, theirs, _wide(op))
+        product = _product(op, b, own, theirs, wider(op.shape.dtype))
         dims = product.shape.dims
         if sums:
             is_first = b.compare(trip, _item(b, _shifted(b, tiles), group), direction="EQ")
@@ -215,9 +209,9 @@ def _body(
     else:
         (dim,) = given.rhs_group_dims
         one = _box(b, rhs, dim, group, 1)
-        product = _product(op, b, tile.of(lhs, ragged), one, _wide(op))
+        product = _product(op, b, tile.of(lhs, ragged), one, wider(op.shape.dtype))
         product = tile.masked(product, along.result)
-        before = b.convert_to(tile.of(result, along.result), _wide(op))
+        before = b.convert_to(tile.of(result, along.result), wider(op.shape.dtype))
         total, at = b.add(before, product), _starts(b, result, along.result, tile.first)
     result = b.dynamic_update_slice(result, b.convert_to(total, result.shape.dtype), *at)
     step = b.add(trip, b.constant(1, S64))

@@ -18,7 +18,7 @@ from typing import ClassVar
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, S8, S32, U8, DType
+from ingot.hlo.dtype import F32, F64, S8, S32, U8, DType, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
@@ -290,11 +290,6 @@ def _loaded(value: Instruction) -> Instruction:
     return value.operands[0] if value.opcode == "convert" else value
 
 
-def _accumulator(element: DType) -> DType:
-    """Return the type in which sums of products are held; integers wrap in their own."""
-    return F32 if element.is_float and element.bits < F32.bits else element
-
-
 def _product(dot: Instruction) -> Instruction:
     """Return multiply and reduce over batch, both sides' free, and contracting dimensions."""
     build = Builder(dot.computation, dot.metadata)
@@ -307,7 +302,7 @@ def _product(dot: Instruction) -> Instruction:
     ends = list(accumulate(len(part) for part in parts))
     depth_start, *free_starts = ends[:3] if depth_first else (ends[2], *ends[:2])
     dims = tuple(size for part in parts for size in part)
-    element = _accumulator(dot.shape.dtype)
+    element = wider(dot.shape.dtype)
     product = build.multiply(
         _placed(lhs, dims, (free_starts[0], depth_start), element, build),
         _placed(rhs, dims, (free_starts[1], depth_start), element, build),

@@ -23,6 +23,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
+from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -90,25 +91,8 @@ def _ops_of_pairs(reduce: Instruction) -> list[Instruction]:
         stack += [operand for operand in item.operands if operand not in found]
     is_own = all(user in inside or user is reduce for item in inside for user in item.users)
     has_pairs = any(_rows_of(item, last) for item in found if item.opcode == "broadcast")
-    return _ordered(value, found) if is_own and has_pairs else []
-
-
-def _ordered(value: Instruction, found: dict[Instruction, None]) -> list[Instruction]:
-    """Return the instructions `found` under `value`, operands first."""
-    order: dict[Instruction, None] = {}
-    stack = [value]
-    while stack:
-        item = stack[-1]
-        waiting = (
-            []
-            if item.opcode == "broadcast"
-            else [one for one in item.operands if one in found and one not in order]
-        )
-        if waiting:
-            stack += waiting
-        else:
-            order[stack.pop()] = None
-    return list(order)
+    given = {operand for item in found if item.opcode == "broadcast" for operand in item.operands}
+    return operands_behind([value], given) if is_own and has_pairs else []
 
 
 def _is_read_often(repeated: Instruction) -> bool:

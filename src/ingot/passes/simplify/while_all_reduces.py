@@ -44,10 +44,12 @@ class WhileLoopAllReduceCodeMotion(Pass):
         """Visit the loops of every reachable computation, inner ones first."""
         changed = False
         for loop in plain_loops(module):
-            trips = trips_of(loop)
+            body, trips = loop.attributes.body, trips_of(loop)
             if trips is not None and trips.count < 2:
                 continue
-            constant = invariants(loop.attributes.body)
+            if all(one.opcode != "all-reduce" for one in body.calls_and_effects):
+                continue
+            constant = invariants(body)
             numbers = range(len(loop.shape.elements))
             found = [
                 one for n in numbers if (one := _sum_of(loop, n, constant, context)) is not None

@@ -16,6 +16,7 @@ from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
@@ -149,24 +150,8 @@ def copy_before(loop: Instruction, wanted: Iterable[Instruction]) -> dict[Instru
         for read in state.users
         if (index := element_index(read, state)) is not None
     }
-    copy_into(loop.computation, _behind(wanted, copies), copies)
+    copy_into(loop.computation, operands_behind(wanted, copies), copies)
     return copies
-
-
-def _behind(
-    roots: Iterable[Instruction], known: Mapping[Instruction, Instruction]
-) -> list[Instruction]:
-    """Return the instructions that `roots` need and that are not `known`, operands first."""
-    found: dict[Instruction, None] = {}
-    stack = [root for root in roots if root not in known][::-1]
-    while stack:
-        item = stack[-1]
-        waiting = [one for one in item.operands if one not in found and one not in known]
-        if waiting:
-            stack += waiting
-        else:
-            found[stack.pop()] = None
-    return list(found)
 
 
 def widened(

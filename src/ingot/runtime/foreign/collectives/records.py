@@ -161,9 +161,6 @@ class Site(
     parts: Array[i64]
 
 
-MOST_TAKEN = 1 << 18
-"""Bytes that a device takes from others, at most, so that it folds all of an all-reduce itself; of
-more it folds a part, and devices meet a second time."""
 PART_ALIGNMENT = 64
 """Parts of an all-reduce begin at multiples of these bytes; the last is what is left."""
 SLICE_NANOSECONDS = 20_000_000

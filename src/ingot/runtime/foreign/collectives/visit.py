@@ -16,12 +16,12 @@ from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Struct, Structs
 from ingot.native.types import i64
 from ingot.runtime.foreign.collectives.records import (
-    MOST_TAKEN,
     PART_ALIGNMENT,
     Box,
     Rendezvous,
     Site,
 )
+from ingot.semantics.device_groups import MOST_TAKEN
 
 _BLOCK_BYTES = 1 << 13
 """Bytes of a part that are folded at a time: with another part's, half of an L1 cache."""
