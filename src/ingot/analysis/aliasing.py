@@ -2,13 +2,15 @@
 """Aliasing: which value every leaf of every instruction holds.
 
 A value is made by one instruction at one leaf. Views (tuple, get-tuple-element, bitcast, reshape,
-barriers) make none: their leaves are the values of their operands. Loops and branches join several
-values:
+barriers) make none: their leaves are the values of their operands. Ops
+that run meanwhile, loops and branches join several values:
 
 * a loop element that the body returns unchanged is the initial value itself, inside and after;
 * any other loop element is two values: the *state*, which the condition and the body see as their
   parameter, and the *result* of the `while`. Initial value, state, what the body returns and the
   result want one buffer; the buffer passes see to it;
+* an `async-start` holds its operands, so that they live until its `async-done`, and makes the
+  result, which is the value of the `async-done`;
 * the parameter of a branch is the operand; a leaf that all branches return from one and the same
   operand leaf is that operand; any other leaf of a conditional is a value of its own.
 
@@ -227,10 +229,22 @@ class _Analyzer:
         """Return the values of an instruction that runs nothing else."""
         if is_view(instruction):
             return _view_tree(instruction, self._analysis.trees)
+        if instruction.opcode == "async-start":
+            return self._start(instruction)
+        if instruction.opcode == "async-done":
+            return at(self._analysis.trees[instruction.operands[0]], (1,))
         if instruction.opcode == "call":
             self._analysis.calls.append(instruction)
         kind = "constant" if instruction.opcode == "constant" else "instruction"
         return self._make(kind, instruction, instruction.shape)
+
+    def _start(self, start: Instruction) -> Tree:
+        """Return the operands, then what the start makes: the result and contexts."""
+        made = start.shape.elements[1:]
+        return (
+            tuple(self._analysis.trees[operand] for operand in start.operands),
+            *(self._make("instruction", start, shape, (n,)) for n, shape in enumerate(made, 1)),
+        )
 
     def _make(self, kind: str, instruction: Instruction, shape: Shape, path: Path = ()) -> Tree:
         if shape.is_tuple:

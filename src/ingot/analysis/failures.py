@@ -45,4 +45,5 @@ def may_fail_to_start(module: Module) -> set[Computation]:
 
 
 def _may_fail_itself(instruction: Instruction) -> bool:
-    return instruction.opcode == "custom-call" or instruction.has(Trait.COLLECTIVE)
+    is_called = instruction.opcode in ("custom-call", "async-done")
+    return is_called or instruction.has(Trait.COLLECTIVE)

@@ -250,7 +250,7 @@ def _largest(assignment: BufferAssignment) -> str:
 def _call_failure(call: Instruction) -> str:
     """Return the message of a foreign call that fails; the runtime appends the target's own."""
     is_call = call.opcode == "custom-call"
-    what = f"custom call '{target_name(call)}'" if is_call else call.opcode
+    what = f"custom call '{target_name(call)}'" if is_call else target_name(call)
     return with_origin(f"{what} failed", call)
 
 

@@ -14,13 +14,13 @@ violated, `CANCELLED` cancelled. `ingot_execute_watched` also ends by signals an
 from __future__ import annotations
 
 from ingot.artifact.abi import ARENA_SLOT
-from ingot.native.functions import exported, inlined
+from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.allocator import allocate, free
 from ingot.runtime.interrupts import begin_watch, end_watch
-from ingot.runtime.records import Buffers, Dims, Program, Runtime
+from ingot.runtime.records import Buffers, Dims, Meeting, Program, Runtime
 
 OUT_OF_MEMORY = -1
 FIRST_CONSTRAINT = -2
@@ -41,6 +41,15 @@ def prepare(program: Program, in_dims: Dims, sizes: Array[i64]) -> i32:
     return status if status == 0 else FIRST_CONSTRAINT + 1 - status
 
 
+@native
+def leave_meeting(runtime: Runtime) -> None:
+    """Let nobody use the memory of an execution that failed."""
+    if runtime.rendezvous is not None:
+        leave = Meeting.at(runtime.rendezvous).leave
+        if leave is not None:
+            leave(runtime)
+
+
 @exported("ingot_execute_on")
 def execute_on(
     program: Program, runtime: Runtime, inputs: Buffers, outputs: Buffers, sizes: Array[i64]
@@ -53,6 +62,8 @@ def execute_on(
         if arena is None:
             return OUT_OF_MEMORY
     status = program.run(runtime, inputs, outputs, arena, sizes, program.constants)
+    if unlikely(status != 0):
+        leave_meeting(runtime)
     free(arena)
     return status
 

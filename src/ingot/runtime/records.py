@@ -98,6 +98,16 @@ class Runtime(
     stages: StageFunctions
 
 
+class Meeting(
+    Struct,
+    name="IngotMeeting",
+    notes={"leave": "an execution failed: end what it has begun with other devices; may be null"},
+):
+    """What an execution knows of its rendezvous."""
+
+    leave: Callable[[Runtime], None] | None
+
+
 class CallFrame(Struct, name="IngotCallFrame"):
     """The frame of a foreign call: `artifact.abi.FRAME_FIELDS`."""
 

@@ -6,6 +6,9 @@ and the collectives that it does as a whole: one array, moved or folded between 
 (`collective-expander` leaves no others). Their targets are named after their opcodes. A
 collective's `config` is JSON with the number of devices, the groups or each device's source, the
 dimension, and the opcode of the reducer.
+
+A collective that runs while kernels run is the root of the computation of an `async-start`: two
+calls, of which the second, the `async-done`, waits for it.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import json
 from collections import Counter
 from typing import Any
 
+from ingot.hlo.dtype import U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import logical_shapes
 from ingot.semantics.custom_calls import CallSite, aliases_of, config_text
@@ -29,23 +34,46 @@ RUNTIME_COLLECTIVES = ops_with(Trait.EXCHANGE)
 """The collectives that the runtime does."""
 RUNTIME_OPS = RUNTIME_COLLECTIVES | ops_with(Trait.DEVICE_ID)
 """The ops of HLO that are foreign calls."""
+START, DONE = "async-start", "async-done"
+CONTEXT = Shape.array(U64, (32,))
+"""The shape of what an `async-start` gives besides operands and result: the state of its exchange
+(`runtime.foreign.collectives.visit.Visit`)."""
+
+
+def is_exchange(target: str) -> bool:
+    """Whether a target is a collective that the runtime does, or the start of one."""
+    return target.removesuffix("-start") in RUNTIME_COLLECTIVES
+
+
+def is_runtime_target(target: str) -> bool:
+    """Whether the runtime has a target by itself: an op, or a start or done of one."""
+    return target in RUNTIME_OPS or is_exchange(target.removesuffix("-done"))
 
 
 def is_foreign_call(instruction: Instruction) -> bool:
     """Whether the host program calls code that was not generated for this instruction."""
-    if instruction.opcode in RUNTIME_OPS:
+    if instruction.opcode in RUNTIME_OPS or instruction.opcode in (START, DONE):
         return True
     return instruction.opcode == "custom-call" and not is_assertion(instruction)
 
 
 def foreign_calls(module: Module) -> list[Instruction]:
     """Return the module's foreign calls in a fixed order: that of the artifact."""
-    return [
+    found = [
         instruction
         for computation in module.post_order()
         for instruction in computation.calls_and_effects
         if is_foreign_call(instruction)
     ]
+    started = {op.attributes.calls for op in found if op.opcode == START}
+    return [op for op in found if op.computation not in started] if started else found
+
+
+def exchange_of(op: Instruction) -> Instruction:
+    """Return the collective that an op begins, waits for, or is."""
+    if op.opcode == DONE:
+        op = op.operands[0]
+    return op.attributes.calls.root if op.opcode == START else op
 
 
 def call_sites(module: Module) -> tuple[CallSite, ...]:
@@ -63,8 +91,13 @@ def call_sites(module: Module) -> tuple[CallSite, ...]:
 
 def target_name(instruction: Instruction) -> str:
     """Return the name of the target that a foreign call is for."""
-    is_call = instruction.opcode == "custom-call"
-    return instruction.attributes.custom_call_target if is_call else instruction.opcode
+    if instruction.opcode == "custom-call":
+        return instruction.attributes.custom_call_target
+    name = exchange_of(instruction).opcode
+    return name + _SUFFIX.get(instruction.opcode, "")
+
+
+_SUFFIX = {START: "-start", DONE: "-done"}
 
 
 def call_site(instruction: Instruction) -> CallSite:
@@ -84,9 +117,9 @@ def call_site(instruction: Instruction) -> CallSite:
 
 def _runtime_site(op: Instruction, grid: Grid) -> CallSite:
     return CallSite(
-        op.opcode,
-        tuple(operand.shape for operand in op.operands),
-        (op.shape,),
+        target_name(op),
+        tuple(shape for operand in op.operands for _, shape in operand.shape.leaves()),
+        tuple(shape for _, shape in op.shape.leaves()),
         json.dumps(_config_of(op, grid), sort_keys=True),
         side_effect=op.has(Trait.SIDE_EFFECT),
         op_name=op.metadata.op_name,
@@ -97,8 +130,9 @@ def _runtime_site(op: Instruction, grid: Grid) -> CallSite:
 def _config_of(op: Instruction, grid: Grid) -> dict[str, Any]:
     """Return what the runtime must know of an op besides its shapes."""
     config: dict[str, Any] = {"devices": grid.devices}
-    if op.has(Trait.DEVICE_ID):
+    if op.has(Trait.DEVICE_ID) or op.opcode == DONE:
         return config
+    op = exchange_of(op)
     if op.opcode == "collective-permute":
         return config | _sources({target: source for source, target in pairs_of(op, grid)}, grid)
     members = groups_of(op, grid)

@@ -50,7 +50,7 @@ from ingot.semantics import custom_calls
 from ingot.semantics.buffer_donation import taken_donors
 from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
-from ingot.semantics.foreign_calls import RUNTIME_COLLECTIVES
+from ingot.semantics.foreign_calls import is_exchange
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
 from ingot.support.records import record
@@ -165,7 +165,7 @@ class LoadedExecutable(Handle):
         calls = [
             (call.target, call.config, tuple(map(str, call.operands)))
             for call in self.executable.artifact.calls
-            if call.target in RUNTIME_COLLECTIVES
+            if is_exchange(call.target)
         ]
         digest = hashlib.sha256(repr(calls).encode()).digest()
         return int.from_bytes(digest[:8], "little", signed=True)

@@ -23,7 +23,7 @@ from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.semantics.device_groups import Grid
-from ingot.semantics.foreign_calls import RUNTIME_OPS
+from ingot.semantics.foreign_calls import is_runtime_target
 
 
 class _Part:
@@ -71,9 +71,12 @@ class Execution:
             Grid(options.num_replicas, options.num_partitions),
             network=network,
             program=executable.collectives,
+            couriers=[executable.devices[number].courier for number in network.here]
+            if network.is_remote
+            else (),
         )
         calls = executable.executable.artifact.calls
-        only_meets = all(call.target in RUNTIME_OPS for call in calls)
+        only_meets = all(is_runtime_target(call.target) for call in calls)
         self._last_mode = LAST_PART if only_meets and not network.is_remote else MULTI_DEVICE
         self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
         self._events = (ctypes.c_void_p * len(self._parts))()

@@ -15,6 +15,7 @@ from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
 from ingot.runtime.cuda.devices import Device as GpuDevice
 from ingot.runtime.cuda.library import execute_address
+from ingot.runtime.foreign.collectives.couriers import new_courier
 from ingot.runtime.own_pools import OwnPool
 from ingot.support.records import record
 
@@ -116,6 +117,11 @@ class Device(Handle):
     def pool(self) -> OwnPool:
         """The threads for executions that run on other devices of the process as well."""
         return OwnPool()
+
+    @cached_property
+    def courier(self) -> int:
+        """The address of its courier, for collectives that run while it computes."""
+        return new_courier()
 
     def after_fork_in_child(self) -> None:
         """Drop the worker, which fork did not copy, and its queue."""

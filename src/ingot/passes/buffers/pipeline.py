@@ -11,8 +11,16 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.copy_insertion import CopyInsertion
 from ingot.passes.buffers.flatten import FlattenCallGraph
 from ingot.passes.buffers.split_updates import SplitUpdates
+from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
 from ingot.passes.schedule.scheduler import MemoryScheduler
 
 BUFFER_PASSES = Pipeline(
-    "buffers", (FlattenCallGraph(), SplitUpdates(), MemoryScheduler(), CopyInsertion())
+    "buffers",
+    (
+        FlattenCallGraph(),
+        SplitUpdates(),
+        MemoryScheduler(),
+        LatencyHidingScheduler(),
+        CopyInsertion(),
+    ),
 )

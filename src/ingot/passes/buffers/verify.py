@@ -223,7 +223,11 @@ class _Simulation:
             return (yield from self._while(instruction, operands[0]))
         if instruction.opcode == "conditional":
             return (yield from self._conditional(instruction, operands))
-        made = self._kernel(instruction, operands)
+        if instruction.opcode == "async-done":
+            self._read(instruction, 0, operands[0])
+            made = _element(operands[0], 1)
+        else:
+            made = self._kernel(instruction, operands)
         if may_fail(instruction, self._fails):
             self._expect_surviving(instruction)
         return made
@@ -237,7 +241,9 @@ class _Simulation:
 
     def _kernel(self, instruction: Instruction, operands: list[Marks]) -> Marks:
         in_place = in_place_operands(instruction)
-        written = self._assignment.slices_of(instruction)
+        held = _held_operands(instruction, operands)
+        slices = self._assignment.slices_of(instruction)
+        written = [(path, where) for path, where in slices if path not in held]
         for number, marks in enumerate(operands):
             shared = may_share_operand(instruction, number)
             for source in self._read(instruction, number, marks):
@@ -247,7 +253,7 @@ class _Simulation:
                         raise _error(instruction, f"output {path} is not in place")
                     if not (same or (shared and source == target)):
                         self._keep_apart(instruction, source, target)
-        made: Marks = {path: 0 for path, _ in instruction.shape.leaves()}
+        made: Marks = {path: 0 for path, _ in instruction.shape.leaves()} | held
         if instruction.opcode == "call":
             self._call(instruction, [where for _, where in written])
         for path, where in written:
@@ -341,9 +347,23 @@ def _view(instruction: Instruction, marks: dict[Instruction, Marks]) -> Marks:
         }
     first = marks[instruction.operands[0]]
     if instruction.opcode == "get-tuple-element":
-        index = instruction.attributes.index
-        return {path[1:]: mark for path, mark in first.items() if path[0] == index}
+        return _element(first, instruction.attributes.index)
     return first
+
+
+def _element(marks: Marks, index: int) -> Marks:
+    return {path[1:]: mark for path, mark in marks.items() if path[0] == index}
+
+
+def _held_operands(instruction: Instruction, operands: Sequence[Marks]) -> Marks:
+    """Return the leaves of a result that are operands: an `async-start` holds its own."""
+    if instruction.opcode != "async-start":
+        return {}
+    return {
+        (0, number, *path): mark
+        for number, marks in enumerate(operands)
+        for path, mark in marks.items()
+    }
 
 
 def _error(instruction: Instruction, message: str) -> InternalError:

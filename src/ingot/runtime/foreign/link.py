@@ -14,7 +14,7 @@ from ingot.artifact.artifact import call_symbol
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall
-from ingot.semantics.foreign_calls import RUNTIME_OPS
+from ingot.semantics.foreign_calls import is_runtime_target
 from ingot.support.diagnostics import UnsupportedError
 
 # On import and not when a call is linked, so that a user's target of the same name replaces it.
@@ -47,7 +47,7 @@ def link_call(call: CallSite) -> LinkedCall:
     names = [
         name
         for name in custom_calls.names()
-        if not name.startswith(("ingot.", "lapack_")) and name not in RUNTIME_OPS
+        if not name.startswith(("ingot.", "lapack_")) and not is_runtime_target(name)
     ]
     names += get_close_matches(call.target, custom_calls.names(), _NEAR)
     names = list(dict.fromkeys(names)) or custom_calls.names()

@@ -13,6 +13,7 @@ from typing import Any
 
 from ingot.client.replicated import device_record
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
+from ingot.runtime.foreign.collectives.couriers import new_courier
 from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow, Network
 from ingot.runtime.foreign.collectives.targets import socket_transport
 from ingot.semantics.device_groups import Grid, grid_of
@@ -54,6 +55,7 @@ def run_as_processes(
     processes: Sequence[int],
     programs: Sequence[int] | None = None,
     can_read: bool = True,
+    has_couriers: bool = True,
 ) -> list[Any]:
     """Return what each device gives, or what it raises.
 
@@ -63,11 +65,17 @@ def run_as_processes(
         processes: for each device, the process that has it.
         programs: for each process, the digest of its program.
         can_read: whether processes read each other's memory.
+        has_couriers: whether collectives may run while the device computes.
     """
     grid = grid_of(executable.module)
     with networks(processes, can_read) as found, ThreadPoolExecutor(grid.devices) as threads:
         meetings = [
-            new_rendezvous(grid, network=network, program=programs[n] if programs else 0)
+            new_rendezvous(
+                grid,
+                network=network,
+                program=programs[n] if programs else 0,
+                couriers=[new_courier() for _ in network.here] if has_couriers else (),
+            )
             for n, network in enumerate(found)
         ]
 

@@ -22,14 +22,12 @@ Status: 0 done; the rest is in `records.STATUS`.
 
 from __future__ import annotations
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.native.functions import exported, inlined, native
-from ingot.native.module import Translation
+from ingot.native.functions import inlined, native
 from ingot.native.operations import memset, unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
-from ingot.runtime.foreign.collectives import mpi, sockets
 from ingot.runtime.foreign.collectives.messages import swap_messages
+from ingot.runtime.foreign.collectives.progress import SPINS
 from ingot.runtime.foreign.collectives.records import (
     ALONE,
     DONE,
@@ -52,16 +50,11 @@ from ingot.runtime.foreign.collectives.visit import (
     measure,
     taken_bytes,
 )
-from ingot.runtime.records import CallFrame
+from ingot.runtime.records import CallFrame, Runtime
 from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
 
 _SPINS = 200
 _PART_WORDS = sizeof(Part) // 8
-
-
-def emit_exchange(module: ModuleBuilder) -> None:
-    """Add `ingot_exchange` to a module, and the functions that transports start from."""
-    Translation(module).add(exchange, sockets.swap, sockets.cut, mpi.swap, mpi.cut)
 
 
 @native
@@ -273,31 +266,43 @@ def share(visit: Visit, target: Pointer) -> i32:
     return exchange_of(visit)
 
 
-@exported("ingot_exchange")
-def exchange(frame: CallFrame, site: Site) -> i32:
-    """Run one call on one device."""
+@inlined
+def device_of(meeting: Rendezvous, runtime: Runtime) -> i64:
+    """Return the number of the device that a runtime record is for."""
+    return runtime.replica * meeting.partitions + runtime.partition
+
+
+@native
+def enter(visit: Visit, frame: CallFrame, site: Site, target: Pointer | None) -> i32:
+    """Fill in a visit for a call that writes its result to `target`; return a status."""
     runtime = frame.runtime
     if runtime.rendezvous is None:
         return ALONE
     meeting = Rendezvous.at(runtime.rendezvous)
     if unlikely(meeting.devices != site.devices):
         return OTHER_GRID
-    visit = Visit.on_stack()
     visit.meeting = meeting
     visit.site = site
     visit.allocate = runtime.allocate
     visit.free = runtime.free
-    visit.device = runtime.replica * meeting.partitions + runtime.partition
+    visit.device = device_of(meeting, runtime)
     source = frame.operands[0]
-    target = frame.results[0]
     assert source is not None
     assert target is not None
     visit.source = source
     visit.target = target
+    visit.spins = SPINS
     measure(visit, frame.operand_dims[0])
+    return DONE
+
+
+@native
+def complete(visit: Visit) -> i32:
+    """Make a visit that was filled in; return a status."""
+    target = visit.target
     if visit.is_shared != 0:
         # This device's part goes where it belongs in the result.
-        visit.target = target + site.parts[visit.device] * visit.part
+        visit.target = target + visit.site.parts[visit.device] * visit.part
     status = exchange_of(visit)
     if visit.is_shared != 0 and status == DONE:
         status = share(visit, target)

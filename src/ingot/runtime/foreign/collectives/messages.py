@@ -55,7 +55,7 @@ def swap_messages(visit: Visit, transport: Transport) -> i32:
         messages[index].data = visit.target if packed is None else packed + index * size
     sent = add_sent(visit, messages)
     add_received(visit, messages, sent)
-    status = transport.swap(visit.meeting, messages, count)
+    status = transport.swap(visit.meeting, messages, count, visit.spins)
     if status == DONE and visit.is_reduced != 0:
         # They are folded from there.
         visit.packed = packed

@@ -28,7 +28,7 @@ from ingot.runtime.foreign.collectives.records import (
 )
 from ingot.runtime.sync import let_others_run
 
-_SPINS = 400
+SPINS = 400
 """Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
 FAREWELL = -1
 """The word for bytes in the header that a process sends when it gives up."""
@@ -102,8 +102,10 @@ def swapping(
     move: Callable[[Rendezvous, Message], i64],
     sleep: Callable[[Structs[Message], i64], None],
     sleeps: int = 1,
-) -> Callable[[Rendezvous, Structs[Message], i64], i32]:
+) -> Callable[[Rendezvous, Structs[Message], i64, i64], i32]:
     """Return the native function that moves all messages of a call.
+
+    Its last argument is how many turns in which nothing moves come before it sleeps.
 
     Args:
         symbol: its name.
@@ -115,7 +117,7 @@ def swapping(
     move_all = moving(move)
 
     @exported(symbol)
-    def swap(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i32:
+    def swap(meeting: Rendezvous, messages: Structs[Message], count: i64, spins: i64) -> i32:
         """Return a status, with the number of the process that failed, if one did."""
         idle: i64 = 0
         while True:
@@ -125,12 +127,15 @@ def swapping(
             waiting = first_open(messages, count)
             if waiting == count:
                 return DONE
-            idle = i64(0) if moved > 0 else idle + 1
+            if moved > 0:
+                idle = 0
+                continue
+            idle += 1
             if unlikely(meeting.failed.load() != 0):
                 return OTHER_FAILED
-            if unlikely(idle > meeting.patience * sleeps + _SPINS):
+            if unlikely(idle > meeting.patience * sleeps + spins):
                 return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
-            if idle < _SPINS:
+            if idle <= spins:
                 let_others_run()
             else:
                 sleep(messages, count)

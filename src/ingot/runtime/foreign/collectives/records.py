@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of collectives: the meeting of devices, the tables of a call, messages to processes.
 
-Python fills them (`rendezvous`, `targets`, `links`); native functions (`exchange`, `messages`,
-`sockets`, `mpi`) work on them. Invariant: a device of an execution is known by its number there
-(replica times partitions, plus partition), whatever its number on the client.
+Python fills them (`rendezvous`, `targets`, `links`); native functions (`exchange`, `couriers`,
+`messages`, `sockets`, `mpi`) work on them. Invariant: a device of an execution is known by its
+number there (replica times partitions, plus partition), whatever its number on the client.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
+from ingot.runtime.records import Meeting, Runtime
 
 
 class Box(
@@ -80,20 +81,45 @@ class Transport(
     Struct,
     name="IngotTransport",
     notes={
-        "swap": "i32(ptr rendezvous, ptr messages, i64 count): move all, or give up",
+        "swap": "i32(ptr rendezvous, ptr messages, i64 count, i64 spins): move all, or give up",
         "cut": "void(ptr rendezvous): let devices of other processes give up",
+        "leave": "void(ptr runtime): the `leave` of its rendezvous",
         "state": "the transport's own",
     },
 ):
     """How data gets to devices of other processes."""
 
-    swap: Callable[[Rendezvous, Structs[Message], i64], i32]
+    swap: Callable[[Rendezvous, Structs[Message], i64, i64], i32]
     cut: Callable[[Rendezvous], None]
+    leave: Callable[[Runtime], None]
     state: Pointer | None
 
 
-class Rendezvous(
+class Courier(
     Struct,
+    name="IngotCourier",
+    own_line=("begun", "ended"),
+    notes={
+        "begun": "how many exchanges were handed over",
+        "ended": "how many of them are over",
+        "lock": "held while the list changes",
+        "is_started": "1: its thread exists",
+        "first": "the next exchange: its IngotVisit",
+        "last": "the one that was handed over last",
+    },
+):
+    """The thread of a device that exchanges data while the device computes, and its list."""
+
+    begun: Atomic[i32]
+    ended: Atomic[i32]
+    lock: Atomic[i32]
+    is_started: i32
+    first: Pointer | None
+    last: Pointer | None
+
+
+class Rendezvous(
+    Meeting,
     name="IngotRendezvous",
     own_line=("failed",),
     notes={
@@ -105,6 +131,7 @@ class Rendezvous(
         "processes": "int64_t[devices]: the process of each",
         "links": "IngotLink[local_devices * devices]: to devices of other processes",
         "boxes": "IngotBox[local_devices * local_devices], giver first",
+        "couriers": "IngotCourier*[local_devices]; null: that device's thread does it all",
         "transport": "null: all devices are of this process",
         "failed": "1: every waiting device gives up",
     },
@@ -120,6 +147,7 @@ class Rendezvous(
     processes: Array[i64]
     links: Structs[Link]
     boxes: Structs[Box]
+    couriers: Array[Courier | None]
     transport: Transport | None
     failed: Atomic[i32]
 

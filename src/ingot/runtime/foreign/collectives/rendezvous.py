@@ -75,9 +75,13 @@ class Network:
         """The fields of a rendezvous about the network; valid while this object lives."""
         tables = {"slots": self._slots, "processes": self._processes, "links": self._links}
         addresses = {name: table.buffer_info()[0] for name, table in tables.items()}
-        return {**addresses, "local_devices": len(self.here)} | (
-            {"transport": ctypes.addressof(self.transport)} if self.is_remote else {}
-        )
+        remote: dict[str, int] = {}
+        if self.is_remote:
+            remote = {
+                "transport": ctypes.addressof(self.transport),
+                "leave": self.transport.leave,
+            }
+        return {**addresses, "local_devices": len(self.here), **remote}
 
 
 def one_process(devices: int) -> Network:
@@ -89,12 +93,18 @@ class Rendezvous:
     """Where the devices of one execution meet; lives as long as the execution."""
 
     def __init__(
-        self, grid: Grid, network: Network, timeout_seconds: float, program: int = 0
+        self,
+        grid: Grid,
+        network: Network,
+        timeout_seconds: float,
+        program: int = 0,
+        couriers: Sequence[int] = (),
     ) -> None:
         """Make empty boxes for every pair of devices of this process."""
         count = len(network.here)
         self._memory, self.address = RENDEZVOUS.on_line(count * count * Box.c_layout.size)
         self._network = network
+        self._couriers = array("q", couriers or [0] * count)
         fields = {
             **network.fields,
             "devices": grid.devices,
@@ -102,6 +112,7 @@ class Rendezvous:
             "patience": max(1, int(timeout_seconds * 1e9 / SLICE_NANOSECONDS)),
             "program": program,
             "boxes": self.address + RENDEZVOUS.size,
+            "couriers": self._couriers.buffer_info()[0],
         }
         for name, value in fields.items():
             RENDEZVOUS.write(self.address, name, value)
@@ -144,6 +155,7 @@ def new_rendezvous(
     network: Network | None = None,
     program: int = 0,
     timeout_seconds: float | None = None,
+    couriers: Sequence[int] = (),
 ) -> Rendezvous:
     """Return a rendezvous for one execution; `.address` goes into the runtime records.
 
@@ -153,12 +165,13 @@ def new_rendezvous(
         program: a digest of the program's collectives, on which all processes must agree.
         timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`,
             or `INGOT_PROCESS_TIMEOUT` if some are of other processes.
+        couriers: the `IngotCourier` of each device of this process; default: none has one.
     """
     network = network or one_process(grid.devices)
     if timeout_seconds is None:
         flag = PROCESS_TIMEOUT if network.is_remote else COLLECTIVE_TIMEOUT
         timeout_seconds = flag.value()
-    return Rendezvous(grid, network, timeout_seconds, program)
+    return Rendezvous(grid, network, timeout_seconds, program, couriers)
 
 
 def device_number(runtime: int) -> int:

@@ -23,9 +23,9 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
 from ingot.native.functions import symbol_of
 from ingot.native.layout import Field, Record
-from ingot.runtime.foreign.collectives import mpi, sockets
+from ingot.native.module import Translation
+from ingot.runtime.foreign.collectives import couriers, mpi, sockets
 from ingot.runtime.foreign.collectives.combiners import combiner
-from ingot.runtime.foreign.collectives.exchange import emit_exchange
 from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 from ingot.runtime.foreign.collectives.records import Site, Transport, explain
 from ingot.runtime.foreign.site import linked_site
@@ -44,7 +44,8 @@ _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
 @cache
 def _library() -> Library:
     module = ModuleBuilder("ingot_collectives")
-    emit_exchange(module)
+    natives = (couriers.exchange, couriers.exchange_start, couriers.exchange_done, couriers.leave)
+    Translation(module).add(*natives, sockets.swap, sockets.cut, mpi.swap, mpi.cut)
     _emit_device_id(module)
     return link_object([compile_object(module.text(), TargetSpec.host())], _imports())
 
@@ -73,21 +74,35 @@ def _link_device_id(call: CallSite) -> LinkedCall:
 
 
 def _link_exchange(call: CallSite) -> LinkedCall:
+    return _linked_exchange(call, call.target, "ingot_exchange")
+
+
+def _link_start(call: CallSite) -> LinkedCall:
+    return _linked_exchange(call, call.target.removesuffix("-start"), "ingot_exchange_start")
+
+
+def _link_done(call: CallSite) -> LinkedCall:
+    return linked_site(
+        _library().address("ingot_exchange_done"), Site.c_layout.structure(), explain
+    )
+
+
+def _linked_exchange(call: CallSite, opcode: str, function: str) -> LinkedCall:
     config: dict[str, Any] = json.loads(call.config)
     operand = call.operands[0]
     site = Site.c_layout.structure()
     site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
     site.devices, site.rank, site.along = config["devices"], operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
-    site.is_shared = int(call.target == "all-reduce")
-    site.is_reduced = int(call.target == "reduce-scatter" or site.is_shared)
-    site.is_split = int(call.target == "all-to-all" or site.is_reduced)
+    site.is_shared = int(opcode == "all-reduce")
+    site.is_reduced = int(opcode == "reduce-scatter" or site.is_shared)
+    site.is_split = int(opcode == "all-to-all" or site.is_reduced)
     if site.is_reduced:
         site.combine = combiner(config["opcode"], operand.dtype.name)
     site.kept = _tables_of(call.config)
     for name, block in site.kept.items():
         setattr(site, name, ctypes.addressof(block))
-    return linked_site(_library().address("ingot_exchange"), site, explain)
+    return linked_site(_library().address(function), site, explain)
 
 
 @lru_cache(_KEPT)
@@ -164,6 +179,7 @@ def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
     record = Transport.c_layout.structure()
     record.swap = _library().address(symbol_of(swap))
     record.cut = _library().address(symbol_of(cut))
+    record.leave = _library().address(symbol_of(couriers.leave))
     if state is not None:
         record.state, record.kept = ctypes.addressof(state), state
     return record
@@ -173,5 +189,7 @@ def register_exchanges() -> None:
     """Register these targets."""
     for name in sorted(RUNTIME_COLLECTIVES):
         register(Target(name, link=_link_exchange))
+        register(Target(f"{name}-start", link=_link_start))
+        register(Target(f"{name}-done", link=_link_done))
     for name in _FIELDS:
         register(Target(name, link=_link_device_id))

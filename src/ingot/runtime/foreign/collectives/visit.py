@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memcpy
-from ingot.native.pointers import Array, Pointer, Struct, Structs
-from ingot.native.types import i64
+from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
+from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.records import (
     PART_ALIGNMENT,
     Box,
@@ -27,7 +27,11 @@ _BLOCK_BYTES = 1 << 13
 """Bytes of a part that are folded at a time: with another part's, half of an L1 cache."""
 
 
-class Visit(Struct):
+PENDING = -1
+"""The state of a visit that is not over; afterwards it is the status."""
+
+
+class Visit(Struct, name="IngotVisit"):
     """One call on one device."""
 
     meeting: Rendezvous
@@ -54,6 +58,9 @@ class Visit(Struct):
     is_shared: i64
     is_reduced: i64
     is_placed: i64  # 1: this device's own part lies in the result already
+    spins: i64  # turns of waiting before the thread sleeps
+    state: Atomic[i32]
+    following: Pointer | None  # the visit that the courier makes after this one
 
 
 @inlined

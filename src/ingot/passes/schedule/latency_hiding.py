@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency hiding: collectives run while kernels run that do not need their results.
+
+Of the instructions that are ready, a collective comes first, then those that wait for no result
+that is still on its way, in the order in which memory was scheduled; how long that takes follows
+from `estimates`. A collective with enough work between it and the first reader of its result
+becomes a pair: `async-start` where it stood, `async-done` before that reader.
+
+What is on its way needs memory. If the new order needs much more of it, results are taken to
+arrive sooner, so that fewer instructions come before their readers; else the old order stays.
+
+Invariants: collectives keep their order on all devices, since nothing but the program decides it;
+who overwrites an operand comes after the `async-done`.
+
+Source: xla/service/latency_hiding_scheduler.cc; xla/hlo/transforms/collectives/
+async_collective_creator.cc.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import ClassVar
+
+from ingot.analysis.aliasing import Value
+from ingot.analysis.liveness import forget_liveness
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.module import Module
+from ingot.hlo.opset.transfer import AsyncAttributes, AsyncStartAttributes
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.schedule.estimates import Estimates
+from ingot.passes.schedule.problem import Problem, problems_of, typical
+from ingot.passes.schedule.scheduler import SCHEDULED
+from ingot.semantics.device_groups import grid_of
+from ingot.semantics.foreign_calls import CONTEXT, DONE, START
+from ingot.support.records import record
+
+_LEAST_WORK = 20e-6
+"""Seconds of other work that are worth a pair: handing data to another thread takes a few us."""
+_MOST_GROWTH = 0.5
+"""How much more memory the program may take at its peak, as a share of what it took before: its
+arguments count, since what is on its way is mostly gradients, which are as large as they."""
+_SHARES = (1.0, 0.5, 0.25)
+"""How much of the estimated time of collectives is hidden, as memory allows."""
+
+
+@record
+class LatencyHidingScheduler(Pass):
+    """Moves instructions between a collective and its readers, and makes it a pair."""
+
+    name: ClassVar[str] = "latency-hiding-scheduler"
+    concerns: ClassVar[frozenset[str] | None] = frozenset(ops_with(Trait.EXCHANGE))
+    requires: ClassVar[frozenset[str]] = frozenset({SCHEDULED})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Reorder each computation that has collectives."""
+        estimates = Estimates(grid_of(module))
+        found: list[tuple[Computation, _Order]] = []
+        for problem in problems_of(module):
+            computation = problem.computation
+            problem.taken = module.schedule[computation]
+            if any(one.has(Trait.EXCHANGE) for one in problem.taken) and not problem.surviving:
+                order = _hidden(problem, estimates)
+                if order is not None:
+                    found.append((computation, order))
+            estimates.add(computation)
+        for computation, order in found:
+            module.schedule[computation] = _with_pairs(order)
+        if found:
+            forget_liveness(module)
+        return bool(found)
+
+
+@record
+class _Order:
+    """Instructions in order, and the first reader of each collective that becomes a pair."""
+
+    instructions: tuple[Instruction, ...]
+    readers: dict[Instruction, Instruction | None]
+
+
+def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
+    """Return an order in which collectives are hidden, None if that is not worth it."""
+    waits = _Waits(problem)
+    before = problem.peak(problem.taken)
+    given = sum(typical(one.shape.bytes) for one in problem.computation.parameters)
+    most = before + _MOST_GROWTH * (before + given)
+    for share in _SHARES:
+        order = _Simulation(problem, waits, estimates, share).run()
+        if not order.readers:
+            return None
+        if problem.peak(order.instructions, _held(problem, order)) <= most:
+            return order
+    return None
+
+
+def _held(problem: Problem, order: _Order) -> dict[Instruction, list[Value]]:
+    """Return the operands of pairs, by the instruction until which they must live."""
+    last = order.instructions[-1]
+    held: dict[Instruction, list[Value]] = {}
+    for one, reader in order.readers.items():
+        held.setdefault(reader or last, []).extend(problem.reads[one])
+    return held
+
+
+class _Waits:
+    """What must come before what, besides operands, and what must wait for a collective's end."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.next = {one: list(users) for one, users in problem.next.items()}
+        self.missing = dict(problem.missing)
+        self.awaited: dict[Instruction, list[Instruction]] = {}
+        number = {one: n for n, one in enumerate(problem.taken)}
+        for reader, writers in problem.waiting[0].items():
+            for writer in writers:
+                if number[reader] < number[writer]:
+                    self.next.setdefault(reader, []).append(writer)
+                    self.missing[writer] += 1
+                    self._await(reader, writer)
+        for one in problem.taken:
+            for operand in (*one.operands, *one.control_predecessors):
+                self._await(operand, one)
+
+    def _await(self, first: Instruction, then: Instruction) -> None:
+        if first.has(Trait.EXCHANGE):
+            self.awaited.setdefault(then, []).append(first)
+
+
+class _Simulation:
+    """One run of the program on paper."""
+
+    def __init__(self, problem: Problem, waits: _Waits, estimates: Estimates, share: float) -> None:
+        self._problem = problem
+        self._waits = waits
+        self._estimates = estimates
+        self._share = share
+        self._number = {one: n for n, one in enumerate(problem.taken)}
+        self._arrival: dict[Instruction, float] = {}
+        self._order: list[Instruction] = []
+
+    def run(self) -> _Order:
+        """Return the order, with the pairs that are worth it."""
+        waits, missing = self._waits, dict(self._waits.missing)
+        ready: list[tuple[bool, int]] = []
+        coming: list[tuple[float, int]] = []
+        clock = network = 0.0
+        began: dict[Instruction, float] = {}
+
+        def offer(one: Instruction) -> None:
+            arrivals = [self._arrival[first] for first in waits.awaited.get(one, ())]
+            heapq.heappush(coming, (max(arrivals, default=0.0), self._number[one]))
+
+        for one in self._problem.taken:
+            if not missing[one]:
+                offer(one)
+        while ready or coming:
+            if not ready:
+                clock = max(clock, coming[0][0])
+            while coming and coming[0][0] <= clock:
+                number = heapq.heappop(coming)[1]
+                is_other = not self._problem.taken[number].has(Trait.EXCHANGE)
+                heapq.heappush(ready, (is_other, number))
+            one = self._problem.taken[heapq.heappop(ready)[1]]
+            self._order.append(one)
+            began[one] = clock
+            if one.has(Trait.EXCHANGE):
+                network = max(clock, network) + self._share * self._estimates.seconds(one)
+                self._arrival[one] = network
+            else:
+                clock += self._estimates.seconds(one)
+            for user in waits.next.get(one, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    offer(user)
+        return _Order(tuple(self._order), dict(self._pairs()))
+
+    def _pairs(self) -> Iterator[tuple[Instruction, Instruction | None]]:
+        """Yield the collectives with enough work before their first reader, and that reader."""
+        readers: dict[Instruction, Instruction] = {}
+        work, total = dict[Instruction, float](), 0.0
+        for one in self._order:
+            for first in self._waits.awaited.get(one, ()):
+                readers.setdefault(first, one)
+            work[one] = total
+            if not one.has(Trait.EXCHANGE):
+                total += self._estimates.seconds(one)
+        for one in self._order:
+            if one.has(Trait.EXCHANGE):
+                reader = readers.get(one)
+                until = total if reader is None else work[reader]
+                if until - work[one] >= _LEAST_WORK:
+                    yield one, reader
+
+
+def _with_pairs(order: _Order) -> list[Instruction]:
+    """Make the pairs; return the instructions with them."""
+    dones: dict[Instruction | None, list[Instruction]] = {}
+    starts: dict[Instruction, Instruction] = {}
+    for one, reader in order.readers.items():
+        starts[one], done = _pair(one)
+        dones.setdefault(reader, []).append(done)
+    made: list[Instruction] = []
+    for one in order.instructions:
+        made += dones.get(one, ())
+        made.append(starts.get(one, one))
+    return made + dones.get(None, [])
+
+
+def _pair(op: Instruction) -> tuple[Instruction, Instruction]:
+    """Return the start and the done that replace a collective."""
+    computation, inside = op.computation, Builder("async_computation")
+    parameters = [inside.parameter(n, one.shape) for n, one in enumerate(op.operands)]
+    root = inside.computation.add(
+        op.opcode, parameters, op.attributes, shape=op.shape, name=op.name, metadata=op.metadata
+    )
+    root.extra = dict(op.extra)
+    called = inside.build(root)
+    module = computation.module
+    assert module is not None, "what is scheduled is part of a module"
+    module.take(called)
+    shape = Shape.tuple((Shape.tuple(tuple(one.shape for one in op.operands)), op.shape, CONTEXT))
+    start = computation.add(
+        START, op.operands, AsyncStartAttributes(calls=called), shape=shape,
+        name=f"{op.opcode}-start", metadata=op.metadata,
+    )  # fmt: skip
+    done = computation.add(
+        DONE, (start,), AsyncAttributes(), name=f"{op.opcode}-done", metadata=op.metadata
+    )
+    start.run_after(op.control_predecessors)
+    op.run_after(())
+    computation.transfer_control_deps(op, done)
+    computation.replace_all_uses(op, done)
+    computation.remove(op)
+    return start, done
