@@ -2,7 +2,8 @@
 """A process of `benchmarks.devices`: times collectives, and prints the seconds as JSON.
 
 Arguments: JAX's platform, or `mpi` for MPI alone; how many processes there are; the coordinator's
-address; the number of this one, or the variable that holds it.
+address; `calls`, or `loop` to time collectives of a loop of one program; the number of this
+process, or the variable that holds it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from benchmarks.devices import COLLECTIVES, KILOBYTES
 
 _BUDGET_BYTES = 64 << 20
 _MOST, _FEWEST = 300, 7
+_ROUNDS = 50
+"""Collectives of a loop."""
 _FLOAT_AND_SUM = {"standard": (0x210, 0x21), "mpich": (0x4C00040A, 0x58000003)}
 """Handles, by ABI."""
 Call = Callable[[], object]
@@ -63,8 +65,32 @@ def on_mesh(name: str, mesh: Any) -> Any:
     )
 
 
+def in_loop(name: str, mesh: Any) -> Any:
+    """Return a jitted loop of collectives, each on the result of the one before."""
+    import jax
+    from jax import lax
+    from jax.sharding import PartitionSpec
+
+    bodies: dict[str, Callable[[Any], Any]] = {
+        "all-reduce": lambda v: lax.psum(v, "x") * 0.5,
+        "all-gather": lambda v: lax.all_gather(v, "x", tiled=True)[: v.size] + 1,
+        "reduce-scatter": lambda v: v.at[: v.size // 2].set(
+            lax.psum_scatter(v, "x", tiled=True) * 0.5
+        ),
+        "all-to-all": lambda v: lax.all_to_all(v, "x", 0, 0, tiled=True) + 1,
+    }
+    body, divided = bodies[name], PartitionSpec("x")
+
+    def loop(v: Any) -> Any:
+        return lax.fori_loop(0, _ROUNDS, lambda _, v: body(v), v)
+
+    return jax.jit(
+        jax.shard_map(loop, mesh=mesh, in_specs=divided, out_specs=divided, check_vma=False)
+    )
+
+
 def jax_calls(
-    processes: int, address: str, index: int, devices: int = 2
+    processes: int, address: str, index: int, devices: int = 2, *, is_loop: bool = False
 ) -> Callable[[str, int], Call]:
     """Return what makes the calls of JAX's platform; joins the other processes.
 
@@ -73,6 +99,7 @@ def jax_calls(
         address: that of the coordinator.
         index: the number of this process.
         devices: devices of a single process.
+        is_loop: whether a call is a loop of collectives.
     """
     import jax
     from jax.sharding import AxisType, NamedSharding, PartitionSpec
@@ -85,7 +112,7 @@ def jax_calls(
     mesh = jax.make_mesh((count,), ("x",), axis_types=(AxisType.Auto,))
 
     def make(name: str, size: int) -> Call:
-        run = on_mesh(name, mesh)
+        run = (in_loop if is_loop else on_mesh)(name, mesh)
         data = np.ones(count * size // 4, np.float32)
         x = jax.make_array_from_callback(
             data.shape, NamedSharding(mesh, PartitionSpec("x")), lambda part: data[part]
@@ -95,8 +122,8 @@ def jax_calls(
     return make
 
 
-def mpi_calls() -> Callable[[str, int], Call]:
-    """Return what makes the calls of MPI alone."""
+def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
+    """Return what makes the calls of MPI alone, or as many of them as a loop has."""
     from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 
     library = mpi_library()
@@ -118,8 +145,10 @@ def mpi_calls() -> Callable[[str, int], Call]:
         }[name]
 
         def run() -> object:
+            for _ in range(_ROUNDS if is_loop else 1):
+                call[0](*call[1:])
             # What the arrays hold must live as long as the call.
-            return call[0](*call[1:]), source, target
+            return source, target
 
         return run
 
@@ -128,15 +157,21 @@ def mpi_calls() -> Callable[[str, int], Call]:
 
 def main() -> None:
     """Time everything."""
-    platform, processes, address, number = sys.argv[1:]
+    platform, processes, address, kind, number = sys.argv[1:]
     index = int(os.environ.get(number, "0") if not number.isdigit() else number)
-    alone = platform == "mpi"
-    make = mpi_calls() if alone else partial(jax_calls, int(processes), address, index)()
+    alone, is_loop = platform == "mpi", kind == "loop"
+    if alone:
+        make = mpi_calls(is_loop=is_loop)
+    else:
+        make = jax_calls(int(processes), address, index, is_loop=is_loop)
+    rounds = _ROUNDS if is_loop else 1
     found = {
-        f"{name} {kilobytes} KB": times(make(name, kilobytes << 10), kilobytes << 10)
+        f"{name} {kilobytes} KB": times(
+            make(name, kilobytes << 10), rounds * kilobytes << 10
+        ) / rounds
         for name in COLLECTIVES
-        for kilobytes in KILOBYTES
-    }
+        for kilobytes in (KILOBYTES[:-1] if is_loop else KILOBYTES)
+    }  # fmt: skip
     if index == 0:
         print(json.dumps(found), flush=True)
     if alone:

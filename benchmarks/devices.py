@@ -3,7 +3,8 @@
 
 Ingot, JAX's own CPU backend (Gloo between processes) and MPI alone (MPICH) take turns; each turn
 starts new processes, which time all collectives at all sizes. A time is what the first process
-waits for one call.
+waits for one call, or for one of many collectives in a loop of a program. `two_machines` adds a
+training step on a slow network.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks import two_machines
 from benchmarks.programs import Timing
 from benchmarks.report import as_markdown, as_text, duration, factor, geometric_mean, machine
 
@@ -28,8 +30,9 @@ MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 EXPLANATION = """\
 Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
 the median call, as the first process sees it: JAX's dispatch is in it, but not in that of MPI
-alone, which is called through ctypes. A ratio is the median of each turn's: above 1 Ingot is
-faster, `!` marks where it is not."""
+alone, which is called through ctypes. The collectives of a loop are each on the result of the one
+before (and on what else the body computes of it); MPI's are as many calls. A ratio is the median of
+each turn's: above 1 Ingot is faster, `!` marks where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,14 @@ class Engine:
         platform: JAX's; empty for MPI alone.
         processes: how many there are; one has two devices.
         transport: `INGOT_COLLECTIVES`.
+        kind: `calls`, or `loop`: the collectives of one program.
     """
 
     name: str
     platform: str
     processes: int
     transport: str = "auto"
+    kind: str = "calls"
 
     @property
     def by_mpi(self) -> bool:
@@ -60,6 +65,7 @@ BETWEEN = (
     Engine("XLA, Gloo", "cpu", 2),
     Engine("MPI alone", "", 2),
 )
+IN_LOOPS = tuple(replace(engine, kind="loop") for engine in BETWEEN)
 
 
 def run(engine: Engine) -> dict[str, float]:
@@ -74,7 +80,7 @@ def run(engine: Engine) -> dict[str, float]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     worker = [sys.executable, "-m", "benchmarks.device_worker", engine.platform or "mpi"]
-    worker += [str(engine.processes), address]
+    worker += [str(engine.processes), address, engine.kind]
     if engine.by_mpi:
         commands = [[str(MPIEXEC), "-n", str(engine.processes), *worker, "PMI_RANK"]]
     else:
@@ -126,11 +132,19 @@ def main() -> int:
     parts = ["# Collectives", "Written by `make bench-devices`."]
     facts = machine(("ingot-compiler", "jaxlib", "mpich"))
     parts += ["\n".join(f"- {fact}" for fact in facts), EXPLANATION]
-    groups = {"Two devices of one process": INSIDE, "Two processes of one machine": BETWEEN}
+    groups = {
+        "Two devices of one process": INSIDE,
+        "Two processes of one machine": BETWEEN,
+        "Two processes of one machine, in a loop of one program": IN_LOOPS,
+    }
     for title, engines in groups.items():
         cells = table(measure(engines, options.rounds))
         print(f"\n{title}\n{as_text(cells)}\n", flush=True)
         parts += [f"## {title}", as_markdown(cells)]
+    if two_machines.can_run():
+        cells = two_machines.measure(options.rounds)
+        print(f"\n{as_text(cells)}\n", flush=True)
+        parts += ["## Two machines", two_machines.EXPLANATION, as_markdown(cells)]
     if options.write:
         RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return 0

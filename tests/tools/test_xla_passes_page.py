@@ -20,6 +20,7 @@ OWN = frozenset(
         "feed-expander",
         "fft-lengths",
         "hlo-memory-scheduler",
+        "latency-hiding-scheduler",  # XLA:GPU's; the runtime of XLA:CPU runs what is ready
         "mulhi-expander",
         "pair-reductions",
         "ragged-dot-rewriter",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous pairs made synchronous: on the CPU nothing runs concurrently with the program.
+"""Asynchronous pairs made synchronous: `latency-hiding-scheduler` makes pairs of its own, later.
 
 The start becomes the tuple that it declares: operands, the value (computed at once), unused
 contexts; update becomes its operand, done the value. The simplifier then removes the tuple.

@@ -6,8 +6,9 @@ that is still on its way, in the order in which memory was scheduled; how long t
 from `estimates`. A collective with enough work between it and the first reader of its result
 becomes a pair: `async-start` where it stood, `async-done` before that reader.
 
-What is on its way needs memory. If the new order needs much more of it, results are taken to
-arrive sooner, so that fewer instructions come before their readers; else the old order stays.
+What is on its way needs memory. If the new order needs much more of it, the `async-done` comes when
+the result should be there; then results are taken to arrive sooner, so that fewer instructions come
+before their readers; else the old order stays.
 
 Invariants: collectives keep their order on all devices, since nothing but the program decides it;
 who overwrites an operand comes after the `async-done`.
@@ -19,6 +20,7 @@ async_collective_creator.cc.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -44,8 +46,9 @@ _LEAST_WORK = 20e-6
 _MOST_GROWTH = 0.5
 """How much more memory the program may take at its peak, as a share of what it took before: its
 arguments count, since what is on its way is mostly gradients, which are as large as they."""
-_SHARES = (1.0, 0.5, 0.25)
-"""How much of the estimated time of collectives is hidden, as memory allows."""
+_ATTEMPTS = ((1.0, True), (1.0, False), (0.5, False), (0.25, False))
+"""How much of the estimated time of collectives is hidden, and whether only a reader makes the
+program wait for a result; the first attempt that memory allows is taken."""
 
 
 @record
@@ -77,10 +80,10 @@ class LatencyHidingScheduler(Pass):
 
 @record
 class _Order:
-    """Instructions in order, and the first reader of each collective that becomes a pair."""
+    """Instructions in order, and before which of them each pair ends (None: after the last)."""
 
     instructions: tuple[Instruction, ...]
-    readers: dict[Instruction, Instruction | None]
+    ends: dict[Instruction, Instruction | None]
 
 
 def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
@@ -89,9 +92,9 @@ def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
     before = problem.peak(problem.taken)
     given = sum(typical(one.shape.bytes) for one in problem.computation.parameters)
     most = before + _MOST_GROWTH * (before + given)
-    for share in _SHARES:
-        order = _Simulation(problem, waits, estimates, share).run()
-        if not order.readers:
+    for share, is_late in _ATTEMPTS:
+        order = _Simulation(problem, waits, estimates, share).run(is_late=is_late)
+        if not order.ends:
             return None
         if problem.peak(order.instructions, _held(problem, order)) <= most:
             return order
@@ -102,8 +105,8 @@ def _held(problem: Problem, order: _Order) -> dict[Instruction, list[Value]]:
     """Return the operands of pairs, by the instruction until which they must live."""
     last = order.instructions[-1]
     held: dict[Instruction, list[Value]] = {}
-    for one, reader in order.readers.items():
-        held.setdefault(reader or last, []).extend(problem.reads[one])
+    for one, end in order.ends.items():
+        held.setdefault(end or last, []).extend(problem.reads[one])
     return held
 
 
@@ -141,14 +144,14 @@ class _Simulation:
         self._number = {one: n for n, one in enumerate(problem.taken)}
         self._arrival: dict[Instruction, float] = {}
         self._order: list[Instruction] = []
+        self._began: list[float] = []
 
-    def run(self) -> _Order:
+    def run(self, *, is_late: bool) -> _Order:
         """Return the order, with the pairs that are worth it."""
         waits, missing = self._waits, dict(self._waits.missing)
         ready: list[tuple[bool, int]] = []
         coming: list[tuple[float, int]] = []
         clock = network = 0.0
-        began: dict[Instruction, float] = {}
 
         def offer(one: Instruction) -> None:
             arrivals = [self._arrival[first] for first in waits.awaited.get(one, ())]
@@ -166,7 +169,7 @@ class _Simulation:
                 heapq.heappush(ready, (is_other, number))
             one = self._problem.taken[heapq.heappop(ready)[1]]
             self._order.append(one)
-            began[one] = clock
+            self._began.append(clock)
             if one.has(Trait.EXCHANGE):
                 network = max(clock, network) + self._share * self._estimates.seconds(one)
                 self._arrival[one] = network
@@ -176,33 +179,33 @@ class _Simulation:
                 missing[user] -= 1
                 if not missing[user]:
                     offer(user)
-        return _Order(tuple(self._order), dict(self._pairs()))
+        return _Order(tuple(self._order), dict(self._pairs(is_late)))
 
-    def _pairs(self) -> Iterator[tuple[Instruction, Instruction | None]]:
-        """Yield the collectives with enough work before their first reader, and that reader."""
-        readers: dict[Instruction, Instruction] = {}
-        work, total = dict[Instruction, float](), 0.0
-        for one in self._order:
+    def _pairs(self, is_late: bool) -> Iterator[tuple[Instruction, Instruction | None]]:
+        """Yield the collectives with enough work before their end, and where that is."""
+        readers: dict[Instruction, int] = {}
+        work = [0.0]
+        for number, one in enumerate(self._order):
             for first in self._waits.awaited.get(one, ()):
-                readers.setdefault(first, one)
-            work[one] = total
-            if not one.has(Trait.EXCHANGE):
-                total += self._estimates.seconds(one)
-        for one in self._order:
+                readers.setdefault(first, number)
+            own = 0.0 if one.has(Trait.EXCHANGE) else self._estimates.seconds(one)
+            work.append(work[-1] + own)
+        for number, one in enumerate(self._order):
             if one.has(Trait.EXCHANGE):
-                reader = readers.get(one)
-                until = total if reader is None else work[reader]
-                if until - work[one] >= _LEAST_WORK:
-                    yield one, reader
+                end = readers.get(one, len(self._order))
+                if not is_late:
+                    end = min(end, bisect_left(self._began, self._arrival[one], number + 1))
+                if work[end] - work[number] >= _LEAST_WORK:
+                    yield one, self._order[end] if end < len(self._order) else None
 
 
 def _with_pairs(order: _Order) -> list[Instruction]:
     """Make the pairs; return the instructions with them."""
     dones: dict[Instruction | None, list[Instruction]] = {}
     starts: dict[Instruction, Instruction] = {}
-    for one, reader in order.readers.items():
+    for one, end in order.ends.items():
         starts[one], done = _pair(one)
-        dones.setdefault(reader, []).append(done)
+        dones.setdefault(end, []).append(done)
     made: list[Instruction] = []
     for one in order.instructions:
         made += dones.get(one, ())
