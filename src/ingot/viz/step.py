@@ -2,10 +2,9 @@
 """What one execution of a partitioned program would cost on a described network.
 
 Kernels take the longest of their limits by the machine's model (`llvm.machine_model`), collectives
-the time of their formula (`analysis.network`). What of them runs meanwhile is not taken off: the sum
-is an upper bound.
-Bodies of loops count as often as they run; every branch of a conditional counts once, and so does
-the body of a loop whose number of rounds is not known.
+the time of their formula (`analysis.network`). What of them runs meanwhile is not taken off: the
+sum is an upper bound. Bodies of loops count as often as they run; every branch of a conditional
+counts once, and so does the body of a loop whose number of rounds is not known.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ingot.client.replicated import device_record
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives.couriers import new_courier
 from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow, Network
+from ingot.runtime.foreign.collectives.rings import offer_ring
 from ingot.runtime.foreign.collectives.targets import socket_transport
 from ingot.semantics.device_groups import Grid, grid_of
 
@@ -36,8 +37,9 @@ def networks(processes: Sequence[int], can_read: bool = True) -> Generator[list[
                 if processes[one] != processes[other]:
                     pairs = [each for _ in range(2) for each in socket.socketpair()]
                     there, here, back, forth = [stack.enter_context(e).fileno() for e in pairs]
-                    links[one][other] = LinkRow(there, forth, reader)
-                    links[other][one] = LinkRow(back, here, reader)
+                    sent, got = (stack.enter_context(_ring()) if can_read else 0 for _ in range(2))
+                    links[one][other] = LinkRow(there, forth, reader, sent, got)
+                    links[other][one] = LinkRow(back, here, reader, got, sent)
         yield [
             Network(
                 process,
@@ -47,6 +49,16 @@ def networks(processes: Sequence[int], can_read: bool = True) -> Generator[list[
             )
             for process in range(max(processes) + 1)
         ]
+
+
+@contextmanager
+def _ring() -> Generator[int]:
+    """Give the address of a ring."""
+    first, second = socket.socketpair()
+    with first, second:
+        ring = offer_ring(first, is_wanted=True)
+    assert ring is not None
+    yield ring.address
 
 
 def run_as_processes(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links: two stream sockets for each pair of devices of two processes, made when first needed.
 
+Between processes of one machine that can read each other's memory there are rings besides.
+
 A process listens from the start on a Unix socket, for processes of this machine (in this network
 namespace), and on a TCP port, for others. It publishes its addresses (`Host`) with a secret, which
 a process that connects must send. Of two devices the process of the one with the smaller number
@@ -30,6 +32,7 @@ from typing import Any
 
 from ingot.runtime.foreign.collectives.memory_readers import allow_readers, greet_reader
 from ingot.runtime.foreign.collectives.rendezvous import LinkRow
+from ingot.runtime.foreign.collectives.rings import SharedRing, offer_ring, take_ring
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.forking import ForkLock
 from ingot.support.records import record
@@ -81,6 +84,7 @@ class _Pair:
 
     def __init__(self) -> None:
         self.sockets: dict[int, socket.socket] = {}
+        self.rings: dict[int, SharedRing] = {}
         self.reader = 0
 
     @property
@@ -92,7 +96,10 @@ class _Pair:
     def row(self) -> LinkRow:
         """The link as exchanges know it."""
         ways = self.sockets
-        return LinkRow(ways[OUTGOING].fileno(), ways[INCOMING].fileno(), self.reader)
+        sent, got = (
+            ring.address if ring else 0 for ring in map(self.rings.get, (OUTGOING, INCOMING))
+        )
+        return LinkRow(ways[OUTGOING].fileno(), ways[INCOMING].fileno(), self.reader, sent, got)
 
 
 class Links:
@@ -145,19 +152,26 @@ class Links:
         """End all waiting for devices of another process."""
         with self._changed:
             found = [pair for (_, there), pair in self._pairs.items() if there in devices]
-        for each in (each for pair in found for each in pair.sockets.values()):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        for pair in found:
+            for each in pair.sockets.values():
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            for ring in pair.rings.values():
+                ring.close()
 
     def _connect(self, here: int, there: int, host: Host, process: int) -> _Pair:
-        pair = _Pair()
+        pair, can_read = _Pair(), False
         try:
             for way in (OUTGOING, INCOMING):
-                made = self._socket_to(host)
+                made = pair.sockets[way] = self._socket_to(host)
                 made.sendall(_HELLO.pack(there, here, _OTHER_WAY[way], host.secret.encode()))
-                pair.sockets[way] = made
-            pair.reader = greet_reader(pair.sockets[OUTGOING], is_first=True)
-            for made in pair.sockets.values():
+                if way == OUTGOING:
+                    pair.reader, can_read = greet_reader(made, is_first=True)
+                # The data of a direction is read by its receiver.
+                is_read = bool(pair.reader) if way == OUTGOING else can_read
+                ring = offer_ring(made, is_wanted=is_read) if _is_local(made) else None
+                if ring is not None:
+                    pair.rings[way] = ring
                 _tune(made)
         except OSError as problem:
             addresses = " or ".join(host.addresses)
@@ -206,7 +220,8 @@ class Links:
             here, there, way, secret = _HELLO.unpack(hello)
             if not hmac.compare_digest(secret, self.host.secret.encode()):
                 raise ConnectionRefusedError("a stranger")
-            reader = greet_reader(made, is_first=False) if way == INCOMING else 0
+            reader = greet_reader(made, is_first=False)[0] if way == INCOMING else 0
+            ring = take_ring(made) if _is_local(made) else None
             _tune(made)
         except (OSError, struct.error):
             made.close()
@@ -215,6 +230,8 @@ class Links:
             pair = self._pairs.setdefault((here, there), _Pair())
             pair.sockets[way] = made
             pair.reader |= reader
+            if ring is not None:
+                pair.rings[way] = ring
             self._changed.notify_all()
 
     def _close(self) -> None:
@@ -233,6 +250,10 @@ def _unreachable(process: int, why: str) -> ExecutionError:
         hint="every process must run the same programs in the same order; a firewall must let the "
         "machines connect to each other's ports (INGOT_PROCESS_TIMEOUT is how long to wait)",
     )
+
+
+def _is_local(made: socket.socket) -> bool:
+    return made.family == socket.AF_UNIX
 
 
 def _unix_listener() -> socket.socket:

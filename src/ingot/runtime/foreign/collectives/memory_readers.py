@@ -51,8 +51,11 @@ def allow_readers() -> None:
         _library().prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)
 
 
-def greet_reader(link: socket.socket, *, is_first: bool) -> int:
-    """Try reading both ways; return this process's number if the other can read its memory, or 0.
+def greet_reader(link: socket.socket, *, is_first: bool) -> tuple[int, bool]:
+    """Try reading both ways.
+
+    Returns this process's number if the other can read its memory, or 0, and whether this one can
+    read the other's.
 
     Args:
         link: the connection; the other side calls this too.
@@ -68,9 +71,10 @@ def greet_reader(link: socket.socket, *, is_first: bool) -> int:
     other = _OFFER.unpack(_receive(link, _OFFER.size))
     if not is_first:
         link.sendall(offer)
-    link.sendall(_ANSWER.pack(_can_read(*other)))
+    can_read = _can_read(*other)
+    link.sendall(_ANSWER.pack(can_read))
     (is_readable,) = _ANSWER.unpack(_receive(link, _ANSWER.size))
-    return os.getpid() if is_readable else 0
+    return os.getpid() if is_readable else 0, can_read
 
 
 def _receive(link: socket.socket, size: int) -> bytes:

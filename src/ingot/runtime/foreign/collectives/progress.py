@@ -26,8 +26,10 @@ from ingot.runtime.foreign.collectives.records import (
     Message,
     Rendezvous,
 )
-from ingot.runtime.sync import let_others_run
+from ingot.runtime.sync import let_others_run, pause
 
+_PAUSES = 100
+"""Turns in which nothing moves before a device lets others run: a few microseconds."""
 SPINS = 400
 """Turns in which nothing moves before a device sleeps: a few tens of microseconds."""
 FAREWELL = -1
@@ -135,9 +137,11 @@ def swapping(
                 return OTHER_FAILED
             if unlikely(idle > meeting.patience * sleeps + spins):
                 return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
-            if idle <= spins:
+            if idle > spins:
+                sleep(messages, count)
+            elif idle > _PAUSES:
                 let_others_run()
             else:
-                sleep(messages, count)
+                pause()
 
     return swap

@@ -36,6 +36,29 @@ class Box(
     key: i64
 
 
+RING_BYTES = 1 << 17
+"""Bytes of a ring, a power of two: two messages of the largest size that goes through it."""
+
+
+class Ring(
+    Struct,
+    name="IngotRing",
+    own_line=("written", "read", "sleeps"),
+    notes={
+        "written": "bytes that the sender has written; their ring follows",
+        "read": "bytes that the receiver has read",
+        "sleeps": "1: the receiver sleeps at its socket, or is about to",
+        "is_closed": "1: both give up",
+    },
+):
+    """Shared memory for the messages of one direction of a link."""
+
+    written: Atomic[i64]
+    read: Atomic[i64]
+    sleeps: Atomic[i32]
+    is_closed: Atomic[i32]
+
+
 class Link(
     Struct,
     name="IngotLink",
@@ -43,6 +66,8 @@ class Link(
         "outgoing": "the transport's handle for sending: a socket, or a name of the pair",
         "incoming": "its handle for receiving",
         "reader": "this process's number in the other, if that can read its memory; else 0",
+        "sent": "the ring for sending; null: the socket takes all",
+        "got": "the ring for receiving",
     },
 ):
     """The way from a device of this process to one of another, and back."""
@@ -50,6 +75,8 @@ class Link(
     outgoing: i64
     incoming: i64
     reader: i64
+    sent: Ring | None
+    got: Ring | None
 
 
 class Message(Struct, name="IngotMessage"):

@@ -27,6 +27,8 @@ class LinkRow(NamedTuple):
     outgoing: int = _ELSEWHERE
     incoming: int = _ELSEWHERE
     reader: int = 0
+    sent: int = 0
+    got: int = 0
 
 
 NO_LINK = LinkRow()

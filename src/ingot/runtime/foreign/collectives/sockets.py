@@ -3,7 +3,8 @@
 
 Each carries the messages of one direction. If the system allows it (for processes of one machine),
 the receiver reads large data directly in the sender's memory: that saves a copy, and no data goes
-over the socket; a byte comes back when all is read.
+over the socket; a byte comes back when all is read. Headers and small data then go through shared
+memory (`rings`), and the socket only wakes a receiver that sleeps.
 
 Invariant: a socket carries whole messages; after a failure it is shut down, which ends the waiting
 of the other side, and a receiver whose byte does not arrive drops what it has read.
@@ -34,7 +35,9 @@ from ingot.runtime.foreign.collectives.records import (
     Link,
     Message,
     Rendezvous,
+    Ring,
 )
+from ingot.runtime.foreign.collectives.rings import has_message, read_message, write_message
 
 _DONT_WAIT, _NO_SIGNAL = 0x40, 0x4000
 _SHUT_BOTH = 2
@@ -172,8 +175,34 @@ def transfer(message: Message, pieces: Structs[Slice], count: i64) -> i64:
 
 
 @native
+def move_in_ring(message: Message) -> i64:
+    """Move the header, and small data with it, through shared memory."""
+    if message.is_sent == 0:
+        got = message.link.got
+        assert got is not None
+        return read_message(got, message)
+    sent = message.link.sent
+    assert sent is not None
+    result = write_message(sent, message)
+    if result > 0 and sent.sleeps.load("seq_cst") != 0:
+        sent.sleeps.store(0)
+        send(i32(message.link.outgoing), message.header, 1, _DONT_WAIT | _NO_SIGNAL)
+    return result
+
+
+@inlined
+def has_ring(message: Message) -> bool:
+    """Whether the header goes through shared memory."""
+    if message.is_sent != 0:
+        return message.link.sent is not None
+    return message.link.got is not None
+
+
+@native
 def move_header(message: Message) -> i64:
     """Move the header, and small data with it."""
+    if has_ring(message):
+        return move_in_ring(message)
     before = message.moved
     pieces = Structs[Slice].at(Array[i64].on_stack(2 * sizeof(Slice) // 8))
     pieces[0].base = message.header + before
@@ -257,20 +286,56 @@ def set_events(ready: Ready, message: Message) -> None:
         ready.events = i32(_POLL_IN) if is_through else _POLL_OUT
 
 
+@inlined
+def waits_at_ring(message: Message) -> bool:
+    """Whether a message waits for what is in a ring."""
+    return message.moved < HEADER_BYTES and has_ring(message)
+
+
+@native
+def announce(message: Message) -> bool:
+    """Tell a ring's writer that its reader sleeps; return False if there is something to read."""
+    got = message.link.got
+    assert got is not None
+    got.sleeps.store(1, "seq_cst")
+    return not has_message(got)
+
+
+@native
+def look_at_socket(message: Message) -> None:
+    """Take the bytes that woke a ring's reader, and note if the other process is gone."""
+    got = message.link.got
+    assert got is not None
+    got.sleeps.store(0)
+    word = Array[i64].on_stack(1)
+    result = status_of(recv(i32(message.link.incoming), word, 8, _DONT_WAIT))
+    if unlikely(result < 0):
+        message.pending = GONE
+
+
 @native
 def sleep(messages: Structs[Message], count: i64) -> None:
     """Sleep until a message can move, or for a slice of time."""
     ready = Structs[Ready].at(Array[i64].on_stack(count))
     waiting: i64 = 0
+    limit: i32 = SLICE_NANOSECONDS // 1_000_000
     for index in range(count):
         message = messages[index]
         if is_open(message):
             set_events(ready[waiting], message)
+            if waits_at_ring(message):
+                if message.is_sent != 0:
+                    # Nobody tells when there is room again, which there almost always is.
+                    ready[waiting].events = 0
+                    limit = i32(1) if limit > 1 else limit
+                elif not announce(message):
+                    limit = 0
             waiting += 1
-    poll(ready, waiting, SLICE_NANOSECONDS // 1_000_000)
-
-
-swap = swapping("ingot_swap_by_sockets", move, sleep)
+    poll(ready, waiting, limit)
+    for index in range(count):
+        message = messages[index]
+        if is_open(message) and message.is_sent == 0 and waits_at_ring(message):
+            look_at_socket(message)
 
 
 @native
@@ -278,6 +343,18 @@ def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Tell the other side that this one gives up."""
     shutdown(i32(link.outgoing), _SHUT_BOTH)
     shutdown(i32(link.incoming), _SHUT_BOTH)
+    close_ring(link.sent)
+    close_ring(link.got)
+
+
+@native
+def close_ring(ring: Ring | None) -> None:
+    """Make both sides of a ring give up."""
+    if ring is not None:
+        ring.is_closed.store(1)
+
+
+swap = swapping("ingot_swap_by_sockets", move, sleep)
 
 
 cut = cutting("ingot_cut_sockets", cut_link)
