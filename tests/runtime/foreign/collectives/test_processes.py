@@ -82,6 +82,8 @@ def test_links_by_unix_socket_and_by_tcp(machine: str) -> None:
     assert "127.0.0.1" in host.addresses
     ends = both_ends(first, second, host if machine == "this" else replace(host, machine="x"))
     assert [end.reader for end in ends] == [os.getpid()] * 2
+    for end in ends:
+        assert (end.sent != 0) == (end.got != 0) == (machine == "this")
     here, there = socket.socket(fileno=ends[0].outgoing), socket.socket(fileno=ends[1].incoming)
     back, forth = socket.socket(fileno=ends[1].outgoing), socket.socket(fileno=ends[0].incoming)
     family = socket.AF_UNIX if machine == "this" else socket.AF_INET
