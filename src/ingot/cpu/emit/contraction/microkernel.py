@@ -96,6 +96,7 @@ class MicroKernel:
         b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
+        tail_lanes: lanes of the last vector where they are fewer; 0: as many as the others have.
     """
 
     element: Type
@@ -119,6 +120,7 @@ class MicroKernel:
     b_signed: bool = True
     begins_with_sums: bool = False
     rows_ahead: int = 0
+    tail_lanes: int = 0
 
     @property
     def name(self) -> str:
@@ -131,6 +133,7 @@ class MicroKernel:
         if self.factors > 1:
             place += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         place += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
+        place += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
@@ -277,9 +280,8 @@ class Block:
         """
         self.spec = spec
         self.f = f
-        self.wide = vector(spec.element, spec.lanes)
         self.factor = lt.I32 if spec.factors > 1 else spec.element
-        self.factors = vector(self.factor, spec.lanes)
+        self.lanes = [spec.lanes] * (spec.vectors - 1) + [spec.tail_lanes or spec.lanes]
         self.a, self.b, self.c = operands
         self.depth, self.accumulate, self.columns = numbers
         known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
@@ -348,8 +350,9 @@ class Block:
         if number < spec.whole_vectors or not (spec.mask_loads or spec.mask_stores):
             return None
         left = f.trunc(f.as_value(f.isub(self.columns, number * spec.lanes)), lt.I32)
-        numbers = f.const(vector(lt.I32, spec.lanes), list(range(spec.lanes)))
-        return f.icmp("slt", numbers, f.splat(left, spec.lanes))
+        lanes = self.lanes[number]
+        numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
+        return f.icmp("slt", numbers, f.splat(left, lanes))
 
     def _c(self, row: int, column: int) -> Value:
         f, element = self.f, self.spec.element
@@ -362,16 +365,18 @@ class Block:
         if self._fetches:
             for row in range(spec.rows):
                 self._fetch(self._c(row, 0), for_writing=True)
-        return [f.zero(self.wide)] * (spec.rows * spec.vectors)
+        return [f.zero(vector(spec.element, lanes)) for lanes in self.lanes] * spec.rows
 
     def _old_sums(self) -> list[Value]:
         spec = self.spec
         return [
             self._vector(
-                self.wide, self._c(row, column), self.masks[column] if spec.mask_stores else None
+                vector(spec.element, lanes),
+                self._c(row, column),
+                self.masks[column] if spec.mask_stores else None,
             )
             for row in range(spec.rows)
-            for column in range(spec.vectors)
+            for column, lanes in enumerate(self.lanes)
         ]
 
     def _vector(self, wide: Type, pointer: Value, mask: Value | None) -> Value:
@@ -420,7 +425,8 @@ class Block:
         """Return what each vector of a row of B is multiplied by."""
         f, spec = self.f, self.spec
         if not spec.is_elementwise:
-            return [f.splat(f.load(self.factor, where), spec.lanes)] * spec.vectors
+            factor = f.load(self.factor, where)
+            return [f.splat(factor, lanes) for lanes in self.lanes]
         return self._b_vectors(where)
 
     def _b_vectors(self, row: Value) -> list[Value]:
@@ -428,11 +434,11 @@ class Block:
         f, spec = self.f, self.spec
         return [
             self._vector(
-                self.factors,
+                vector(self.factor, lanes),
                 f.gep(row, number * spec.lanes, spec.element),
                 self.masks[number] if spec.mask_loads else None,
             )
-            for number in range(spec.vectors)
+            for number, lanes in enumerate(self.lanes)
         ]
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:
