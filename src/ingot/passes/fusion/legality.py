@@ -29,6 +29,7 @@ from ingot.passes.fusion.recompute import (
     STEPS,
     indices_in,
     is_costly_at,
+    is_gathered_often,
     is_repeated,
     moves_to,
     read_of,
@@ -262,6 +263,8 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
         return "spread out twice, most of what is computed would be thrown away"
     if spreads and _is_assembled(producer):
         return "spread out twice, its lanes would be put together element by element"
+    if is_gathered_often(indices, producer):
+        return "gathers would compute it for each element that they read, from several arrays"
     count = len(indices)
     if count > MAX_INDICES or is_costly_at(indices, producer):
         return f"it would be computed at {count} indices for each point"
@@ -272,7 +275,7 @@ def _spreads(index: object) -> int:
     """Return how many pads with gaps lie between an index and the kernel's point."""
     count = 0
     while read := read_of(index):
-        user, index = read
+        user, _, index = read
         count += _has_gaps(user)
     return count
 
