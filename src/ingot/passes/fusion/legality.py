@@ -29,6 +29,7 @@ from ingot.passes.fusion.recompute import (
     STEPS,
     indices_in,
     is_costly_at,
+    gathers,
     is_gathered_often,
     is_repeated,
     moves_to,
@@ -98,6 +99,9 @@ ALONE = ops_with(FusionClass.OPAQUE)
 
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
+
+NARROW_PART = 4
+"""Elements of rows that fill a part of a vector at most."""
 
 _SLOW = ops_with(Trait.LONG_LATENCY)
 """Ops that are one slow instruction: not recomputed for every row of a large result."""
@@ -218,7 +222,19 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_expensive(producer, group, frame)
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
+    if any(_is_narrow_part(producer, user) for user in producer.users) and gathers(producer):
+        return "narrow parts beside each other would be gathered a few lanes at a time"
     return _why_not_indices(producer, group)
+
+
+def _is_narrow_part(producer: Instruction, user: Instruction) -> bool:
+    """Whether a value of many short rows is put beside others."""
+    *outer, width = producer.shape.dims or (0,)
+    rows = product(outer)
+    if user.opcode != "concatenate" or not isinstance(width, int) or not isinstance(rows, int):
+        return False
+    is_last = user.as_(DimensionsAttributes).dimensions == (len(outer),)
+    return is_last and width <= NARROW_PART < rows
 
 
 def _why_not_size(producer: Instruction, group: Group) -> str:

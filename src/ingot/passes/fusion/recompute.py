@@ -103,6 +103,19 @@ def is_gathered_often(indices: frozenset[object], producer: Instruction) -> bool
     return producer.has(Trait.ELEMENTWISE) and _arrays_read(producer) > 1
 
 
+def gathers(producer: Instruction) -> bool:
+    """Whether computing `producer` gathers elements that are of no result of their own."""
+    seen, stack = {producer}, [producer]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand.opcode == "gather":
+                return True
+            if operand not in seen and _is_computed(operand, producer):
+                seen.add(operand)
+                stack.append(operand)
+    return False
+
+
 def _arrays_read(producer: Instruction) -> int:
     """Return how many arrays computing `producer` reads, as many numbers as it has or fewer."""
     seen, read, stack = {producer}, 0, [producer]
