@@ -4,8 +4,9 @@
 CPUs divide integers one by one, floats by vectors. So lanes of up to 32 bits are multiplied, as
 floats that hold them exactly, by a little more than the reciprocal, which one divisor of a loop has
 once: roundings take a quotient below no integer that it reaches, nor up to the next one, from which
-it is at least a part in 2^16 or 2^32 away. So cutting it off is right. Lanes of 64 bits are multiplied by a reciprocal in f64, twice, the
-second time what is left of the first; what comes out is at most one off.
+it is at least a part in 2^16 or 2^32 away. So cutting it off is right. Lanes of 64 bits are
+multiplied by a reciprocal in f64, twice, the second time what is left of the first; what comes out
+is at most one off.
 
 Where LLVM has shifts or products for a constant divisor, those are taken.
 """

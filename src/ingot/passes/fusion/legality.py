@@ -27,9 +27,9 @@ from ingot.passes.fusion.recompute import (
     LITERALS,
     RESHAPE_MOVES,
     STEPS,
+    gathers,
     indices_in,
     is_costly_at,
-    gathers,
     is_gathered_often,
     is_repeated,
     moves_to,
@@ -220,11 +220,16 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "a reduction would compute it again for each of its results"
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
+    return _why_not_parts(producer) or _why_not_indices(producer, group)
+
+
+def _why_not_parts(producer: Instruction) -> str:
+    """Parts of a kernel are computed where others are, too, or in as few lanes as they have."""
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
     if any(_is_narrow_part(producer, user) for user in producer.users) and gathers(producer):
         return "narrow parts beside each other would be gathered a few lanes at a time"
-    return _why_not_indices(producer, group)
+    return ""
 
 
 def _is_narrow_part(producer: Instruction, user: Instruction) -> bool:

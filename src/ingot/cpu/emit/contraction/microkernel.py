@@ -90,8 +90,8 @@ class MicroKernel:
         is_shared: whether its code lies in the library, not in the module that calls it.
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
-        taps: products of a segment if A is read in vectors as well, so that each column has products
-            of its own: product t of a row reads the row of A that lies t rows behind it; else 0.
+        taps: products of a segment if A is read in vectors as well, so that each column has
+            products of its own: product t of a row reads the row of A t rows behind it; else 0.
         factors: how many factors a word of A and B holds: two of 16 bits, bf16 if sums are floats,
             or four of 8.
         b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
