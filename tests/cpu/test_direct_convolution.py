@@ -91,10 +91,28 @@ CASES = (
     Case((2, 9, 13, 40), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 40, 40),
     Case((1, 12, 30), (W(5, 1, 2, 2, 1, 2),), 30, 30),
     Case((1, 8, 9, 40), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 160),
+    # channels by themselves: taps side by side, or spread; more panels than one, the last masked
+    Case((2, 33, 29, 50), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 50, 50),
+    Case((1, 21, 40, 96), (W(7, 1, 3, 3), W(7, 1, 3, 3)), 96, 96),
+    Case((1, 21, 19, 70), (W(5, 2, 2, 1), W(2, 1, 1, 0)), 70, 70),
+    Case((1, 6, 9, 17, 33), (W(3, 2, 1, 1), W(3, 3, 1, 1, 1, 2), W(3, 1, 1, 1)), 33, 33),
+    Case((1, 12, 30, 34), (W(3, 1, 1, 1), W(3, 1, 1, 1, 1, 1, True)), 34, 34),
     # one vector behind whole panels: full, and masked
     Case((2, 9, 20, 24), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 48),
     Case((2, 9, 20, 24), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 35),
 )
+
+
+def test_depthwise_taps_that_lie_side_by_side_share_the_rows_that_they_read() -> None:
+    plan = _plan(Case((1, 56, 56, 128), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 128, 128).module())
+    assert plan is not None
+    (part,) = plan.parts
+    assert (part.value("segment"), part.value("segments")) == (3, 3)
+    # Each unit copies the channels of one panel.
+    assert (part.value("n_block"), part.value("own_columns")) == (32, 1)
+    spread = _plan(Case((1, 56, 56, 128), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 128, 128).module())
+    assert spread is not None
+    assert spread.parts[0].value("segment") == 1
 
 
 @pytest.mark.slow

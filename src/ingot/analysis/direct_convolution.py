@@ -32,6 +32,9 @@ MIN_LINE = 4
 """Register blocks of one line pay from this many results along the last dimension."""
 
 MIN_SEGMENT, MAX_SEGMENT, MAX_SEGMENTS = 8, 256, 512
+MAX_TAPS = 7
+"""Taps of a line that a depthwise convolution keeps in registers at most."""
+
 MIN_FEATURES = 4
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
@@ -127,9 +130,10 @@ class Sizes:
 
     def run_length(self, cell: int) -> int:
         """Return how many elements of k are contiguous."""
-        if self.is_depthwise:
-            return 1
         last = self.window[-1]
+        if self.is_depthwise:
+            is_plain = last.stride == 1 == last.window_dilation and not last.reversal
+            return last.size if is_plain and last.size <= MAX_TAPS else 1
         is_dense = last.window_dilation == 1 and not last.reversal
         if self.group_channels == self.channels and is_dense and not self.has_gaps(cell):
             return self.channels * last.size

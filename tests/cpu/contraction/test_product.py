@@ -7,6 +7,7 @@ from tests.cpu.contraction.test_contraction import product
 
 import ingot
 from ingot.client import compile
+from ingot.cpu.emit.contraction.product_call import product_call
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -74,6 +75,14 @@ CASES = [
     (1050, 140, 1100, 2, True, True),
     (461, 67, 300, 3, True, False),
     (450, 41, 257, 2, True, False),
+    # few columns, for which lanes run along k
+    (130, 2, 100, 0, False, False),
+    (300, 3, 260, 2, False, False),
+    (300, 3, 260, 2, False, True),
+    # a last vector that half the lanes hold
+    (40, 18, 73, 0, False, False),
+    (33, 37, 40, 2, False, False),
+    (20, 66, 9, 0, True, False),
 ]
 
 
@@ -286,6 +295,33 @@ def test_a_row_reads_few_columns_at_once_from_memory(m, n, k, vectors):
     found = plan(m, n, k)
     assert found is not None
     assert found.form.vectors == vectors
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "rhs"),
+    [
+        (256, 2, 32, "packed dots"),
+        (256, 7, 256, "packed dots"),
+        (512, 4, 512, "packed dots"),
+        (10, 4, 300, "direct"),
+        (256, 2, 8, "direct"),
+        (256, 8, 256, "direct"),
+    ],
+)
+def test_lanes_run_along_k_where_columns_are_few(m, n, k, rhs):
+    found = plan(m, n, k)
+    assert found is not None
+    assert found.form.rhs == rhs
+
+
+def test_a_last_vector_of_few_columns_has_half_the_lanes():
+    found = plan(40, 18, 73)
+    assert found is not None
+    rest = {micro.name for micro in product_call(found).needed[1:]}
+    assert any("_tail8" in name for name in rest)
+    found = plan(40, 30, 73)
+    assert found is not None
+    assert not any("_tail" in micro.name for micro in product_call(found).needed[1:])
 
 
 @pytest.mark.parametrize("m", [7, 13, 15, 27, 64, 100, 1000, 1024])

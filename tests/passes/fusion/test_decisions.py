@@ -22,6 +22,21 @@ NOT_FUSED = {
       i = s32[] parameter(1)
       s = f32[4] slice(x), slice={[1:5]}
       ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
+    "gathers would compute it for each element that they read, from several arrays": """
+      x = f32[300] parameter(0)
+      y = f32[300] parameter(1)
+      i = s32[5000] parameter(2)
+      q = f32[300] divide(x, y)
+      ROOT g = f32[5000] gather(q, i), offset_dims={}, collapsed_slice_dims={0}, \
+start_index_map={0}, index_vector_dim=1, slice_sizes={1}""",
+    "narrow parts beside each other would be gathered a few lanes at a time": """
+      x = f32[300,2] parameter(0)
+      i = s32[5000] parameter(1)
+      w = f32[5000,2] parameter(2)
+      g = f32[5000,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, \
+start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
+      m = f32[5000,2] multiply(g, w)
+      ROOT c = f32[5000,4] concatenate(m, w), dimensions={1}""",
     "spread out twice, most of what is computed would be thrown away": """x = f32[8,3] parameter(0)
       z = f32[] constant(0)
       e = f32[8,3] multiply(x, x)

@@ -35,6 +35,7 @@ from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Placement, ProductVariant
 from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct import direct_convolution
+from ingot.kernel.convolution.direct_parts import tap_rows
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
 from ingot.kernel.convolution.plain import result_of_sums
 from ingot.kernel.convolution.winograd import winograd
@@ -138,6 +139,8 @@ def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     for rows in heights_of(vectors):
         micro = filter_gradient.micro_kernel(F32, lanes, rows)
         yield library_part(target, template_of(micro))
-    for rows, is_depthwise in product(heights_of(vectors), (False, True)):
-        micro = direct.micro_kernel(F32, panel, rows, is_depthwise=is_depthwise)
-        yield library_part(target, template_of(micro))
+    for taps in (0, 3):
+        most = tap_rows(taps, VECTORS, vectors)
+        for rows in range(most // 2, most + 1) if taps else heights_of(vectors):
+            micro = direct.micro_kernel(F32, panel, rows, taps=taps)
+            yield library_part(target, template_of(micro))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer quotients and remainders: by zero and of the least number as HLO has them, in lanes.
 
-CPUs divide integers one by one, floats by vectors. So lanes of up to 32 bits are divided as floats
-that hold them exactly: the quotient rounded to nearest reaches the next integer only where it is
-one, so cutting it off is right. Lanes of 64 bits are multiplied by a reciprocal in f64, twice, the
-second time what is left of the first; what comes out is at most one off.
+CPUs divide integers one by one, floats by vectors. So lanes of up to 32 bits are multiplied, as
+floats that hold them exactly, by a little more than the reciprocal, which one divisor of a loop has
+once: roundings take a quotient below no integer that it reaches, nor up to the next one, from which
+it is at least a part in 2^16 or 2^32 away. So cutting it off is right. Lanes of 64 bits are
+multiplied by a reciprocal in f64, twice, the second time what is left of the first; what comes out
+is at most one off.
 
 Where LLVM has shifts or products for a constant divisor, those are taken.
 """
@@ -23,6 +25,9 @@ WIDE_VECTORS = 512
 
 BELOW_LIMIT = 2.0**64 - 2048
 """The greatest f64 below 2^64."""
+
+MORE_THAN_ONE = {lt.F32: 1 + 2.0**-22, lt.F64: 1 + 2.0**-51}
+"""As much above 1 as outweighs two roundings."""
 
 Parts = tuple[Value, Value]
 """Quotient and remainder."""
@@ -89,7 +94,8 @@ def _by_floats(f: FunctionBuilder, x: Value, y: Value, element: DType, floats: l
         a, b = f.sitofp(x, wide), f.sitofp(y, wide)
     else:
         a, b = f.uitofp(x, wide), f.uitofp(y, wide)
-    ratio = f.div(a, b, "")
+    more = MORE_THAN_ONE[floats]
+    ratio = f.mul(a, f.div(f.const(wide, more), b, ""), "")
     is_whole = element.is_signed or x.type.element.bits < 32
     whole = f.fptosi(ratio, words) if is_whole else f.fptoui(ratio, words)
     quotient = whole if x.type == words else f.trunc(whole, x.type)

@@ -147,6 +147,9 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     # Each row of a complex rhs is packed twice.
     panel_depth = round_up(-(-depth // form.factors), even.lanes) * (1 + form.is_complex)
     panel_depth += form.is_shifted
+    if form.rhs == "packed dots":
+        # One vector more keeps columns out of each other's cache sets.
+        panel_depth = round_up(depth, form.lanes) + form.lanes
     values = {
         "lhs_batch": given.lhs.batch,
         "rhs_batch": given.rhs.batch,
@@ -247,7 +250,7 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
         even = search.even(m, n, most=MAX_PACKED_VECTORS)
         block = (even.rows, even.columns)
         schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
-    if schedule.rhs == "dots":
+    if schedule.rhs in DOTS:
         row_blocks = -(-m // schedule.rows)
         even = EvenBlocks(1, schedule.columns, row_blocks, *divmod(m, row_blocks))
     return even, schedule
@@ -258,12 +261,11 @@ def _form(
 ) -> ProductVariant | None:
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
     rhs: Placement | RhsPlacement = schedule.rhs
-    assert rhs != "packed dots", "patches are not plain"
     packs_rows = not is_dense and rhs == "direct" and given.sizes[1] > FEW_PANELS * even.columns
     if given.are_cells and _is_batch_ahead(given, schedule):
         return ProductVariant(given.cell, schedule.lanes, "packed", is_dense, even.vectors, True)
     if given.are_cells and not (packs_rows and _is_far(given)):
-        ahead = rhs != "dots" and _is_ahead(given, schedule)
+        ahead = rhs not in DOTS and _is_ahead(given, schedule)
         return ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
     if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
         return None

@@ -40,7 +40,7 @@ rhs is packed ahead, each piece of k has `packed_columns` columns in whole panel
 lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
 """
 
-Placement = Literal["direct", "packed", "transposed", "gathered", "dots"]
+Placement = Literal["direct", "packed", "transposed", "gathered", "dots", "packed dots"]
 """How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
 
 
@@ -77,7 +77,7 @@ class ProductVariant:
     def name(self) -> str:
         """A name that says all of it."""
         words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
-        words += ["dense" if self.is_dense else "across", self.rhs]
+        words += ["dense" if self.is_dense else "across", self.rhs.replace(" ", "_")]
         words += ["ahead"] * self.ahead
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
@@ -109,7 +109,12 @@ class ProductVariant:
     @property
     def has_panels(self) -> bool:
         """Whether the rhs is packed into panels as wide as a register block."""
-        return self.rhs in ("packed", "transposed", "gathered")
+        return self.rhs not in ("direct", "dots")
+
+    @property
+    def is_dots(self) -> bool:
+        """Whether sums are dot products, lanes along k; then panels are columns."""
+        return self.rhs in ("dots", "packed dots")
 
     @property
     def factor(self) -> DType:
@@ -119,4 +124,4 @@ class ProductVariant:
     @property
     def columns(self) -> int:
         """Columns of a whole register block."""
-        return self.vectors if self.rhs == "dots" else self.vectors * self.lanes
+        return self.vectors if self.is_dots else self.vectors * self.lanes

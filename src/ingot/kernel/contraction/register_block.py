@@ -33,6 +33,11 @@ lines that it shares with other blocks. 8x178x1040 took 0.87 of the time with th
 2026-11-27)."""
 
 
+def narrow_lanes(lanes: int, rest: int) -> int:
+    """Return how many lanes a vector of `rest` columns has if half of `lanes` hold them, else 0."""
+    return lanes // 2 if 0 < 2 * rest <= lanes else 0
+
+
 @record
 class EvenBlocks:
     """Register blocks whose heights differ by one at most.
@@ -61,9 +66,10 @@ class EvenBlocks:
         """Rows of the highest block."""
         return self.low + (self.tall > 0)
 
-    def rest_vectors(self, n: int) -> int:
-        """Return the vectors of the columns that are left over behind whole blocks, if any."""
-        return -(-(n % self.columns) // self.lanes)
+    def rest_vectors(self, n: int) -> float:
+        """Return the vectors of the columns behind whole blocks; the last may be a half one."""
+        whole, rest = divmod(n % self.columns, self.lanes)
+        return whole + (0.5 if narrow_lanes(self.lanes, rest) else rest > 0)
 
     def cycles(self, n: int, more: float = 0.0) -> float:
         """Return the cycles of one k over all blocks, `more` for each block."""
@@ -158,7 +164,7 @@ def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
     )
 
 
-def block_cycles(rows: int, count: int) -> float:
+def block_cycles(rows: int, count: float) -> float:
     """Return the cycles of one k of a register block: products, loads, latency."""
     if not rows or not count:
         return 0.0

@@ -95,11 +95,17 @@ DEEP = 1024
 """Depth from which on a product is deep."""
 
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
-"""Depths of products of few columns that are dot products too, as vectors along n would be half
+"""Depths of convolutions of few columns that are dot products too, as vectors along n would be half
 empty: long enough to pay for adding lanes, short enough to pack whole rows."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of those, which pay for packing the columns."""
+
+COLUMN_CYCLES, PACKING_CYCLES, TOTAL_CYCLES = 0.58, 1.6, 1.5
+"""Cycles that a vector along n takes for each row and k, that packing takes for each element of the
+rhs, and that adding the lanes of a dot product takes. By dot products 256x2x256 took 0.33 of the
+time, 256x4x256 0.51, 256x7x256 0.88, 256x4x64 0.6, 29x4x120 0.99, 512x4x512 0.15 (AMD EPYC with
+AVX-512, one thread, 2026-11-27)."""
 
 SHORT_PIECE = 32
 """Rows of the rhs that few rows meet at once where these are shorter than the runs of memory that
@@ -202,19 +208,20 @@ def schedule_contraction(
     lanes = column_lanes(kernel, vectors)
     rows, columns = block or register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
-    rhs: RhsPlacement = "packed dots"
-    if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
+    are_few = _suits_column_dots(kernel, vectors.lanes(bits, 1))
+    rhs: RhsPlacement = "dots" if are_few and _is_dense_along_k(kernel) else "packed dots"
+    if not are_few:
         kind: Factors = "words" if factors > 1 else "converted"
         is_dots = converts and _suits_dots(kernel, kind)
         rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
     depth: int | None = _depth(kernel, k, lanes, factors)
-    if rhs == "dots":
+    if are_few:
+        lanes, depth = vectors.lanes(bits, 1), k
+        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
+    elif rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
         rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
         columns = _dot_columns(rows, vectors)
-    elif rhs == "packed dots":
-        lanes, depth = vectors.lanes(bits, 1), k
-        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
     reading = _reading(kernel, bits, rows)
@@ -396,13 +403,28 @@ def _loaded(operand: Expr) -> Expr:
 
 
 def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
-    """Whether columns fill half a vector at most, and the lhs's rows are packed along k."""
-    n, k = kernel.n.extent, kernel.k.extent
+    """Whether columns fill half a vector at most, and dot products are quicker with them."""
+    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
     if kernel.accumulate is PRED or not isinstance(n, int) or not isinstance(k, int):
         return False
-    if 2 * n > lanes or not MIN_COLUMN_DOT_DEPTH <= k <= MAX_COLUMN_DOT_DEPTH:
+    if 2 * n > lanes or k > MAX_COLUMN_DOT_DEPTH:
         return False
-    return kernel.patches is not None and kernel.patches.along_k
+    if kernel.patches is not None:
+        return k >= MIN_COLUMN_DOT_DEPTH and kernel.patches.along_k
+    if not has_plain_lhs(kernel) or stride(kernel.lhs.payload.index, kernel.k.name) != 1:
+        return False
+    m = assumed(m)
+    packing = 0 if _is_dense_along_k(kernel) else PACKING_CYCLES * n * k
+    dots = m * n * (-(-k // lanes) + TOTAL_CYCLES)
+    return n > 1 and dots + packing < COLUMN_CYCLES * m * k
+
+
+def _is_dense_along_k(kernel: ContractionKernel) -> bool:
+    """Whether columns of the rhs can be read in vectors along k where they lie."""
+    names = (kernel.n.name, kernel.k.name)
+    if not is_plain(kernel.rhs, names, kernel.accumulate):
+        return False
+    return stride(kernel.rhs.payload.index, kernel.k.name) == 1
 
 
 def _unit_strides(operand: Expr, name: str) -> int:

@@ -42,6 +42,7 @@ from ingot.kernel.convolution.direct_parts import (
     PARAMETERS,
     RegisterBlock,
     plan_part,
+    tap_rows,
 )
 from ingot.kernel.convolution.plain import result_of_sums
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
@@ -108,8 +109,11 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
     if is_loop != sizes.is_depthwise:
         which = "is" if sizes.is_depthwise else "is not"
         return f"each feature {which} a sum over its own channel alone"
-    block = RegisterBlock(*panel, most_rows(panel[0], vectors), cell_bits(element) // 8)
-    return sizes.refusal(panel, block.cell) or _plan(sizes, element, block)
+    cell = cell_bits(element) // 8
+    rows = most_rows(panel[0], vectors)
+    if sizes.is_depthwise:
+        rows = tap_rows(sizes.segment(cell), panel[0], vectors)
+    return sizes.refusal(panel, cell) or _plan(sizes, element, RegisterBlock(*panel, rows, cell))
 
 
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.kernel.contraction.register_block import block_cycles
-from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES
+from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES, Vectors
 from ingot.support.records import record
 
 PIECE = 1024
@@ -27,6 +27,9 @@ one unit's take the place of those before; more, which a single line may need, i
 
 TILE_BYTES = L2_BYTES // 4
 """Bytes of the sums that wait for an epilogue."""
+
+MIN_TAP_ROWS = 4
+"""Rows of a depthwise register block at least; taps that find no registers are read again."""
 
 FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
 """Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
@@ -84,6 +87,11 @@ class RegisterBlock:
         return self.vectors * self.lanes
 
 
+def tap_rows(taps: int, count: int, vectors: Vectors) -> int:
+    """Return the rows of `count` vectors that registers hold beside the taps of a line."""
+    return max(MIN_TAP_ROWS, vectors.registers // count - taps - 1)
+
+
 def plan_part(
     part: Part, block: RegisterBlock, max_chunks: int, n_block: int | None = None
 ) -> dict[str, int]:
@@ -105,9 +113,15 @@ def plan_part(
     pixel = _copied_pixel(sizes, copied, cell) if copies else sizes.channels
     row = width * pixel if copies else sizes.sizes[2] * sizes.channels
     planes = sizes.window[0].size
-    lines = _lines(sizes, planes * row * cell if copies else 0)
+    is_panel = copies and sizes.is_depthwise
+    row_bytes = min(row, width * columns) if is_panel else row
+    panels = -(-sizes.group_features // columns)
+    copied_bytes = planes * row_bytes * cell if copies else 0
+    lines = _lines(sizes, copied_bytes, panels if is_panel else 1)
     outer = part.outer * -(-sizes.results[1] // lines)
-    if n_block is None:
+    if is_panel:
+        n_block = columns
+    elif n_block is None:
         row_bytes = lines * sizes.results[2] * cell
         n_block = _column_block(sizes.group_features, outer, columns, row_bytes)
     is_own = copies and sizes.column_step == 1 and n_block < sizes.group_features
@@ -131,7 +145,6 @@ def plan_part(
     piece_segments = max(1, PIECE // segment)
     tile = lines * sizes.results[2] * n_block + columns
     chunk = copy + piece_segments * segment * columns + tile
-    panels = -(-sizes.group_features // columns)
     return {
         **{f"size_{number}": size for number, size in enumerate(sizes.sizes)},
         **{f"result_{number}": size for number, size in enumerate(sizes.results)},
@@ -195,11 +208,12 @@ def _copied_pixel(sizes: Sizes, copied: int, cell: int) -> int:
     return copied + (LINE_BYTES // cell if has_gaps else 0)
 
 
-def _lines(sizes: Sizes, row_bytes: int) -> int:
-    """Return the lines of a unit."""
+def _lines(sizes: Sizes, row_bytes: int, panels: int) -> int:
+    """Return the lines of a unit; `panels` of features have units of their own."""
     width, height = sizes.results[2], sizes.results[1]
-    outer = sizes.batch * sizes.results[0]
-    lines = max(1, min(height, -(-UNIT_ROWS // width)))
+    outer = sizes.batch * sizes.results[0] * panels
+    rows = UNIT_ROWS if panels == 1 else height * width
+    lines = max(1, min(height, -(-rows // width)))
     while lines > 1 and sizes.reach(1, lines) * row_bytes > COPY_BYTES:
         lines -= 1
     enough = -(-FEW_ROWS // width)

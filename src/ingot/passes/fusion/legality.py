@@ -27,8 +27,10 @@ from ingot.passes.fusion.recompute import (
     LITERALS,
     RESHAPE_MOVES,
     STEPS,
+    gathers,
     indices_in,
     is_costly_at,
+    is_gathered_often,
     is_repeated,
     moves_to,
     read_of,
@@ -97,6 +99,9 @@ ALONE = ops_with(FusionClass.OPAQUE)
 
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
+
+NARROW_PART = 4
+"""Elements of rows that fill a part of a vector at most."""
 
 _SLOW = ops_with(Trait.LONG_LATENCY)
 """Ops that are one slow instruction: not recomputed for every row of a large result."""
@@ -215,9 +220,26 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "a reduction would compute it again for each of its results"
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
+    return _why_not_parts(producer) or _why_not_indices(producer, group)
+
+
+def _why_not_parts(producer: Instruction) -> str:
+    """Parts of a kernel are computed where others are, too, or in as few lanes as they have."""
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
-    return _why_not_indices(producer, group)
+    if any(_is_narrow_part(producer, user) for user in producer.users) and gathers(producer):
+        return "narrow parts beside each other would be gathered a few lanes at a time"
+    return ""
+
+
+def _is_narrow_part(producer: Instruction, user: Instruction) -> bool:
+    """Whether a value of many short rows is put beside others."""
+    *outer, width = producer.shape.dims or (0,)
+    rows = product(outer)
+    if user.opcode != "concatenate" or not isinstance(width, int) or not isinstance(rows, int):
+        return False
+    is_last = user.as_(DimensionsAttributes).dimensions == (len(outer),)
+    return is_last and width <= NARROW_PART < rows
 
 
 def _why_not_size(producer: Instruction, group: Group) -> str:
@@ -262,6 +284,8 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
         return "spread out twice, most of what is computed would be thrown away"
     if spreads and _is_assembled(producer):
         return "spread out twice, its lanes would be put together element by element"
+    if is_gathered_often(indices, producer):
+        return "gathers would compute it for each element that they read, from several arrays"
     count = len(indices)
     if count > MAX_INDICES or is_costly_at(indices, producer):
         return f"it would be computed at {count} indices for each point"
@@ -272,7 +296,7 @@ def _spreads(index: object) -> int:
     """Return how many pads with gaps lie between an index and the kernel's point."""
     count = 0
     while read := read_of(index):
-        user, index = read
+        user, _, index = read
         count += _has_gaps(user)
     return count
 

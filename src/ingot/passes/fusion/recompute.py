@@ -28,6 +28,10 @@ MAX_REPEATED = 2
 MIN_REPETITIONS = 32
 """Results below which repeating them is cheaper than one more kernel."""
 
+MIN_GATHERED = 2
+"""Times that gathers read each element of a value, from which on several arrays are not gathered to
+compute it each time."""
+
 EXPENSIVE_OPERATIONS = 12
 
 RESHAPE_MOVES = 8
@@ -81,6 +85,52 @@ def _is_in_memory(item: Instruction, cone: set[Instruction]) -> bool:
     return item.opcode not in _COMPUTED and any(user not in cone for user in item.users)
 
 
+def is_gathered_often(indices: frozenset[object], producer: Instruction) -> bool:
+    """Whether gathers would compute `producer` often, each time from elements of several arrays.
+
+    Each of those is a gather, of which one from memory saves the others.
+    """
+    size, times = producer.shape.size, 0
+    for index in indices:
+        read = read_of(index)
+        while read and read[0].opcode in RESHAPES:
+            read = read_of(read[2])
+        is_data = read is not None and read[0].opcode == "gather" and read[1] == 0
+        count = read[0].shape.size if read and is_data else 0
+        times = max(times, count if isinstance(count, int) else 0)
+    if not isinstance(size, int) or times < MIN_GATHERED * size:
+        return False
+    return producer.has(Trait.ELEMENTWISE) and _arrays_read(producer) > 1
+
+
+def gathers(producer: Instruction) -> bool:
+    """Whether computing `producer` gathers elements that are of no result of their own."""
+    seen, stack = {producer}, [producer]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand.opcode == "gather":
+                return True
+            if operand not in seen and _is_computed(operand, producer):
+                seen.add(operand)
+                stack.append(operand)
+    return False
+
+
+def _arrays_read(producer: Instruction) -> int:
+    """Return how many arrays computing `producer` reads, as many numbers as it has or fewer."""
+    seen, read, stack = {producer}, 0, [producer]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand in seen or operand.opcode in LITERALS or not operand.shape.dims:
+                continue
+            seen.add(operand)
+            if _is_computed(operand, producer):
+                stack.append(operand)
+            else:
+                read += 1
+    return read
+
+
 def is_costly_at(indices: frozenset[object], producer: Instruction) -> bool:
     """Whether computing `producer` at several indices for each point is dearer than a read of it.
 
@@ -102,7 +152,7 @@ def _times_computed(indices: frozenset[object]) -> int:
     for index in indices:
         joined, part = index, None
         while read := read_of(index):
-            reader, place = read
+            reader, _, place = read
             if reader.opcode == "concatenate":
                 joined, part = (reader, place), index
             index = place
@@ -252,12 +302,15 @@ def _weight(user: Instruction, producer: Instruction) -> int:
     return 1 if given == wanted else RESHAPE_MOVES
 
 
-def read_of(index: object) -> tuple[Instruction, object] | None:
-    """Return the reader of an index of `indices_in`, and the reader's index; None for the point."""
+def read_of(index: object) -> tuple[Instruction, int, object] | None:
+    """Return the reader of an index of `indices_in`, as which operand, and the reader's index.
+
+    None for the kernel's point.
+    """
     found = cast("tuple[object, ...]", index) if isinstance(index, tuple) else ()
     if len(found) != 3 or not isinstance(found[0], Instruction):
         return None
-    return found[0], found[2]
+    return found[0], cast("int", found[1]), found[2]
 
 
 def _users_in(group: Group, producer: Instruction) -> list[Instruction]:

@@ -19,6 +19,7 @@ from ingot.passes.expand.normalization import FloatNormalization, SubByteNormali
 from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
+from ingot.passes.expand.small_matrices import SmallMatrixExpander
 from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
@@ -86,6 +87,7 @@ EXPANSION = Pipeline(
         CustomCallExpander(),
         LinalgExpander(),
         CustomCallLayouts(),
+        SmallMatrixExpander(),
         TopKExpander(),
         SortSimplifier(),
         ComparisonExpander(),
@@ -235,6 +237,7 @@ ORDER = (
     ),
     Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops are what they stay"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
+    Order("custom-call-layouts", "small-matrix-expander", "matrices lie as LAPACK has them"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
     Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),

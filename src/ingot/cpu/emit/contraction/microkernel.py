@@ -90,12 +90,14 @@ class MicroKernel:
         is_shared: whether its code lies in the library, not in the module that calls it.
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
-        is_elementwise: whether A is read in vectors as well: each column has products of its own.
+        taps: products of a segment if A is read in vectors as well, so that each column has
+            products of its own: product t of a row reads the row of A t rows behind it; else 0.
         factors: how many factors a word of A and B holds: two of 16 bits, bf16 if sums are floats,
             or four of 8.
         b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
+        tail_lanes: lanes of the last vector where they are fewer; 0: as many as the others have.
     """
 
     element: Type
@@ -114,11 +116,12 @@ class MicroKernel:
     mask_stores: bool
     is_shared: bool = False
     is_segmented: bool = False
-    is_elementwise: bool = False
+    taps: int = 0
     factors: int = 1
     b_signed: bool = True
     begins_with_sums: bool = False
     rows_ahead: int = 0
+    tail_lanes: int = 0
 
     @property
     def name(self) -> str:
@@ -127,10 +130,12 @@ class MicroKernel:
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
-        place += "_segments" * self.is_segmented + "_elementwise" * self.is_elementwise
+        place += "_segments" * self.is_segmented
+        place += f"_taps{self.taps}" if self.taps else ""
         if self.factors > 1:
             place += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         place += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
+        place += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
@@ -183,7 +188,7 @@ class MicroKernel:
         )
         given = {name: f.params[6 + at] for at, (name, _) in enumerate(self.params[6:])}
         a, b, c, depth, accumulate, columns = f.params[:6]
-        Block(self, f, (a, b, c), (depth, accumulate, columns), given).emit()
+        Block(self, f, (a, b, c), (self.taps or depth, accumulate, columns), given).emit()
         f.ret()
         return f.reference
 
@@ -277,9 +282,8 @@ class Block:
         """
         self.spec = spec
         self.f = f
-        self.wide = vector(spec.element, spec.lanes)
         self.factor = lt.I32 if spec.factors > 1 else spec.element
-        self.factors = vector(self.factor, spec.lanes)
+        self.lanes = [spec.lanes] * (spec.vectors - 1) + [spec.tail_lanes or spec.lanes]
         self.a, self.b, self.c = operands
         self.depth, self.accumulate, self.columns = numbers
         known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
@@ -325,6 +329,8 @@ class Block:
         """Emit `depth` products from an address of A on; return where B goes on, and the sums."""
         f, depth = self.f, self.depth
         b, *sums = carried
+        if self.spec.taps:
+            return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
         found = [b, *starts, *sums]
         if isinstance(depth, int):
@@ -337,6 +343,23 @@ class Block:
             found = f.loop(whole, depth, 1, found, lambda _, at: self._steps(1, at))
         return [found[0], *found[1 + len(starts) :]]
 
+    def _taps(self, a: Value, b: Value, sums: list[Value]) -> list[Value]:
+        """Emit the products of all taps: a row of A is read once for all that it meets."""
+        f, spec = self.f, self.spec
+        taps: list[list[Value]] = []
+        for _ in range(spec.taps):
+            taps.append(self._b_vectors(b))
+            b = f.gep(b, self.strides["b_step"], spec.element)
+        for place in range(spec.rows + spec.taps - 1):
+            line = self._b_vectors(a)
+            a = self._row(a, 1)
+            for number, tap in enumerate(taps):
+                first = (place - number) * spec.vectors
+                if 0 <= first < len(sums):
+                    for at, (x, y) in enumerate(zip(line, tap, strict=True), first):
+                        sums[at] = self._product(x, y, sums[at])
+        return [b, *sums]
+
     def _steps(self, count: int, carried: list[Value]) -> list[Value]:
         """Emit so many steps along k."""
         for _ in range(count):
@@ -348,8 +371,9 @@ class Block:
         if number < spec.whole_vectors or not (spec.mask_loads or spec.mask_stores):
             return None
         left = f.trunc(f.as_value(f.isub(self.columns, number * spec.lanes)), lt.I32)
-        numbers = f.const(vector(lt.I32, spec.lanes), list(range(spec.lanes)))
-        return f.icmp("slt", numbers, f.splat(left, spec.lanes))
+        lanes = self.lanes[number]
+        numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
+        return f.icmp("slt", numbers, f.splat(left, lanes))
 
     def _c(self, row: int, column: int) -> Value:
         f, element = self.f, self.spec.element
@@ -362,16 +386,18 @@ class Block:
         if self._fetches:
             for row in range(spec.rows):
                 self._fetch(self._c(row, 0), for_writing=True)
-        return [f.zero(self.wide)] * (spec.rows * spec.vectors)
+        return [f.zero(vector(spec.element, lanes)) for lanes in self.lanes] * spec.rows
 
     def _old_sums(self) -> list[Value]:
         spec = self.spec
         return [
             self._vector(
-                self.wide, self._c(row, column), self.masks[column] if spec.mask_stores else None
+                vector(spec.element, lanes),
+                self._c(row, column),
+                self.masks[column] if spec.mask_stores else None,
             )
             for row in range(spec.rows)
-            for column in range(spec.vectors)
+            for column, lanes in enumerate(self.lanes)
         ]
 
     def _vector(self, wide: Type, pointer: Value, mask: Value | None) -> Value:
@@ -392,8 +418,10 @@ class Block:
         found: list[Value] = []
         for row in range(spec.rows):
             where = self._row(starts[row // self.group], row % self.group)
-            for number, a in enumerate(self._elements(where)):
-                found.append(self._product(a, b[number], sums[row * spec.vectors + number]))
+            factor = f.load(self.factor, where)
+            for number, lanes in enumerate(self.lanes):
+                a, total = f.splat(factor, lanes), sums[row * spec.vectors + number]
+                found.append(self._product(a, b[number], total))
         self._fetch_ahead(b_row)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
         return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
@@ -416,23 +444,16 @@ class Block:
         for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
             fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing)
 
-    def _elements(self, where: Value) -> list[Value]:
-        """Return what each vector of a row of B is multiplied by."""
-        f, spec = self.f, self.spec
-        if not spec.is_elementwise:
-            return [f.splat(f.load(self.factor, where), spec.lanes)] * spec.vectors
-        return self._b_vectors(where)
-
     def _b_vectors(self, row: Value) -> list[Value]:
         """Return a row as vectors, masked as B is."""
         f, spec = self.f, self.spec
         return [
             self._vector(
-                self.factors,
+                vector(self.factor, lanes),
                 f.gep(row, number * spec.lanes, spec.element),
                 self.masks[number] if spec.mask_loads else None,
             )
-            for number in range(spec.vectors)
+            for number, lanes in enumerate(self.lanes)
         ]
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:

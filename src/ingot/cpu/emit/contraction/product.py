@@ -42,12 +42,19 @@ def emit_units(driver: ProductDriver) -> None:
     f, given = driver.f, driver.given
     first = f.mul(driver.chunk, given["grain"])
     last = f.imin(f.iadd(first, given["grain"]), given["units"])
-    others = f.idiv(first, given["row_units"])
-    place = [
-        f.irem(first, given["row_units"]),
-        f.irem(others, given["column_units"]),
-        f.idiv(others, given["column_units"]),
-    ]
+
+    def place_of_first() -> list[Value]:
+        others = f.idiv(first, given["row_units"])
+        place = (
+            f.irem(first, given["row_units"]),
+            f.irem(others, given["column_units"]),
+            f.idiv(others, given["column_units"]),
+        )
+        return [f.as_value(item) for item in place]
+
+    # A small product has one chunk, and no time to divide.
+    origin = [f.const(lt.I64, 0)] * 3
+    place = f.if_(f.icmp("eq", first, origin[0]), lambda: origin, place_of_first)
 
     def unit(_: Value, place: list[Value]) -> list[Value]:
         row, column, batch = place
@@ -63,7 +70,7 @@ def emit_units(driver: ProductDriver) -> None:
             f.add(batch, f.zext(is_next, lt.I64)),
         ]
 
-    f.loop(first, last, 1, [f.as_value(item) for item in place], unit)
+    f.loop(first, last, 1, place, unit)
     f.ret()
 
 
@@ -216,8 +223,9 @@ class ProductDriver:
     ) -> None:
         """Call a micro-kernel on one register block; `rest` columns of it, if it is masked."""
         given = self.given
-        if self.form.rhs == "dots":
-            args = [*addresses, piece.depth, lhs_row, given["rhs_step"], given["out_row"]]
+        if self.form.is_dots:
+            rhs_row = given["panel_depth" if self.form.has_panels else "rhs_step"]
+            args = [*addresses, piece.depth, lhs_row, rhs_row, given["out_row"]]
         else:
             rhs_steps = () if self.form.has_panels else (given["rhs_step"],)
             strides = (*self.lhs_steps(lhs_row), *rhs_steps, self.cells(given["out_row"]))
@@ -247,6 +255,9 @@ class ProductDriver:
         """Emit the packing of columns of the rhs."""
         self.emitter.buffers[0] = rhs
         n, k = Span("@n", 0, columns), Span("@k", 0, depth)
+        if self.form.is_dots:
+            self.packer(k).rows(self._operand(), panels, n, k, self.given["panel_depth"])
+            return
         is_transposed = self.form.rhs == "transposed"
         form = Panels(self.columns, self.given["panel_depth"], is_transposed)
         self.packer(k).panels(self._operand(), panels, n, k, form)

@@ -27,7 +27,7 @@ def product_template(form: ProductVariant) -> Template:
     def define(module: ModuleBuilder) -> None:
         if form.is_complex:
             emit_complex_driver(module, name, form)
-        elif form.operands is not None and form.rhs != "dots":
+        elif form.operands is not None and not form.is_dots:
             emit_driver_both(module, name, form)
         elif form.rows:
             emit_small_driver(module, name, form)

@@ -13,6 +13,7 @@ from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
 
@@ -23,14 +24,14 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 @lru_cache(maxsize=MOST_SHARED)
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return what runs the register blocks of so many rows and columns."""
-    if form.rhs == "dots":
+    if form.is_dots:
         types = None if form.operands is None else (*form.operands, form.element)
         found = shared_dots(cell_type(form.element), form.lanes, rows, columns)
         return replace(found, converts=types, factors=form.factors)
     is_along = form.is_dense or form.is_complex
     parts = 2 if form.is_complex else 1
-    cell, vectors = cell_type(form.factor), -(-columns // form.lanes)
-    common = shared(cell, form.lanes * parts, rows, vectors, masked=columns % form.lanes > 0)
+    cell, vectors, rest = cell_type(form.factor), -(-columns // form.lanes), columns % form.lanes
+    common = shared(cell, form.lanes * parts, rows, vectors, masked=rest > 0)
     if form.has_panels:
         common = on_panels(common, form.columns * parts)
     return replace(
@@ -40,6 +41,8 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         factors=form.factors,
         b_signed=form.is_rhs_signed,
         begins_with_sums=form.is_shifted,
+        whole_vectors=columns // form.lanes,
+        tail_lanes=narrow_lanes(form.lanes * parts, rest * parts),
     )
 
 

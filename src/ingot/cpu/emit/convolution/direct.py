@@ -39,7 +39,7 @@ def micro_kernel(
     rows: int,
     *,
     rest: int = 0,
-    is_depthwise: bool = False,
+    taps: int = 0,
 ) -> MicroKernel:
     """Return the micro-kernel of a convolution's row blocks.
 
@@ -48,14 +48,14 @@ def micro_kernel(
         panel: (vectors, lanes) of a panel.
         rows: rows of a block.
         rest: columns of the panel that exist; 0: all.
-        is_depthwise: whether each feature is a sum over its own channel alone.
+        taps: see `MicroKernel`; of depthwise convolutions.
     """
     lanes, columns = panel[1], panel[0] * panel[1]
     vectors, masked = -(-(rest or columns) // lanes), rest % lanes > 0
     common = shared_along(cell_type(element), lanes, rows, vectors, masked=masked)
     panels = on_panels(replace(common, is_segmented=True), columns)
     # Depthwise taps are few.
-    return replace(panels, is_elementwise=True, rows_ahead=0) if is_depthwise else panels
+    return replace(panels, taps=taps, rows_ahead=0) if taps else panels
 
 
 def direct_template(element: DType, panel: tuple[int, int]) -> Template:
@@ -99,9 +99,9 @@ def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> Dr
 
 def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[Template, ...]:
     """Return a part's micro-kernels, in the order of its env."""
-    shape, is_depthwise = (plan.element, plan.panel), plan.is_depthwise
+    shape, taps = (plan.element, plan.panel), part.value("segment") if plan.is_depthwise else 0
     return tuple(
-        template_of(micro_kernel(*shape, rows, rest=rest, is_depthwise=is_depthwise))
+        template_of(micro_kernel(*shape, rows, rest=rest, taps=taps))
         for rest in (0, plan.rest)
         for rows in part.heights
     )
@@ -130,12 +130,21 @@ class _Unit:
 
 @record
 class _Operands:
-    """First elements of a unit's image and sums; the sums' steps from line to line, row to row."""
+    """Where a unit's operands and sums lie.
+
+    Attributes:
+        image, result: first elements of its image and sums.
+        line, row: the sums' steps from line to line, and from row to row.
+        source: first element of what is copied of each pixel, in the first pixel of the image.
+        position: plane and line of the image where its first window begins.
+    """
 
     image: Value
     result: Value
     line: Value
     row: Value
+    source: Value
+    position: tuple[Value, Value]
 
 
 class _Units(DirectEmitter):
@@ -225,20 +234,11 @@ class _Units(DirectEmitter):
             (unit.group, given["group_channels"]),
         )
 
-        def copied() -> list[Value]:
-            own = given["own_columns"]
-            source = self.at(start, (unit.column, own))
-            is_own = f.icmp("ne", own, f.const(lt.I64, 0))
-            pixel = f.select(is_own, unit.columns, given["copied"])
-            self.copier.planes(self.copy, source, (z, y), unit.lines, pixel)
-            # Features are counted from the first of all.
-            return [self.at(self.copy, (f.mul(unit.column, own), -1))]
-
-        def in_place() -> list[Value]:
-            pixel = f.sub(f.mul(y, given["size_2"]), given["low_2"])
-            return [self.at(start, (z, self._plane_elements()), (pixel, given["channels"]))]
-
-        (window,) = f.if_(f.icmp("ne", given["copies"], f.const(lt.I64, 0)), copied, in_place)
+        # Features are counted from the first of all.
+        copied = self.at(self.copy, (f.mul(unit.column, given["own_columns"]), -1))
+        pixel = f.sub(f.mul(y, given["size_2"]), given["low_2"])
+        in_place = self.at(start, (z, self._plane_elements()), (pixel, given["channels"]))
+        window = f.select(self._copies(), copied, in_place)
         is_direct = env.is_plain(f)
         first = f.add(f.mul(unit.group, given["group_features"]), unit.column)
         result = f.gep(
@@ -253,7 +253,20 @@ class _Units(DirectEmitter):
                 f.mul(given["result_2"], given["n_block"]),
             ),
             f.select(is_direct, f.mul(given["out_2"], given["features"]), given["n_block"]),
+            self.at(start, (unit.column, given["own_columns"])),
+            (z, y),
         )
+
+    def _copies(self) -> Value:
+        return self.f.icmp("ne", self.given["copies"], self.f.const(lt.I64, 0))
+
+    def _copy(self, unit: _Unit, operands: _Operands, line: Value) -> None:
+        """Emit the copy of the rows that a line is the first of its unit to meet."""
+        f, given = self.f, self.given
+        is_own = f.icmp("ne", given["own_columns"], f.const(lt.I64, 0))
+        pixel = f.select(is_own, unit.columns, given["copied"])
+        lines = (line, f.add(line, f.const(lt.I64, 1)))
+        self.copier.planes(self.copy, operands.source, operands.position, lines, pixel)
 
     def _plane_elements(self) -> Value:
         f, given = self.f, self.given
@@ -305,8 +318,11 @@ class _Units(DirectEmitter):
             (packed,) = f.if_(is_packed, find, pack)
             accumulate = f.icmp("sgt", start, f.const(lt.I64, 0))
             table = f.gep(self.table, start, lt.I64)
+            is_first = f.icmp("eq", f.or_(first, start), f.const(lt.I64, 0))
+            copies = f.and_(is_first, self._copies())
 
             def line(number: Value, _: list[Value]) -> None:
+                f.if_(copies, lambda: self._copy(unit, operands, number))
                 image = self.at(
                     operands.image,
                     (number, given["line_step"]),

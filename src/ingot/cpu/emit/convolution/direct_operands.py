@@ -129,20 +129,22 @@ class RowCopier(DirectEmitter):
         target: Value,
         start: Value,
         position: tuple[Value, Value],
-        lines: Value,
+        lines: tuple[Value, Value],
         copied: Value,
     ) -> None:
-        """Emit the copy of the rows that so many lines of windows meet, zeros around.
+        """Emit the copy of rows that lines of windows meet, and none before them; zeros around.
 
-        The image begins at `start`, the first window at `position` (plane, row); of each pixel so
-        many channels are `copied`.
+        The image begins at `start`, the first window of the unit at `position` (plane, row); of
+        each pixel so many channels are `copied`. `lines`: the first one, the one behind the last.
         """
         f, given = self.f, self.given
         z, y = position
         row_elements = f.mul(given["padded_width"], given["pixel"])
-        # The last unit of lines may need fewer rows than there is room for.
-        unused = f.mul(f.sub(given["unit_lines"], lines), given["stride_1"])
-        rows = f.sub(given["plane_rows"], unused)
+        left = f.sub(given["unit_lines"], lines[1])
+        last = f.sub(given["plane_rows"], f.mul(left, given["stride_1"]))
+        count = f.mul(f.sub(lines[1], lines[0]), given["stride_1"])
+        is_first = f.icmp("eq", lines[0], f.const(lt.I64, 0))
+        first = f.select(is_first, lines[0], f.sub(last, count))
 
         def plane(tap: Value, _: list[Value]) -> None:
             at_z = f.add(z, f.mul(tap, given["dilation_0"]))
@@ -161,7 +163,7 @@ class RowCopier(DirectEmitter):
 
                 f.if_(inside, lambda: self._row(source, to, copied), clear, likely=True)
 
-            f.loop(0, rows, 1, [], row, at_least_once=True)
+            f.loop(first, last, 1, [], row, at_least_once=True)
 
         f.loop(0, given["planes"], 1, [], plane, at_least_once=True)
 

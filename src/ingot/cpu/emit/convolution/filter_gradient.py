@@ -197,7 +197,8 @@ class _Unit(DirectEmitter):
         y = f.sub(f.mul(group.line, given["stride_1"]), given["low_1"])
         to = f.mul(number, given["image_step"])
         place = f.gep(self.copy, to, self.cell)
-        self.copier.planes(place, start, (z, y), group.lines, given["copied"])
+        lines = (f.const(lt.I64, 0), group.lines)
+        self.copier.planes(place, start, (z, y), lines, given["copied"])
         entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
 
         def entry(line: Value, _: list[Value]) -> None:

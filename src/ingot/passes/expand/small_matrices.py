@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LAPACK calls on batches of tiny matrices, written out with the batch in lanes.
+
+`getrf`, `potrf` and `trsm` of matrices with a few rows are some dozens of operations each, less
+than the call of a routine takes. Their elements become arrays over the batch, and the operations
+kernels over it. Runs behind `custom-call-layouts`: a matrix lies column by column.
+
+Invariant: pivots, `info` and what is stored are those of LAPACK; rounding is not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
+from ingot.semantics.custom_calls import config_text
+from ingot.support.records import record
+
+MOST_ROWS, LEAST_MATRICES = 4, 32
+"""Rows of matrices at most: the operations of five are more than a kernel holds. Matrices of a
+batch at least."""
+
+_TARGET = re.compile(r"lapack_[sd](\w+)_ffi")
+_CHARACTER = re.compile(r"(\w+) = (\d+) : ui8")
+
+Elements = list[list[Instruction]]
+"""Rows of elements, each an array whose last dimension is the batch."""
+
+
+class _Batch:
+    """Adds operations on arrays over a batch."""
+
+    def __init__(self, call: Instruction, build: Builder) -> None:
+        self.build = build
+        self.call = call
+        self.count = math.prod(int(size) for size in call.operands[0].shape.dims[:-2])
+        self.characters = {name: chr(int(c)) for name, c in _CHARACTER.findall(config_text(call))}
+
+    def columns(self, matrix: Instruction) -> Instruction:
+        """Return [columns, rows, batch]."""
+        build, (columns, rows) = self.build, matrix.shape.dims[-2:]
+        flat = build.reshape_to(matrix, (self.count, columns, rows))
+        return build.transpose(flat, dimensions=(1, 2, 0))
+
+    def part(self, array: Instruction, *place: int | None) -> Instruction:
+        """Return the part at some positions of the leading dimensions; None: all of one."""
+        build, dims = self.build, array.shape.dims
+        wanted = (*place, *[None] * (len(dims) - len(place)))
+        pairs = list(zip(wanted, dims, strict=True))
+        box = tuple((0, size, 1) if at is None else (at, at + 1, 1) for at, size in pairs)
+        kept = tuple(size for at, size in pairs if at is None)
+        return build.reshape_to(build.slice(array, slice=box), kept)
+
+    def elements(self, matrix: Instruction) -> Elements:
+        """Return the elements of square matrices."""
+        lying, size = self.columns(matrix), int(matrix.shape.dims[-1])
+        return [[self.part(lying, j, i) for j in range(size)] for i in range(size)]
+
+    def joined(self, parts: Sequence[Instruction]) -> Instruction:
+        """Return arrays behind each other along a new first dimension."""
+        build = self.build
+        lifted = [build.reshape_to(part, (1, *part.shape.dims)) for part in parts]
+        return build.concatenate(*lifted, dimensions=(0,)) if len(lifted) > 1 else lifted[0]
+
+    def stored(self, columns: Instruction, shape: Shape) -> Instruction:
+        """Return an array [..., batch] with the batch first, as a result of a shape."""
+        rank = columns.shape.rank
+        turned = self.build.transpose(columns, dimensions=(rank - 1, *range(rank - 1)))
+        return self.build.reshape_to(turned, shape.dims)
+
+    def matrix(self, elements: Elements, shape: Shape) -> Instruction:
+        """Return square matrices as a result."""
+        columns = [self.joined(list(column)) for column in zip(*elements, strict=True)]
+        return self.stored(self.joined(columns), shape)
+
+    def number(self, value: float, like: Instruction) -> Instruction:
+        """Return a number for each matrix."""
+        return self.build.full(value, like.shape)
+
+    def less(self, a: Instruction, x: Instruction, y: Instruction) -> Instruction:
+        """Return a - x * y."""
+        return self.build.subtract(a, self.build.multiply(x, y))
+
+    def failed(self, info: Instruction, fails: Instruction, step: int) -> Instruction:
+        """Return `info` with the number of a step that fails, if none did before."""
+        build = self.build
+        first = build.and_(fails, build.compare(info, self.number(0, info), direction="EQ"))
+        return build.select(first, self.number(step + 1, info), info)
+
+    @property
+    def none_failed(self) -> Instruction:
+        """`info` before the first step."""
+        return self.build.full(0, Shape.array(S32, (self.count,)))
+
+
+def _getrf(batch: _Batch) -> Instruction:
+    """L below U, the rows exchanged (from 1), and the first pivot that is zero."""
+    build, (matrix, _, infos) = batch.build, batch.call.shape.elements
+    a, info = batch.elements(batch.call.operands[0]), batch.none_failed
+    size, places = len(a), list[Instruction]()
+    for k in range(size):
+        best, place = build.abs(a[k][k]), batch.number(k + 1, info)
+        for i in range(k + 1, size):
+            here = build.abs(a[i][k])
+            is_more = build.compare(here, best, direction="GT")
+            best = build.select(is_more, here, best)
+            place = build.select(is_more, batch.number(i + 1, info), place)
+        places.append(place)
+        for i in range(k + 1, size):
+            moves = build.compare(place, batch.number(i + 1, info), direction="EQ")
+            upper, lower = a[k], a[i]
+            a[k] = [build.select(moves, y, x) for x, y in zip(upper, lower, strict=True)]
+            a[i] = [build.select(moves, x, y) for x, y in zip(upper, lower, strict=True)]
+        pivot = a[k][k]
+        is_zero = build.compare(pivot, batch.number(0, pivot), direction="EQ")
+        info = batch.failed(info, is_zero, k)
+        for row in a[k + 1 :]:
+            row[k] = build.select(is_zero, row[k], build.divide(row[k], pivot))
+            for j in range(k + 1, size):
+                row[j] = batch.less(row[j], row[k], a[k][j])
+    pivots = batch.stored(batch.joined(places), batch.call.shape.elements[1])
+    return build.tuple(batch.matrix(a, matrix), pivots, build.reshape_to(info, infos.dims))
+
+
+def _potrf(batch: _Batch) -> Instruction:
+    """One triangle of the factor, and the first minor that is not positive."""
+    build, (matrix, infos) = batch.build, batch.call.shape.elements
+    given, info = batch.elements(batch.call.operands[0]), batch.none_failed
+    is_lower = batch.characters["uplo"] == "L"
+    a = given if is_lower else [list(row) for row in zip(*given, strict=True)]
+    for k, row in enumerate(a):
+        for j in range(k):
+            row[k] = batch.less(row[k], row[j], row[j])
+        is_positive = build.compare(row[k], batch.number(0, row[k]), direction="GT")
+        info = batch.failed(info, build.not_(is_positive), k)
+        row[k] = build.sqrt(row[k])
+        for other in a[k + 1 :]:
+            for j in range(k):
+                other[k] = batch.less(other[k], other[j], row[j])
+            other[k] = build.divide(other[k], row[k])
+    found = a if is_lower else [list(row) for row in zip(*a, strict=True)]
+    return build.tuple(batch.matrix(found, matrix), build.reshape_to(info, infos.dims))
+
+
+def _trsm(batch: _Batch) -> Instruction:
+    """The solution of op(A) X = Y, or of X op(A) = Y."""
+    build, characters = batch.build, batch.characters
+    t = batch.elements(batch.call.operands[0])
+    is_left = characters["side"] == "L"
+    turns = (characters["trans_x"] == "N") != is_left
+    t = [list(row) for row in zip(*t, strict=True)] if turns else t
+    y, size = batch.columns(batch.call.operands[1]), len(t)
+    rows = [batch.part(y, None, i) if is_left else batch.part(y, i) for i in range(size)]
+    is_lower = (characters["uplo"] == "L") != turns
+    order = list(range(size)) if is_lower else list(range(size))[::-1]
+    for done, i in enumerate(order):
+        for j in order[:done]:
+            rows[i] = batch.less(
+                rows[i], build.broadcast_to(t[i][j], rows[i].shape.dims, (1,)), rows[j]
+            )
+        if characters["diag"] == "N":
+            rows[i] = build.divide(rows[i], build.broadcast_to(t[i][i], rows[i].shape.dims, (1,)))
+    found = batch.joined(rows)
+    if is_left:
+        found = build.transpose(found, dimensions=(1, 0, 2))
+    return batch.stored(found, batch.call.shape)
+
+
+_ROUTINES: dict[str, Callable[[_Batch], Instruction]] = {
+    "getrf": _getrf,
+    "potrf": _potrf,
+    "trsm": _trsm,
+}
+
+
+@record
+class SmallMatrixExpander(Expander):
+    """Writes out LAPACK calls on batches of tiny matrices."""
+
+    name: ClassVar[str] = "small-matrix-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return what a routine computes; the call itself where matrices are large or few."""
+        found = _TARGET.fullmatch(op.attributes.custom_call_target)
+        routine = _ROUTINES.get(found[1]) if found else None
+        return op if routine is None or not _is_small(op) else routine(_Batch(op, build))
+
+
+def _is_small(call: Instruction) -> bool:
+    """Whether square matrices have few rows, and there are many of them."""
+    *batch, columns, rows = call.operands[0].shape.dims
+    if not all(isinstance(size, int) for size in (*batch, columns, rows)):
+        return False
+    are_many = math.prod(int(size) for size in batch) >= LEAST_MATRICES
+    return are_many and columns == rows and 0 < int(rows) <= MOST_ROWS
