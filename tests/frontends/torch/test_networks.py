@@ -81,6 +81,8 @@ def test_convolution_with_an_open_batch() -> None:
 POOLS = {
     "max2d": _call("max_pool2d", kernel_size=3, stride=2, padding=1),
     "max2d_apart": _call("max_pool2d", kernel_size=2),
+    "max2d_rows": _call("max_pool2d", kernel_size=(1, 2)),
+    "max2d_columns": _call("max_pool2d", kernel_size=(3, 1), stride=1),
     "max2d_ceil": _call("max_pool2d", kernel_size=2, stride=2, ceil_mode=True),
     "max2d_dilated": _call("max_pool2d", kernel_size=3, dilation=2, stride=1),
     "max2d_indices": lambda x: functional.max_pool2d(x, 3, 2, return_indices=True),

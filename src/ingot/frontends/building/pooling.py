@@ -129,6 +129,7 @@ def put_at_indices(
     gradient: Instruction,
     indices: Instruction,
     image: Sizes,
+    axes: Sequence[int],
     window: Window,
     fixed: FixSize,
 ) -> Instruction:
@@ -140,15 +141,15 @@ def put_at_indices(
     Args:
         b: where to.
         gradient: one number per window.
-        indices: s64, the flat number of the element among those along the windowed dimensions.
+        indices: s64, the flat number of the element among those along `axes`.
         image: the sizes of the result.
+        axes: the pooled dimensions, also those along which a window has one element.
         window: how the windows lie on it.
         fixed: returns a size as a number.
     """
     zeros = b.zeros(gradient.shape.with_dims(image))
     if 0 in (*image, *gradient.shape.dims):
         return zeros
-    axes = [axis for axis, one in enumerate(window) if one != WindowDimension(1)]
     numbers = flat_numbers(b, image, axes)
     nothing = b.constant(-1, S64)
     zero = b.constant(0, gradient.shape.dtype)
