@@ -45,6 +45,7 @@ from ingot.frontends.torch.scan_invariants import share_invariants
 from ingot.frontends.torch.stacked_loops import expand_stacked_loops
 from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
 from ingot.frontends.torch.wrapper import Wrapper
+from ingot.frontends.torch.writing_ops import write_in_place
 
 _numbers = count()
 
@@ -110,6 +111,7 @@ def compile_graph(
     expand_stacked_loops(graph_module.graph)
     expand_bags(graph_module)
     free_draws(graph_module.graph)
+    write_in_place(graph_module.graph)
     with options.in_force():
 
         def layouts(placement: Placement) -> Layouts:
