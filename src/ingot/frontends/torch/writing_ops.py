@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
+from torch import _prims_common
 from torch._higher_order_ops.auto_functionalize import (
     auto_functionalized_v2,
     auto_functionalized_v2_dense,
@@ -30,7 +31,6 @@ from torch._higher_order_ops.auto_functionalize import (
 )
 from torch._library.utils import is_out, is_tensorlist_like_type
 from torch._ops import OpOverload
-from torch._prims_common import clone_preserve_strides
 
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.nodes import Node
@@ -58,7 +58,8 @@ def write_in_place(graph: Any) -> None:
     for node in graph.nodes:
         if not is_writing_op(node):
             continue
-        results = len(node.args[0]._schema.returns) or 1
+        op: Any = node.args[0]
+        results = len(op._schema.returns) or 1
         found: list[int] = []
         for number, base in enumerate(node.kwargs["_all_bases"]):
             if base is None:
@@ -77,7 +78,7 @@ def _is_fresh(base: Node) -> bool:
     target: Any = base.target
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         return False
-    return torch.Tag.pointwise in target.tags or target._schema.name in _MAKERS
+    return torch.Tag.pointwise in target.tags or target.name().partition(".")[0] in _MAKERS
 
 
 _MAKERS = frozenset({"aten::empty", "aten::full", "aten::clone", "aten::new_empty", "aten::mm"})
@@ -120,8 +121,9 @@ class WritingOp:
         for name, key, view in self._views:
             number = given.pop(key)
             given[name] = None if number is None else view(bases[number], given)
-        out = op(**given)
-        return (*out, *bases) if isinstance(out, tuple) else (out, *bases)
+        out: Any = op(**given)
+        results: tuple[Any, ...] = cast("Any", out) if isinstance(out, tuple) else (out,)
+        return (*results, *bases)
 
 
 def calling(node: Node) -> Callable[..., Any]:
@@ -138,7 +140,8 @@ def _copy_of(base: Node) -> Callable[[Any], Any]:
     """Return what copies a tensor with its strides."""
     layout = layout_of(base)
     is_whole = layout.order is not None and not layout.repeats
-    return cast("Any", torch.Tensor.clone if is_whole else clone_preserve_strides)
+    module = cast("Any", _prims_common)
+    return cast("Any", torch.Tensor.clone) if is_whole else module.clone_preserve_strides
 
 
 def _view(prefix: str, given: dict[str, Any]) -> tuple[str, View]:
