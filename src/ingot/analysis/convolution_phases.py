@@ -34,8 +34,8 @@ class Phase:
     window: WindowDimension
 
 
-def phases_of(one: WindowDimension, size: int, count: int) -> list[Phase]:
-    """Return the phases along a dimension of an input of `size`, `count` results each."""
+def phases_of(one: WindowDimension, more: int) -> list[Phase]:
+    """Return the phases along a dimension, each with `more` results than the input has elements."""
     if one.base_dilation == 1:
         return [Phase((0, one.size, 1), one)]
     step = one.base_dilation
@@ -44,7 +44,7 @@ def phases_of(one: WindowDimension, size: int, count: int) -> list[Phase]:
         first = (one.low - number) % step
         part = len(range(first, one.size, step))
         low = (one.low - number - first) // step
-        high = count - size - low + part - 1
+        high = more - low + part - 1
         start = one.size - 1 - first - step * (part - 1) if one.reversal else first
         limit = start + step * (part - 1) + 1 if part else start
         window = WindowDimension(part, low=low, high=high, reversal=one.reversal)

@@ -237,7 +237,7 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
     if not has_phases(sizes.window):
         return
     dilations = [one.base_dilation for one in sizes.window]
-    phases = [phases_of(one, size, 0) for one, size in zip(sizes.window, sizes.sizes, strict=True)]
+    phases = [phases_of(one, -size) for one, size in zip(sizes.window, sizes.sizes, strict=True)]
     for numbers in product(*map(range, dilations)):
         chosen = [phases[at][number] for at, number in enumerate(numbers)]
         is_empty = any(phase.window.size == 0 for phase in chosen)

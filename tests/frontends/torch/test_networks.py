@@ -81,7 +81,11 @@ def test_convolution_with_an_open_batch() -> None:
 POOLS = {
     "max2d": _call("max_pool2d", kernel_size=3, stride=2, padding=1),
     "max2d_apart": _call("max_pool2d", kernel_size=2),
+    "max2d_rows": _call("max_pool2d", kernel_size=(1, 2)),
+    "max2d_columns": _call("max_pool2d", kernel_size=(3, 1), stride=1),
     "max2d_ceil": _call("max_pool2d", kernel_size=2, stride=2, ceil_mode=True),
+    "max2d_far": _call("max_pool2d", kernel_size=2, stride=3),
+    "max2d_long": _call("max_pool2d", kernel_size=(5, 4), stride=(2, 3), padding=2),
     "max2d_dilated": _call("max_pool2d", kernel_size=3, dilation=2, stride=1),
     "max2d_indices": lambda x: functional.max_pool2d(x, 3, 2, return_indices=True),
     "avg2d": _call("avg_pool2d", kernel_size=3, stride=2, padding=1),
@@ -89,6 +93,8 @@ POOLS = {
         "avg_pool2d", kernel_size=3, stride=2, padding=1, ceil_mode=True, count_include_pad=False
     ),
     "avg2d_ceil": _call("avg_pool2d", kernel_size=3, stride=2, padding=1, ceil_mode=True),
+    "avg2d_far": _call("avg_pool2d", kernel_size=2, stride=3),
+    "avg2d_long": _call("avg_pool2d", kernel_size=(5, 4), stride=(2, 3), padding=2),
     "avg2d_divisor": _call("avg_pool2d", kernel_size=(2, 3), divisor_override=5),
     "adaptive_avg": _call("adaptive_avg_pool2d", output_size=(3, 4)),
     "adaptive_avg_one": _call("adaptive_avg_pool2d", output_size=1),

@@ -15,6 +15,7 @@ from ingot.support.flags import override_values
 # Parameters have static sizes, whatever `dynamic` says.
 W = torch.nn.Parameter(torch.linspace(-1, 1, 4 * 2 * 9).reshape(4, 2, 3, 3))
 DEEP = torch.nn.Parameter(torch.linspace(-1, 1, 4 * 9).reshape(4, 1, 3, 3))
+LINE = torch.nn.Parameter(torch.linspace(-1, 1, 4 * 2 * 3).reshape(4, 2, 3))
 
 
 FUNCTIONS = {
@@ -71,6 +72,14 @@ def test_one_compilation_serves_all_images(name):
 FILTERS = {
     "one group": (W, lambda x: functional.conv2d(x, W, stride=2, padding=1).square().sum()),
     "two groups": (DEEP, lambda x: functional.conv2d(x, DEEP, stride=2, groups=2).square().sum()),
+    "dilated": (W, lambda x: functional.conv2d(x, W, padding=2, dilation=2).square().sum()),
+    "lines": (LINE, lambda x: functional.conv1d(x.flatten(2), LINE, padding=1).square().sum()),
+    "transposed": (
+        DEEP,
+        lambda x: (
+            functional.conv_transpose2d(x.repeat(1, 2, 1, 1), DEEP, None, 3, 1, 1, 2).square().sum()
+        ),
+    ),
 }
 
 

@@ -44,6 +44,15 @@ def test_torn_rows_and_sums_are_moved_before(
     assert len(kernels_of(text)) == (2 if is_torn else 1)
 
 
+def test_sums_over_symbolic_dimensions_that_stood_apart() -> None:
+    text = """x = f32[?n,4,?m] parameter(0)
+      y = f32[?(n*m),5] parameter(1)
+      t = f32[4,?n,?m] transpose(x), dimensions={1,0,2}
+      r = f32[4,?(n*m)] reshape(t)
+      ROOT d = f32[4,5] dot(r, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+    assert REASON in fuse(text).reasons(fused=False)
+
+
 def test_matrices_of_a_batch_may_lie_anywhere() -> None:
     text = """x = f32[3,7,4,6] parameter(0)
       y = f32[12,6,5] parameter(1)
@@ -80,7 +89,9 @@ def test_a_reshape_of_another_operand_tears_nothing() -> None:
         ((6, 4), (1, 0), (2, 2, 6), set()),
         ((0, 4), (1, 0), (4, 0), set()),
         ((0, 4), (1, 0), (0, 7), set()),
-        ((N, 4), (1, 0), (4 * N,), set()),
+        ((N, 4), (1, 0), (4 * N,), {0}),
+        ((2, 3, N), (1, 0, 2), (3, 2 * N), {1}),
+        ((2, 3, N), (1, 2, 0), (3 * N, 2), set()),
     ],
     ids=str,
 )

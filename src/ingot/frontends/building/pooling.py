@@ -6,7 +6,8 @@ A window has one `WindowDimension` per dimension of its operand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -43,12 +44,19 @@ def spread_sums(
     """
     if 0 in (*image, *share.shape.dims):
         return b.zeros(share.shape.with_dims(image))
+    if any(one.stride > 1 for one in window):
+        zero = b.constant(0, share.shape.dtype)
+        return _sum(
+            b,
+            [
+                _repeated(b, share, image, window, steps, zero, fixed, is_cut=True)
+                for steps in _steps(window)
+            ],
+        )
     back: list[WindowDimension] = []
     for size, windows, one in zip(image, share.shape.dims, window, strict=True):
         low = one.size - 1 - one.low
-        spread = (windows - 1) * one.stride + 1
-        high = fixed(size + one.size - 1 - low - spread)
-        back.append(WindowDimension(one.size, 1, low, high, one.stride))
+        back.append(WindowDimension(one.size, 1, low, fixed(size - low - windows + one.size - 1)))
     return b.cut(folded(b, "add", share, tuple(back)), image)
 
 
@@ -129,34 +137,38 @@ def put_at_indices(
     gradient: Instruction,
     indices: Instruction,
     image: Sizes,
+    axes: Sequence[int],
     window: Window,
     fixed: FixSize,
 ) -> Instruction:
     """Add the gradient of each window to the element that its index names.
 
-    Every element looks at the windows that hold it, so no two threads write one element: by a
-    broadcast where windows do not overlap, else by one `pad` per element of the window.
+    Every element looks at the windows that hold it, so no two threads write one element: one
+    broadcast for each part of the window (`_steps`), or one `pad` for each of its elements if
+    windows are dilated.
 
     Args:
         b: where to.
         gradient: one number per window.
-        indices: s64, the flat number of the element among those along the windowed dimensions.
+        indices: s64, the flat number of the element among those along `axes`.
         image: the sizes of the result.
+        axes: the pooled dimensions, also those along which a window has one element.
         window: how the windows lie on it.
         fixed: returns a size as a number.
     """
     zeros = b.zeros(gradient.shape.with_dims(image))
     if 0 in (*image, *gradient.shape.dims):
         return zeros
-    axes = [axis for axis, one in enumerate(window) if one != WindowDimension(1)]
     numbers = flat_numbers(b, image, axes)
     nothing = b.constant(-1, S64)
     zero = b.constant(0, gradient.shape.dtype)
-    if all(one.size == one.stride and one.window_dilation == 1 for one in window):
-        here = _repeated(b, indices, image, window, nothing, fixed)
-        share = _repeated(b, gradient, image, window, zero, fixed)
-        return b.select(b.compare(here, numbers, direction="EQ"), share, zeros)
-    total: Instruction | None = None
+    parts: list[Instruction] = []
+    if all(one.window_dilation == 1 for one in window):
+        for steps in _steps(window):
+            here = _repeated(b, indices, image, window, steps, nothing, fixed)
+            share = _repeated(b, gradient, image, window, steps, zero, fixed)
+            parts.append(b.select(b.compare(here, numbers, direction="EQ"), share, zeros))
+        return _sum(b, parts)
     for tap in product(*(range(one.size) for one in window)):
         padding = tuple(
             _tap_padding(one, index, size, count, fixed)
@@ -164,10 +176,20 @@ def put_at_indices(
         )
         here = b.cut(b.emit("pad", indices, nothing, padding=padding), image)
         share = b.cut(b.emit("pad", gradient, zero, padding=padding), image)
-        found = b.select(b.compare(here, numbers, direction="EQ"), share, zeros)
-        total = found if total is None else b.add(found, total)
-    assert total is not None
-    return total
+        parts.append(b.select(b.compare(here, numbers, direction="EQ"), share, zeros))
+    return _sum(b, parts)
+
+
+def _sum(b: ArrayBuilder, parts: Sequence[Instruction]) -> Instruction:
+    return reduce(b.add, parts)
+
+
+def _steps(window: Window) -> Iterator[tuple[int, ...]]:
+    """Yield the parts of a window, each at most as long as the distance of two windows.
+
+    Elements of the same part of two windows are different elements.
+    """
+    return product(*(range(-(-one.size // one.stride)) for one in window))
 
 
 def _tap_padding(
@@ -184,21 +206,34 @@ def _repeated(
     x: Instruction,
     image: Sizes,
     window: Window,
+    steps: Sequence[int],
     outside: Instruction,
     fixed: FixSize,
+    *,
+    is_cut: bool = False,
 ) -> Instruction:
-    """Repeat each window's number over its elements; `outside` where there is no window."""
+    """Repeat each window's number over one of its parts (`_steps`).
+
+    Elements that are in no window get `outside`. So do those behind the end of the window, where
+    its last part is shorter than the others, if `is_cut`.
+    """
     dims = x.shape.dims
     pairs: list[Size] = []
     for count, one in zip(dims, window, strict=True):
-        pairs.extend((count, one.size))
-    places = tuple(range(0, 2 * len(dims), 2))
-    wide = b.spread(x, tuple(pairs), places)
-    joined = tuple(count * one.size for count, one in zip(dims, window, strict=True))
-    made = b.reshape_to(wide, joined)
+        pairs.extend((count, one.stride))
+    made = b.spread(x, tuple(pairs), tuple(range(0, 2 * len(dims), 2)))
+    for axis, (one, step) in enumerate(zip(window, steps, strict=True)):
+        rest = one.size - step * one.stride
+        if is_cut and rest < one.stride:
+            number = b.iota_of(S64, made.shape.dims, 2 * axis + 1)
+            is_inside = b.compared("LT", number, rest)
+            made = b.select(is_inside, made, b.spread(outside, made.shape.dims))
+    joined = tuple(count * one.stride for count, one in zip(dims, window, strict=True))
+    made = b.reshape_to(made, joined)
+    lows = [step * one.stride - one.low for one, step in zip(window, steps, strict=True)]
     padding = tuple(
-        (-one.low, fixed(size - whole + one.low), 0)
-        for size, whole, one in zip(image, joined, window, strict=True)
+        (low, fixed(size - whole - low), 0)
+        for size, whole, low in zip(image, joined, lows, strict=True)
     )
     if np.any(padding):
         made = b.emit("pad", made, outside, padding=padding)

@@ -49,6 +49,7 @@ from ingot.frontends.torch.nodes import (
     known_values,
 )
 from ingot.frontends.torch.sizes import Size, Sizes, definitions_of, is_float_symbol, size_of
+from ingot.frontends.torch.writing_ops import calling, is_writing_op
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.support.diagnostics import InternalError
 
@@ -299,7 +300,8 @@ class Wrapper:
         else:
             given = [self._text(item) for item in node.args]
             given.extend(f"{key}={self._text(item)}" for key, item in node.kwargs.items())
-            self._lines.append(f"{name} = {self._constant(node.target, 'op')}({', '.join(given)})")
+            target = calling(node) if is_writing_op(node) else node.target
+            self._lines.append(f"{name} = {self._constant(target, 'op')}({', '.join(given)})")
         self._names[node] = name
         for symbol, path in bindings_of(node).items():
             self._lines.append(f"{symbol} = {_path_text(name, path)}")

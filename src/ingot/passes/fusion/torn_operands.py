@@ -40,13 +40,13 @@ def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction
 
 def torn_dims(transpose: Instruction, reshaped: Shape) -> set[int]:
     """Return which dimensions of a reshaped transpose have no constant step in its operand."""
-    if not (transpose.shape.is_static and reshaped.is_static) or reshaped.size == 0:
+    if reshaped.size == 0:
         return set()
     order = transpose.as_(DimensionsAttributes).dimensions
-    kept = [dim for dim, size in enumerate(transpose.operands[0].shape.static_dims) if size != 1]
+    kept = [dim for dim, size in enumerate(transpose.operands[0].shape.dims) if size != 1]
     rank = {dim: number for number, dim in enumerate(kept)}
     torn: set[int] = set()
-    for before, after in common_factors(transpose.shape.static_dims, reshaped.static_dims):
+    for before, after in common_factors(transpose.shape.dims, reshaped.dims):
         sources = [rank[order[dim]] for dim in range(*before) if order[dim] in rank]
         if sources and sources != list(range(sources[0], sources[0] + len(sources))):
             torn.update(dim for dim in range(*after) if reshaped.dims[dim] != 1)

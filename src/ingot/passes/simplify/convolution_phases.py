@@ -56,9 +56,7 @@ def _pays(convolution: Instruction) -> bool:
     if not has_phases(given.window) or runs_whole(convolution):
         return False
     lhs, rhs = convolution.operands
-    spread = [number for number, one in enumerate(given.window) if one.base_dilation > 1]
-    sizes = [lhs.shape.dims[given.labels.lhs.index(str(number))] for number in spread]
-    if not all(isinstance(size, int) and size > 0 for size in sizes):
+    if 0 in lhs.shape.dims or None in _more_results(convolution):
         return False
     features = rhs.shape.dims[given.labels.rhs.index("o")]
     products = _int(convolution.shape.size) * _int(rhs.shape.size) // max(_int(features), 1)
@@ -80,6 +78,22 @@ def _in_f32(convolution: Instruction) -> Instruction:
     return build.convert_to(made, convolution.shape.dtype)
 
 
+def _more_results(convolution: Instruction) -> list[int | None]:
+    """Return how many more results than input elements a phase has, along each dimension.
+
+    Of symbolic sizes it may not be known: None.
+    """
+    given = convolution.as_(ConvolutionAttributes)
+    labels, found = given.labels, list[int | None]()
+    for number, one in enumerate(given.window):
+        size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
+        count = convolution.shape.dims[labels.output.index(str(number))]
+        step = one.base_dilation
+        rest = count - step * size
+        found.append(-(-rest // step) if isinstance(rest, int) else None if step > 1 else 0)
+    return found
+
+
 def _int(size: object) -> int:
     return size if isinstance(size, int) else 1
 
@@ -92,12 +106,14 @@ def _interleaved(convolution: Instruction) -> Instruction:
     dims = convolution.shape.dims
     per_dimension: list[list[Phase]] = []
     counts = list(dims)
-    for number, one in enumerate(given.window):
-        dim = labels.output.index(str(number))
-        size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
+    for number, (one, more) in enumerate(
+        zip(given.window, _more_results(convolution), strict=True)
+    ):
+        assert more is not None, "such convolutions stay as they are"
         if one.base_dilation > 1:
-            counts[dim] = -(-_int(dims[dim]) // one.base_dilation)
-        per_dimension.append(phases_of(one, _int(size), _int(counts[dim])))
+            size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
+            counts[labels.output.index(str(number))] = size + more
+        per_dimension.append(phases_of(one, more))
     parts = {
         numbers: _dense(
             convolution,

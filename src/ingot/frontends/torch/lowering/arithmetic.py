@@ -118,7 +118,7 @@ def _check_divisor(op: Op, divisor: Operand) -> None:
         raise op.error("the divisor is the integer 0")
 
 
-@RULES.rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
+@RULES.rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor")
 def _div(op: Op, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Instruction:
     b, element = op.b, op.dtype
     if is_exact(element):

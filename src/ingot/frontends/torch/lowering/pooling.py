@@ -73,6 +73,11 @@ def _window(
     return tuple(made)
 
 
+def _space(image: Sizes, rank: int) -> range:
+    """Return the pooled dimensions of an image."""
+    return range(len(image) - rank, len(image))
+
+
 def _uses_indices(op: Op) -> bool:
     """Whether anything reads the second result."""
     return any(user.args[1] == 1 for user in op.node.users)
@@ -97,7 +102,7 @@ def _max_pool(rank: int) -> None:
         if not _uses_indices(op):
             found = folded(b, "maximum", x, window)
             return b.cut(found, op.shape_of(0).dims), b.zeros(op.shape_of(1))
-        numbers = flat_numbers(b, dims, range(len(dims) - rank, len(dims)))
+        numbers = flat_numbers(b, dims, _space(dims, rank))
         made = at_greatest(b, x, numbers, -1, window, takes_nan=True)
         return b.cut(made[0], op.shape_of(0).dims), b.cut(made[1], op.shape_of(1).dims)
 
@@ -117,7 +122,13 @@ def _max_pool(rank: int) -> None:
         dims, counts = x.shape.dims, gradient.shape.dims
         window = _window(op, dims, counts, rank, kernel, stride, padding, dilation)
         return put_at_indices(
-            op.b, gradient, indices, dims, window, lambda size: op.at_most(size, _SIZE)
+            op.b,
+            gradient,
+            indices,
+            dims,
+            _space(dims, rank),
+            window,
+            lambda size: op.at_most(size, _SIZE),
         )
 
 

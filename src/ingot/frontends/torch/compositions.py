@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops as compositions of others that PyTorch leaves whole: `histogram`, `ormqr`, fractional pools.
+
+Source: PyTorch's `aten/src/ATen/native/Histogram.cpp`, `cpu/HistogramKernel.cpp`,
+`BatchLinearAlgebra.cpp`, `FractionalMaxPool2d.cpp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+_TORCH: Any = torch  # its functions are typed by what they are called with
+_ATEN: Any = torch.ops.aten
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return a function for each op."""
+    return {
+        _ATEN.histogram.bin_ct: _histogram_of_even_bins,
+        _ATEN.histogram.bins_tensor: _histogram,
+        _ATEN.ormqr.default: _with_orthogonal_factor,
+        _ATEN.fractional_max_pool2d.default: _fractional_pool,
+        _ATEN.fractional_max_pool3d.default: _fractional_pool,
+        _ATEN.fractional_max_pool2d_backward.default: _fractional_pool_gradient,
+        _ATEN.fractional_max_pool3d_backward.default: _fractional_pool_gradient,
+    }
+
+
+def _histogram_of_even_bins(
+    x: Any,
+    bins: int = 100,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Any = None,
+    density: bool = False,
+) -> tuple[Any, Any]:
+    """Bins between the extreme elements, or between two numbers; an empty range becomes 1 wide."""
+    if range is not None or x.numel() == 0:
+        low, high = range or (0.0, 1.0)
+        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+        edges = _TORCH.linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
+    else:
+        low, high = x.aminmax()
+        rest = (low == high).to(x.dtype) * 0.5
+        edges = _TORCH.linspace(low - rest, high + rest, bins + 1, dtype=x.dtype, device=x.device)
+    return _histogram(x, edges, weight=weight, density=density)
+
+
+def _histogram(x: Any, bins: Any, *, weight: Any = None, density: bool = False) -> tuple[Any, Any]:
+    """Each element searches for its bin; the last bin has its upper edge, NaN is in none."""
+    x, edges, count = x.flatten(), bins.clone(), bins.shape[0] - 1
+    weights = _TORCH.ones_like(x) if weight is None else weight.flatten()
+    is_inside = (x >= edges[0]) & (x <= edges[-1])
+    number = _TORCH.searchsorted(edges, x, right=True) - 1
+    number = _TORCH.where(is_inside, number, 0).clamp(0, count - 1)
+    found = x.new_zeros((count,)).index_add(0, number, _TORCH.where(is_inside, weights, 0))
+    if density:
+        found = found / (found.sum() * (edges[1:] - edges[:-1]))
+    return found, edges
+
+
+def _with_orthogonal_factor(
+    a: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False
+) -> Any:
+    """Multiply with the whole orthogonal factor, whose missing reflectors are the identity."""
+    rows, columns = a.shape[-2:]
+    square = _TORCH.nn.functional.pad(a, (0, rows - columns))
+    scales = _TORCH.nn.functional.pad(tau, (0, rows - tau.shape[-1]))
+    factor = _TORCH.linalg.householder_product(square, scales)
+    factor = factor.mH if transpose else factor
+    made = factor @ other if left else other @ factor
+    return made.mT.contiguous().mT  # LAPACK's order of dimensions
+
+
+def _starts(samples: Any, size: int, count: int, length: int) -> Any:
+    """Return where the windows begin along a dimension, `s64[batch, channels, count]`."""
+    if count == 1:
+        return _TORCH.full((*samples.shape, 1), size - length, device=samples.device)
+    number = _TORCH.arange(count, device=samples.device).to(samples.dtype)
+    step = (size - length) / (count - 1)
+    sample = samples[..., None]
+    starts = ((number + sample) * step).to(_TORCH.int64) - (sample * step).to(_TORCH.int64)
+    return _TORCH.where(number == count - 1, size - length, starts)
+
+
+def _fractional_pool(
+    x: Any, kernel: Sequence[int], output_size: Sequence[int], samples: Any
+) -> tuple[Any, Any]:
+    """Gather the elements of each window; the first greatest one is found, of NaN the last one."""
+    rank = len(kernel)
+    planes = x if x.dim() == rank + 2 else x[None]
+    space = planes.shape[2:]
+    flat = _TORCH.zeros((), dtype=_TORCH.int64, device=x.device)
+    for axis, (size, count, length) in enumerate(zip(space, output_size, kernel, strict=True)):
+        # Samples are for the last dimension first in two dimensions, in order in three.
+        sample = samples[:, :, 1 - axis if rank == 2 else axis]
+        tap = _TORCH.arange(length, device=x.device)
+        index = _starts(sample, size, count, length)[..., None] + tap
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = count, length
+        flat = flat * size + index.reshape(*index.shape[:2], *shape)
+    flat = flat.reshape(*planes.shape[:2], -1)
+    windows = (*planes.shape[:2], *output_size, -1)
+    values = planes.flatten(2).gather(2, flat).reshape(windows)
+    is_nan = values.isnan()
+    last_nan = values.shape[-1] - 1 - is_nan.to(_TORCH.int64).flip(-1).argmax(-1)
+    best = _TORCH.where(is_nan.any(-1), last_nan, values.argmax(-1))[..., None]
+    made = [found.gather(-1, best).squeeze(-1) for found in (values, flat.reshape(windows))]
+    return (made[0], made[1]) if x.dim() == rank + 2 else (made[0][0], made[1][0])
+
+
+def _fractional_pool_gradient(
+    gradient: Any, x: Any, kernel: Sequence[int], output_size: Sequence[int], indices: Any
+) -> Any:
+    rank = len(kernel)
+    lead = x.shape[: x.dim() - rank]
+    made = x.new_zeros((*lead, x[(0,) * len(lead)].numel()))
+    return made.scatter_add(-1, indices.reshape(*lead, -1), gradient.reshape(*lead, -1)).reshape(
+        x.shape
+    )
