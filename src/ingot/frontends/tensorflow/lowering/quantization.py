@@ -17,7 +17,6 @@ from ingot.hlo.dtype import BF16, F32, U32
 from ingot.hlo.instruction import Instruction
 from ingot.semantics.assertions import emit_assertion
 
-
 _LARGEST = 2147483520.0
 """The greatest f32 that is an s32: what TensorFlow's kernel clips to."""
 
