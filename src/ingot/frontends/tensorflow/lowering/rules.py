@@ -15,7 +15,7 @@ from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
     "activation", "banded", "binary", "blocks", "collectives", "combined_suppression",
-    "control_flow", "convolution", "counts", "crops", "ctc", "cumulative", "data_sizes",
+    "control_flow", "convolution", "counts", "crops", "ctc", "ctc_loss", "cumulative", "data_sizes",
     "diagonals", "drawing", "filled_rows", "fractional_pooling", "gather", "images", "layouts",
     "least_squares", "linalg", "list_pieces", "local_norm", "matmul", "normalization", "optimizers",
     "patches", "pooling", "projective", "quantization", "ragged", "recurrent", "random",
