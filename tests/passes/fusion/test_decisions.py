@@ -55,6 +55,12 @@ start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
       zero = f32[] constant(0)
       s = f32[9] reduce(x, zero), dimensions={1}, to_apply=add
       ROOT t = f32[9] tanh(s)""",
+    "lanes run along its results, and in the rest of the kernel along another axis": """
+      x = f32[32,32] parameter(0)
+      zero = f32[] constant(0)
+      s = f32[32] reduce(x, zero), dimensions={0}, to_apply=add
+      b = f32[32,32] broadcast(s), dimensions={0}
+      ROOT m = f32[32,32] multiply(b, x)""",
     "a gather under a pad or concatenate would read for every element": """t = f32[9] parameter(0)
       i = s32[4] parameter(1)
       g = f32[4] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},

@@ -14,12 +14,17 @@ from typing import TypeVar
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo import dim
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 
 _Kind = TypeVar("_Kind")
+
+LONG = 4
+"""Ops, one after the other, that are worth a register over the loop: a clamped index has three.
+Fewer are done in each unit beside its loads, and LLVM moves those without loads itself."""
 
 
 class UnitEmitter(ABC):
@@ -48,6 +53,8 @@ class UnitEmitter(ABC):
         Divisions by numbers are cheap, those by sizes are not: the next position follows then.
         """
         f = self.f
+        for item in long_constants(self.kernel):
+            self.emitter.value(item)
         inner = [axis.extent for axis in self._unit_axes()[1:]]
         if all(isinstance(extent, int) for extent in inner):
             f.loop(first, last, 1, [], lambda unit, _: self.unit(unit, body))
@@ -115,3 +122,28 @@ class UnitEmitter(ABC):
         block = self.emitter.index(self.schedule.block)
         low = f.imul(self.emitter.names[axis.name], block)
         return low, f.imin(f.iadd(low, block), self.emitter.index(axis.extent))
+
+
+def long_constants(kernel: LoopKernel) -> list[Expr]:
+    """Return what is the same at every point and takes long, such as a random scale of an image.
+
+    Nothing of it is read from memory that the kernel writes, or only under a mask.
+    """
+    stores = [store for item in kernel.passes for store in item.stores]
+    written = {store.buffer for store in stores}
+    written.update(range(len(kernel.buffers), len(kernel.buffers) + len(kernel.local_buffers)))
+    found: dict[Expr, None] = {}
+    same: set[Expr] = set()
+    for item in walk(kernel.exprs):
+        is_load = item.op == "load"
+        if (
+            item.axes
+            or item.op in ("accumulator", "reduced")
+            or (is_load and (item.args or item.payload.buffer in written))
+            or not same.issuperset(item.args)
+        ):
+            found.update((arg, None) for arg in item.args if arg in same and arg.height >= LONG)
+        else:
+            same.add(item)
+    found.update((root, None) for root in kernel.exprs if root in same and root.height >= LONG)
+    return list(found)

@@ -66,6 +66,10 @@ TINY = 32
 """Up to this many rows of this many elements, summing them anew is faster than computing an
 expensive function row by row."""
 
+MANY_STEPS = 256
+"""Elements from which on reading them one by one takes longer than a kernel of their own: 512x512
+of f32 took 541 us in one kernel, and 24 in two (AVX-512, one thread, 2026-11-28)."""
+
 _IN_WORDS = frozenset({S8, U8, S16, BF16})
 """Types of factors that one instruction multiplies several of, where they lie in memory so."""
 
@@ -331,14 +335,49 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
         return "a result of the kernel does not vary along its axes"
     rest = [axis for axis in main if axis not in grid]
     if not rest:
-        return _why_not_tiny_rows(producer, group)
+        return _why_not_across(producer, group, rest) or _why_not_tiny_rows(producer, group)
     outer = [axis for axis in main if axis in grid]
     if list(main) != outer + rest:
         return "it reduces outer axes: rows of its consumer could not be finished in turn"
+    reason = _why_not_across(producer, group, rest)
+    if reason:
+        return reason
     rows = product(group.frames.extents[axis] for axis in outer)
     if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
         return f"only {rows} rows: too few to share between threads"
     return ""
+
+
+def _why_not_across(producer: Instruction, group: Group, rest: list[int]) -> str:
+    """A kernel has one axis of lanes: of rows and columns, one would be read element by element."""
+    by_columns = _is_by_columns(producer)
+    if by_columns is None:
+        return ""
+    others = {_is_by_columns(one) for one in group.members if one.opcode in REDUCTIONS}
+    if rest:
+        others.add(False)
+    if (not by_columns) not in others:
+        return ""
+    return "lanes run along its results, and in the rest of the kernel along another axis"
+
+
+def _is_by_columns(fold: Instruction) -> bool | None:
+    """Whether a fold leaves the dimension whose elements lie side by side; None: it is too small.
+
+    A transpose, with nothing but elementwise ops in between, turns rows into columns.
+    """
+    if fold.opcode != "reduce":
+        return None
+    operand = fold.operands[0]
+    size, last = operand.shape.size, operand.shape.rank - 1
+    if isinstance(size, int) and size < MANY_STEPS:
+        return None
+    is_kept = last not in fold.attributes.dimensions
+    source = operand
+    while source.has(Trait.ELEMENTWISE) and len(source.operands) == 1:
+        source = source.operands[0]
+    moves = source.opcode == "transpose" and source.as_(DimensionsAttributes).dimensions[-1] != last
+    return None if moves else is_kept
 
 
 def _why_not_tiny_rows(producer: Instruction, group: Group) -> str:

@@ -53,7 +53,41 @@ def quantised(**settings):
     return run
 
 
+def integers(kind, mode, low=-1.0, high=2.5, **settings):
+    """Return the integers that floats are quantised to, as plain ones, and what the ends mean."""
+
+    def run(x):
+        ends = {"min_range": low, "max_range": high}
+        made, *range_ = RAW.QuantizeV2(input=x, T=kind, mode=mode, **ends, **settings)
+        return (tf.cast(made, tf.int32), *range_)
+
+    return run
+
+
+CHANNEL_ENDS = {"axis": 3, "low": [-1.0, 0.0, -2.0, -3.0, 0.5], "high": [1.0, 2.0, 0.0, 3.0, 0.5]}
+INTEGERS = {
+    "quint8": tf.quint8, "qint8": tf.qint8, "quint16": tf.quint16, "qint16": tf.qint16,
+}  # fmt: skip
+
 CASES = {
+    **{
+        f"{name}_{mode}": (integers(kind, mode), [IMAGE])
+        for name, kind in INTEGERS.items()
+        for mode in ("MIN_COMBINED", "SCALED")
+    },
+    **{
+        f"{name}_MIN_FIRST": (integers(kind, "MIN_FIRST"), [IMAGE])
+        # oneDNN's quint8, which TensorFlow takes, rounds the difference and not its parts.
+        for name, kind in {**INTEGERS, "qint32": tf.qint32}.items()
+        if name != "quint8"
+    },
+    "qint8_narrow": (
+        integers(tf.qint8, "SCALED", narrow_range=True, round_mode="HALF_TO_EVEN"),
+        [IMAGE],
+    ),
+    "qint8_channels": (integers(tf.qint8, "SCALED", **CHANNEL_ENDS), [IMAGE]),
+    "quint8_channels": (integers(tf.quint8, "MIN_COMBINED", **CHANNEL_ENDS), [IMAGE]),
+    "quint8_no_range": (integers(tf.quint8, "MIN_COMBINED", 0.0, 0.0), [IMAGE]),
     **{f"patches_{pad}": (patches(pad, [1, 1, 1, 1]), [IMAGE]) for pad in ("SAME", "VALID")},
     **{f"rated_patches_{pad}": (patches(pad, [1, 2, 3, 1]), [IMAGE]) for pad in ("SAME", "VALID")},
     **{f"dilation_{pad}": (dilation(pad), [IMAGE]) for pad in ("SAME", "VALID")},

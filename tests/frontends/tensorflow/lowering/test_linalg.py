@@ -32,6 +32,40 @@ def assert_same(function, dtype, *operands, **more):
 
 
 @each_type
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_square_root(dtype, n):
+    assert_same(tf.linalg.sqrtm, dtype, positive(dtype, n))
+
+
+@each_type
+def test_square_root_of_what_has_complex_eigenvalues(dtype):
+    turn = np.kron(np.eye(2), [[0.6, -0.8], [0.8, 0.6]]) + np.triu(np.full((4, 4), 0.3), 2)
+    assert_same(tf.linalg.sqrtm, dtype, np.stack([turn, turn.T]).astype(dtype))
+
+
+@each_type
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_banded_triangular_solve(dtype, count, lower, adjoint):
+    bands = matrices(dtype, 3, count, 6)
+    bands[:, 0 if lower else -1] += 3
+    assert_same(
+        lambda a, b: tf.linalg.banded_triangular_solve(a, b, lower=lower, adjoint=adjoint),
+        dtype, bands, matrices(dtype, 6, 2),
+    )  # fmt: skip
+
+
+def test_banded_matrices_that_are_singular():
+    program = trace(
+        tf.linalg.banded_triangular_solve,
+        [tf.TensorSpec([2, 4], tf.float32), tf.TensorSpec([4, 1], tf.float32)],
+    )
+    with pytest.raises(ExecutionError, match="not invertible"):
+        program.evaluate([np.zeros((2, 4), np.float32), np.ones((4, 1), np.float32)])
+
+
+@each_type
 def test_cholesky(dtype):
     assert_same(tf.linalg.cholesky, dtype, positive(dtype))
     if np.dtype(dtype).kind == "f":  # TensorFlow gives whatever memory held for complex numbers

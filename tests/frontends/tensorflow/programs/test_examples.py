@@ -137,7 +137,7 @@ def test_errors_name_the_op_the_line_the_cause_and_a_way_out(name):
     assert isinstance(error, tf.errors.InvalidArgumentError)
     op, expression = {
         "a string op": ("AsString", "as_string"),
-        "an op that no compiler here knows": ("MatrixSquareRoot", "sqrtm"),
+        "an op that no compiler here knows": ("MatrixLogarithm", "logm"),
         "shapes that do not fit": ("AddV2", "left + right"),
     }[name]
     text = error.message

@@ -23,11 +23,13 @@ from ingot.frontends.building.linalg import (
     lu_solved,
     one_triangle,
     qr,
+    schur,
     sign_and_logarithm,
     svd,
     transposed,
+    triangle_root,
 )
-from ingot.frontends.building.products import conjugate
+from ingot.frontends.building.products import conjugate, dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
@@ -37,7 +39,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_element
 from ingot.semantics.assertions import emit_assertion
 
-_SINGULAR = "Input matrix is not invertible."
+SINGULAR = "Input matrix is not invertible."
 
 
 def matrices(op: Op, number: int = 0) -> Instruction:
@@ -125,7 +127,7 @@ def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: 
 
 def _solve(op: Op) -> Value:
     a, right = _batched(op, _square(op), matrices(op, 1))
-    return _solved(op, a, right, bool(op.attribute("adjoint", False)), _SINGULAR)
+    return _solved(op, a, right, bool(op.attribute("adjoint", False)), SINGULAR)
 
 
 def _inverse(op: Op) -> Value:
@@ -159,6 +161,25 @@ def _log_determinant(op: Op) -> tuple[Value, ...]:
     if sign.shape.dtype.is_complex:
         logarithm = b.complex(logarithm, b.zeros(logarithm.shape))
     return b.convert_to(sign, op.result()), b.convert_to(logarithm, op.result(1))
+
+
+# ---- square roots
+
+
+def _square_root(op: Op) -> Value:
+    """Roots of a complex Schur form's triangle, turned back; of real matrices the real part."""
+    b, a = op.b, _square(op)
+    if a.shape.size == 0:
+        return op.tensor(0)
+    given = a.shape.dtype
+    triangle, basis, info = schur(b, a if given.is_complex else b.complex(a, b.zeros(a.shape)))
+    root = triangle_root(b, triangle)
+    places = tuple(range(a.shape.rank - 2))
+    axis = a.shape.rank - 1
+    made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))
+    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (places, places))
+    made = made if given.is_complex else b.real(made)
+    return b.convert_to(_or_nan(b, b.compared("EQ", info, 0), made), op.result())
 
 
 # ---- QR, singular values, eigenvalues
@@ -243,6 +264,7 @@ RULES: dict[str, Rule] = {
     "Eig": _eigenvalues,
     "LogMatrixDeterminant": _log_determinant,
     "Lu": _lu,
+    "MatrixSquareRoot": _square_root,
     "MatrixDeterminant": _determinant,
     "MatrixInverse": _inverse,
     "MatrixSolve": _solve,

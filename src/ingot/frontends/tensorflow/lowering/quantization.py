@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation that gives floats back: each number is rounded to one of 2^bits values.
+"""Quantisation by a range, to integers and back, or at once to floats of 2^bits values.
 
-Also what quantised integers stand for. Source: TensorFlow's
-`kernels/quantize_and_dequantize_op.h`, `dequantize_op.cc`, `quantization_utils.h`.
+Source: TensorFlow's `kernels/quantize_and_dequantize_op.h`, `quantize_op.cc`, `dequantize_op.cc`,
+`quantization_utils.h`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.pixels import NEAREST
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import BF16, F32, U32
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
+
+_LARGEST = 2147483520.0
+"""The greatest f32 that is an s32: what TensorFlow's kernel clips to."""
 
 
 def _limits(op: Op, x: Instruction, kept: tuple[int, ...]) -> tuple[Instruction, Instruction]:
@@ -24,11 +29,13 @@ def _limits(op: Op, x: Instruction, kept: tuple[int, ...]) -> tuple[Instruction,
     return op.b.reduced("minimum", x, axes), op.b.reduced("maximum", x, axes)
 
 
-def _side(b: TensorBuilder, limit: Instruction, quantum: float) -> Instruction:
-    """Return the factor that takes a limit to its quantised value; none where signs differ."""
+def _side(
+    b: TensorBuilder, limit: Instruction, quantum: float, none: float = float("inf")
+) -> Instruction:
+    """Return the factor that takes a limit to its quantised value; `none` where signs differ."""
     same = b.compared("GT", b.binary("multiply", limit, quantum), 0)
     factor = b.divide(b.like(quantum, limit.shape), limit)
-    return b.select(same, factor, b.like(float("inf"), limit.shape))
+    return b.select(same, factor, b.like(none, limit.shape))
 
 
 def _round_trip(op: Op, bits: int) -> Value:
@@ -66,6 +73,61 @@ def _bits_of_attribute(op: Op) -> Value:
 
 def _bits_of_operand(op: Op) -> Value:
     return _round_trip(op, op.integer(3, "num_bits"))
+
+
+def _wide_range(op: Op) -> tuple[Instruction, Instruction]:
+    """Return the least and greatest number to quantise, made to hold 0 and to be apart."""
+    b = op.b
+    axis = int(op.attribute("axis", -1))
+    shape = (op.dims(0)[op.axis_of(axis, op.rank(0))],) if axis != -1 else ()
+    given = (b.reshape_to(item, shape) for item in op.tensors(1))
+    least, most = given
+    ordered = b.compare(most, least, direction="LT")
+    ordered = b.reduced("and", b.not_(ordered), tuple(range(ordered.shape.rank)))
+    emit_assertion(b, ordered, "input_max_range must be larger than input_min_range.")
+    zero, one = b.zeros(least.shape), b.like(1, least.shape)
+    away = float(op.attribute("ensure_minimum_range", 0.01))
+    apart = b.binary("multiply", b.maximum(one, b.maximum(b.abs(least), b.abs(most))), away)
+    least = b.minimum(zero, least)
+    return least, b.maximum(zero, b.maximum(most, b.add(least, apart)))
+
+
+def _quantized(op: Op) -> tuple[Value, ...]:
+    """Floats, and the range that the integers shall span: integers, and the range that they do."""
+    b, x = op.b, op.tensor(0)
+    least, most = _wide_range(op)
+    axis = int(op.attribute("axis", -1))
+    kept = () if axis == -1 else (op.axis_of(axis, x.shape.rank),)
+    limits = np.iinfo(op.result().numpy)
+    low, high = float(limits.min), float(limits.max)
+    mode = str(op.attribute("mode", "MIN_COMBINED"))
+
+    def spread(value: Instruction) -> Instruction:
+        return b.spread(value, x.shape.dims, kept)
+
+    def within(value: Instruction) -> Instruction:
+        return b.maximum(b.minimum(value, spread(most)), spread(least))
+
+    if mode == "SCALED":
+        low += bool(op.attribute("narrow_range", False))
+        largest = float(np.finfo(np.float32).max)
+        scale = b.minimum(_side(b, least, low, largest), _side(b, most, high, largest))
+        least, most = (b.divide(b.like(end, scale.shape), scale) for end in (low, high))
+        steps = b.multiply(within(x), spread(scale))
+        is_even = str(op.attribute("round_mode")) == "HALF_TO_EVEN"
+        made = b.round_nearest_even(steps) if is_even else b.emit(NEAREST, steps)
+    else:
+        # TensorFlow divides in f64 where both are numbers; the quotient is an f32.
+        scale = b.divide(b.like(high - low, least.shape), b.subtract(most, least))
+        if mode == "MIN_FIRST":
+            start = b.emit(NEAREST, b.multiply(least, scale))
+            made = b.subtract(b.emit(NEAREST, b.multiply(x, spread(scale))), spread(start))
+            made = b.binary("minimum", b.binary("add", made, low), _LARGEST)
+        else:
+            steps = b.multiply(b.subtract(within(x), spread(least)), spread(scale))
+            half = (high - low + 1) / 2 if low else 0.0
+            made = b.emit(NEAREST, b.binary("subtract", steps, half))
+    return b.convert_to(made, op.result()), least, most
 
 
 def _dequantized(op: Op) -> Value:
@@ -119,6 +181,7 @@ def _dequantized_words(op: Op) -> Value:
 
 
 RULES: dict[str, Rule] = {
+    "QuantizeV2": _quantized,
     "XlaDequantize": _dequantized_words,
     "Dequantize": _dequantized,
     "QuantizeAndDequantizeV2": _bits_of_attribute,

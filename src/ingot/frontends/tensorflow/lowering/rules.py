@@ -14,17 +14,16 @@ from ingot.frontends.tensorflow.lowering.op import Rule, located
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
-    "activation", "binary", "blocks", "collectives", "combined_suppression", "control_flow",
-    "convolution", "counts", "crops", "ctc", "cumulative", "data_sizes", "diagonals", "filled_rows",
-    "fractional_pooling", "gather", "images", "layouts", "least_squares", "linalg",
-    "list_pieces", "local_norm", "matmul", "normalization", "optimizers", "patches", "pooling",
-    "projective", "quantization",
-    "ragged", "random", "random_binomial", "random_counts", "random_gamma", "random_picks",
-    "random_truncated", "reduction", "resizing", "resource_arrays", "scale_translate", "scatter",
-    "shaping", "slicing", "sorting", "sparse", "sparse_optimizers", "sparse_structure", "special",
-    "spectral", "stitching", "suppression", "tensor_lists", "tridiagonal", "unary",
-    "uniform_quantization", "variables", "xla", "xla_calls", "xla_grids", "xla_modules",
-    "xla_products",
+    "activation", "banded", "binary", "blocks", "collectives", "combined_suppression",
+    "control_flow", "convolution", "counts", "crops", "ctc", "ctc_loss", "cumulative", "data_sizes",
+    "diagonals", "drawing", "filled_rows", "fractional_pooling", "gather", "images", "layouts",
+    "least_squares", "linalg", "list_pieces", "local_norm", "matmul", "normalization", "optimizers",
+    "patches", "pooling", "projective", "quantization", "ragged", "recurrent", "random",
+    "random_binomial", "random_counts", "random_gamma", "random_picks", "random_truncated",
+    "reduction", "resizing", "resource_arrays", "scale_translate", "scatter", "shaping", "slicing",
+    "sorting", "sparse", "sparse_optimizers", "sparse_structure", "special", "spectral",
+    "stitching", "suppression", "tensor_lists", "tridiagonal", "unary", "uniform_quantization",
+    "variables", "xla", "xla_calls", "xla_grids", "xla_modules", "xla_products",
 )  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.building.linalg import transposed
 from ingot.frontends.tensorflow.lowering.linalg import matrices
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Sizes, Value
+from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -83,19 +84,6 @@ def _row_first(b: TensorBuilder, x: Instruction, axis: int) -> Instruction:
     return b.transposed(x, (axis, *(n for n in range(x.shape.rank) if n != axis)))
 
 
-def _row(b: TensorBuilder, x: Instruction, index: Instruction) -> Instruction:
-    sizes: Sizes = (1, *x.shape.dims[1:])
-    starts = [index, *[b.constant(0, S32)] * (x.shape.rank - 1)]
-    return b.reshape_to(b.emit("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes), sizes[1:])
-
-
-def _with_row(
-    b: TensorBuilder, x: Instruction, index: Instruction, row: Instruction
-) -> Instruction:
-    starts = [index, *[b.constant(0, S32)] * (x.shape.rank - 1)]
-    return b.emit("dynamic-update-slice", x, b.reshape_to(row, (1, *row.shape.dims)), *starts)
-
-
 def _column(b: TensorBuilder, x: Instruction, like: Instruction) -> Instruction:
     """Repeat a number per system for each of its right-hand sides."""
     return b.spread(x, like.shape.dims, tuple(range(x.shape.rank)))
@@ -113,14 +101,14 @@ def _eliminate(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     """Row i: pivot = main - below * factor before; factor = above / pivot; the same for values."""
     index, above, main, below, values, factors, flags = state
     before = b.maximum(b.binary("add", index, -1), b.constant(0, S32))
-    under = _row(b, below, index)
-    pivot = b.subtract(_row(b, main, index), b.multiply(under, _row(b, factors, before)))
+    under = row_at(b, below, index)
+    pivot = b.subtract(row_at(b, main, index), b.multiply(under, row_at(b, factors, before)))
     flags = b.or_(flags, b.compared("EQ", pivot, 0))
-    value = _row(b, values, index)
-    carried = b.multiply(_column(b, under, value), _row(b, values, before))
+    value = row_at(b, values, index)
+    carried = b.multiply(_column(b, under, value), row_at(b, values, before))
     value = b.divide(b.subtract(value, carried), _column(b, pivot, value))
-    factors = _with_row(b, factors, index, b.divide(_row(b, above, index), pivot))
-    values = _with_row(b, values, index, value)
+    factors = with_row(b, factors, index, b.divide(row_at(b, above, index), pivot))
+    values = with_row(b, values, index, value)
     return [b.binary("add", index, 1), above, main, below, values, factors, flags]
 
 
@@ -130,11 +118,11 @@ def _substitute(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]
     index = b.binary("add", count, -1)
     last = b.convert_to(b.size(values.shape.dims[0]), S32)
     is_last = b.compare(count, last, direction="EQ")
-    value = _row(b, values, index)
-    below = _row(b, values, b.select(is_last, index, count))
-    moved = b.subtract(value, b.multiply(_column(b, _row(b, factors, index), value), below))
+    value = row_at(b, values, index)
+    below = row_at(b, values, b.select(is_last, index, count))
+    moved = b.subtract(value, b.multiply(_column(b, row_at(b, factors, index), value), below))
     value = b.select(b.spread(is_last, value.shape.dims), value, moved)
-    return [index, _with_row(b, values, index, value), factors]
+    return [index, with_row(b, values, index, value), factors]
 
 
 def _product(op: Op) -> Value:
