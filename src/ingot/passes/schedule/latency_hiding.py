@@ -6,9 +6,8 @@ that is still on its way, in the order in which memory was scheduled; how long t
 from `estimates`. A collective with enough work between it and the first reader of its result
 becomes a pair: `async-start` where it stood, `async-done` before that reader.
 
-What is on its way needs memory. If the new order needs much more of it, the `async-done` comes when
-the result should be there; then results are taken to arrive sooner, so that fewer instructions come
-before their readers; else the old order stays.
+What is on its way needs memory. If it would be too much, a collective waits for the oldest one that
+is; and where the new order still needs much more memory than the old one, that stays.
 
 Invariants: collectives keep their order on all devices, since nothing but the program decides it;
 who overwrites an operand comes after the `async-done`.
@@ -20,8 +19,8 @@ async_collective_creator.cc.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ingot.analysis.aliasing import Value
@@ -43,12 +42,13 @@ from ingot.support.records import record
 
 _LEAST_WORK = 20e-6
 """Seconds of other work that are worth a pair: handing data to another thread takes a few us."""
-_MOST_GROWTH = 0.5
+_MOST_GROWTH = 0.2
 """How much more memory the program may take at its peak, as a share of what it took before: its
 arguments count, since what is on its way is mostly gradients, which are as large as they."""
-_ATTEMPTS = ((1.0, True), (1.0, False), (0.5, False), (0.25, False))
-"""How much of the estimated time of collectives is hidden, and whether only a reader makes the
-program wait for a result; the first attempt that memory allows is taken."""
+_LEAST_GROWTH = 4 << 20
+"""Bytes that any program may take more."""
+_SHARES = (1.0, 0.5, 0.25)
+"""How much of that may be on its way; the largest share is taken with which the peak allows it."""
 
 
 @record
@@ -91,12 +91,13 @@ def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
     waits = _Waits(problem)
     before = problem.peak(problem.taken)
     given = sum(typical(one.shape.bytes) for one in problem.computation.parameters)
-    most = before + _MOST_GROWTH * (before + given)
-    for share, is_late in _ATTEMPTS:
-        order = _Simulation(problem, waits, estimates, share).run(is_late=is_late)
+    growth = max(_MOST_GROWTH * (before + given), _LEAST_GROWTH)
+    instructions = _in_hiding_order(problem, waits, estimates)
+    for share in _SHARES:
+        order = _Order(instructions, _ends(instructions, waits, estimates, share * growth))
         if not order.ends:
             return None
-        if problem.peak(order.instructions, _held(problem, order)) <= most:
+        if problem.peak(instructions, _held(problem, order)) <= before + growth:
             return order
     return None
 
@@ -133,70 +134,82 @@ class _Waits:
             self.awaited.setdefault(then, []).append(first)
 
 
-class _Simulation:
-    """One run of the program on paper."""
+def _in_hiding_order(
+    problem: Problem, waits: _Waits, estimates: Estimates
+) -> tuple[Instruction, ...]:
+    """Return the instructions in the order in which they would begin; see above."""
+    taken, missing = problem.taken, dict(waits.missing)
+    number = {one: n for n, one in enumerate(taken)}
+    arrival: dict[Instruction, float] = {}
+    ready: list[tuple[bool, int]] = []
+    coming: list[tuple[float, int]] = []
+    order: list[Instruction] = []
+    clock = network = 0.0
 
-    def __init__(self, problem: Problem, waits: _Waits, estimates: Estimates, share: float) -> None:
-        self._problem = problem
-        self._waits = waits
-        self._estimates = estimates
-        self._share = share
-        self._number = {one: n for n, one in enumerate(problem.taken)}
-        self._arrival: dict[Instruction, float] = {}
-        self._order: list[Instruction] = []
-        self._began: list[float] = []
+    def offer(one: Instruction) -> None:
+        arrivals = [arrival[first] for first in waits.awaited.get(one, ())]
+        heapq.heappush(coming, (max(arrivals, default=0.0), number[one]))
 
-    def run(self, *, is_late: bool) -> _Order:
-        """Return the order, with the pairs that are worth it."""
-        waits, missing = self._waits, dict(self._waits.missing)
-        ready: list[tuple[bool, int]] = []
-        coming: list[tuple[float, int]] = []
-        clock = network = 0.0
+    for one in taken:
+        if not missing[one]:
+            offer(one)
+    while ready or coming:
+        if not ready:
+            clock = max(clock, coming[0][0])
+        while coming and coming[0][0] <= clock:
+            first = heapq.heappop(coming)[1]
+            heapq.heappush(ready, (not taken[first].has(Trait.EXCHANGE), first))
+        one = taken[heapq.heappop(ready)[1]]
+        order.append(one)
+        if one.has(Trait.EXCHANGE):
+            network = arrival[one] = max(clock, network) + estimates.seconds(one)
+        else:
+            clock += estimates.seconds(one)
+        for user in waits.next.get(one, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                offer(user)
+    return tuple(order)
 
-        def offer(one: Instruction) -> None:
-            arrivals = [self._arrival[first] for first in waits.awaited.get(one, ())]
-            heapq.heappush(coming, (max(arrivals, default=0.0), self._number[one]))
 
-        for one in self._problem.taken:
-            if not missing[one]:
-                offer(one)
-        while ready or coming:
-            if not ready:
-                clock = max(clock, coming[0][0])
-            while coming and coming[0][0] <= clock:
-                number = heapq.heappop(coming)[1]
-                is_other = not self._problem.taken[number].has(Trait.EXCHANGE)
-                heapq.heappush(ready, (is_other, number))
-            one = self._problem.taken[heapq.heappop(ready)[1]]
-            self._order.append(one)
-            self._began.append(clock)
-            if one.has(Trait.EXCHANGE):
-                network = max(clock, network) + self._share * self._estimates.seconds(one)
-                self._arrival[one] = network
-            else:
-                clock += self._estimates.seconds(one)
-            for user in waits.next.get(one, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    offer(user)
-        return _Order(tuple(self._order), dict(self._pairs(is_late)))
+def _ends(
+    order: Sequence[Instruction], waits: _Waits, estimates: Estimates, most: float
+) -> dict[Instruction, Instruction | None]:
+    """Return the collectives with enough work before their end, and where that is.
 
-    def _pairs(self, is_late: bool) -> Iterator[tuple[Instruction, Instruction | None]]:
-        """Yield the collectives with enough work before their end, and where that is."""
-        readers: dict[Instruction, int] = {}
-        work = [0.0]
-        for number, one in enumerate(self._order):
-            for first in self._waits.awaited.get(one, ()):
-                readers.setdefault(first, number)
-            own = 0.0 if one.has(Trait.EXCHANGE) else self._estimates.seconds(one)
-            work.append(work[-1] + own)
-        for number, one in enumerate(self._order):
-            if one.has(Trait.EXCHANGE):
-                end = readers.get(one, len(self._order))
-                if not is_late:
-                    end = min(end, bisect_left(self._began, self._arrival[one], number + 1))
-                if work[end] - work[number] >= _LEAST_WORK:
-                    yield one, self._order[end] if end < len(self._order) else None
+    Args:
+        order: all instructions.
+        waits: who waits for collectives.
+        estimates: how long instructions take.
+        most: bytes that may be on their way at once.
+    """
+    ends: dict[Instruction, int] = {}
+    work = [0.0]
+    for number, one in enumerate(order):
+        for first in waits.awaited.get(one, ()):
+            ends.setdefault(first, number)
+        work.append(work[-1] + (0.0 if one.has(Trait.EXCHANGE) else estimates.seconds(one)))
+    under_way = deque[tuple[Instruction, int]]()
+    total = 0
+    for number, one in enumerate(order):
+        if not one.has(Trait.EXCHANGE):
+            continue
+        size = sum(typical(operand.shape.bytes) for operand in one.operands)
+        total += size
+        under_way.append((one, size))
+        while total > most or ends.get(under_way[0][0], number + 1) <= number:
+            oldest, freed = under_way.popleft()
+            ends[oldest] = min(ends.get(oldest, number), number)
+            total -= freed
+            if not under_way:
+                break
+    found: dict[Instruction, Instruction | None] = {}
+    for number, one in enumerate(order):
+        if one.has(Trait.EXCHANGE):
+            end = ends.get(one, len(order))
+            if work[end] - work[number] >= _LEAST_WORK:
+                found[one] = order[end] if end < len(order) else None
+    return found
 
 
 def _with_pairs(order: _Order) -> list[Instruction]:
