@@ -87,6 +87,7 @@ REASONS = {
     "native/pointers.py": {"class_over": "a row for each item type of our own annotations"},
     "runtime/builtins.py": {"_definitions": "a row for each native function that Python calls"},
     "runtime/foreign/collectives/combiners.py": {"_library": "reducers and element types"},
+    "runtime/foreign/collectives/couriers.py": {"_couriers": "a row for each device of a client"},
     "runtime/foreign/feeds.py": {"_infeeds": "a queue for each device", "_outfeeds": "the same"},
     "runtime/foreign/lapack/expressions.py": {"_parsed": "the texts of LAPACK's table"},
     "runtime/foreign/lapack/library.py": {"function_address": "the routines of LAPACK's table"},

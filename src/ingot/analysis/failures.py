@@ -17,6 +17,7 @@ from ingot.hlo.computation import Computation, reaches
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Alias, Module
+from ingot.semantics.foreign_calls import DONE
 
 
 def surviving_aliases(module: Module) -> list[Alias]:
@@ -45,5 +46,5 @@ def may_fail_to_start(module: Module) -> set[Computation]:
 
 
 def _may_fail_itself(instruction: Instruction) -> bool:
-    is_called = instruction.opcode in ("custom-call", "async-done")
+    is_called = instruction.opcode == "custom-call" or instruction.opcode == DONE
     return is_called or instruction.has(Trait.COLLECTIVE)

@@ -34,7 +34,8 @@ RUNTIME_COLLECTIVES = ops_with(Trait.EXCHANGE)
 """The collectives that the runtime does."""
 RUNTIME_OPS = RUNTIME_COLLECTIVES | ops_with(Trait.DEVICE_ID)
 """The ops of HLO that are foreign calls."""
-START, DONE = "async-start", "async-done"
+START = "async-start"
+DONE = "async-done"
 CONTEXT = Shape.array(U64, (32,))
 """The shape of what an `async-start` gives besides operands and result: the state of its exchange
 (`runtime.foreign.collectives.visit.Visit`)."""
