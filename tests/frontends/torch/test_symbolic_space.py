@@ -117,6 +117,21 @@ def test_types_of_resampled_images(kind):
     assert_runs_same(resized, compiled, _image(7, 9).mul(100).abs().to(kind))
 
 
+def test_edges_repeated_by_numbers():
+    """TorchDynamo makes integers of a list symbols: here they are dimensions of no array."""
+    sizes = [1, 2, 0, 3]
+
+    def padded(x):
+        return functional.pad(x, sizes, "replicate")
+
+    torch._dynamo.reset()
+    compiled = torch.compile(padded, backend="ingot", dynamic=True, fullgraph=True)
+    with override_values({"strict": True}):
+        for sizes[:] in ([1, 2, 0, 3], [4, 3, 2, 2], [2, -1, -3, 2]):
+            x = _image(7, 9).requires_grad_()
+            assert_runs_same(padded, compiled, x, grad=True, rtol=1e-4, atol=1e-5)
+
+
 def test_attention_with_a_symbolic_number_of_heads():
     def attended(q, k):
         return functional.scaled_dot_product_attention(q, k, k * 2)

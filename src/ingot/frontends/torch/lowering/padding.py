@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.building.indexing import scatter_slices
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -25,6 +27,10 @@ def _replication_backward(
     if 0 in (*gradient.shape.dims, *x.shape.dims):
         return b.zeros(op.shape)
     made = b.convert_to(gradient, wider(op.dtype))
+    if any(map(b.names_number, padding)):
+        for number in range(len(padding) // 2):
+            made = _scattered(b, made, x.shape.rank - 1 - number, x, padding[2 * number])
+        return b.convert_to(made, op.dtype)
     for number in range(len(padding) // 2):
         axis = x.shape.rank - 1 - number
         (low, first), (high, last) = (_parts(item) for item in padding[2 * number :][:2])
@@ -34,6 +40,21 @@ def _replication_backward(
         made = _folded(b, made, axis, kept, low, high)
         made = b.padded(made, axis, first, last, b.scalar(0, made.shape.dtype))
     return b.convert_to(made, op.dtype)
+
+
+def _scattered(
+    b: ArrayBuilder, gradient: Instruction, axis: int, x: Instruction, low: Size
+) -> Instruction:
+    """Add each element along an axis to the one that it is a copy of, for a padding by a number."""
+    dims = gradient.shape.dims
+    number = b.iota_of(S64, (dims[axis],), 0)
+    number = b.subtract(number, b.like(low, number.shape))
+    last = b.like(x.shape.dims[axis] - 1, number.shape)
+    number = b.minimum(b.binary("maximum", number, 0), last)
+    sizes = (*dims[:axis], x.shape.dims[axis], *dims[axis + 1 :])
+    return scatter_slices(
+        b, "add", b.zeros(gradient.shape.with_dims(sizes)), number, gradient, axis
+    )
 
 
 def _parts(padding: Size) -> tuple[Size, int]:
