@@ -41,7 +41,7 @@ class _Batch:
     def __init__(self, call: Instruction, build: Builder) -> None:
         self.build = build
         self.call = call
-        self.count = math.prod(int(size) for size in call.operands[0].shape.dims[:-2])
+        self.count = math.prod(call.operands[0].shape.static_dims[:-2])
         self.characters = {name: chr(int(c)) for name, c in _CHARACTER.findall(config_text(call))}
 
     def columns(self, matrix: Instruction) -> Instruction:
@@ -61,7 +61,7 @@ class _Batch:
 
     def elements(self, matrix: Instruction) -> Elements:
         """Return the elements of square matrices."""
-        lying, size = self.columns(matrix), int(matrix.shape.dims[-1])
+        lying, size = self.columns(matrix), matrix.shape.static_dims[-1]
         return [[self.part(lying, j, i) for j in range(size)] for i in range(size)]
 
     def joined(self, parts: Sequence[Instruction]) -> Instruction:
@@ -198,7 +198,7 @@ class SmallMatrixExpander(Expander):
 def _is_small(call: Instruction) -> bool:
     """Whether square matrices have few rows, and there are many of them."""
     *batch, columns, rows = call.operands[0].shape.dims
-    if not all(isinstance(size, int) for size in (*batch, columns, rows)):
+    known = [size for size in (*batch, columns) if isinstance(size, int)]
+    if len(known) <= len(batch) or columns != rows:
         return False
-    are_many = math.prod(int(size) for size in batch) >= LEAST_MATRICES
-    return are_many and columns == rows and 0 < int(rows) <= MOST_ROWS
+    return math.prod(known[:-1]) >= LEAST_MATRICES and 0 < known[-1] <= MOST_ROWS
