@@ -32,7 +32,7 @@ CASES = [
     (13, 33, 31, 0, False, False),
     (20, 40, 17, 3, True, False),
     (65, 130, 1025, 0, False, True),
-    (7, 5, 3, 5, True, True),
+    (7, 9, 3, 5, True, True),
     (1, 48, 64, 2, False, False),
     (3, 70, 129, 0, False, True),
     # small matrices, each in one register block

@@ -116,8 +116,10 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     for placement in AHEAD:
         form = ProductVariant(F32, lanes, placement, is_dense=True, ahead=True)
         yield library_part(target, product_template(form))
-    # Columns that are left over behind whole blocks have blocks of fewer vectors.
-    widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in (0, 1)]
+    # Columns that are left over behind whole blocks have blocks of fewer vectors: the last of them
+    # whole, or masked, or of half the lanes.
+    lacking = (0, 1, lanes // 2)
+    widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in lacking]
     forms = [ProductVariant(F32, lanes, "direct", is_dense) for is_dense in DENSE]
     forms.append(ProductVariant(F32, lanes, "packed", is_dense=True))
     for form, rows, columns in product(forms, heights_of(vectors), widths):

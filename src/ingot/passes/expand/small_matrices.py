@@ -41,7 +41,7 @@ class _Batch:
     def __init__(self, call: Instruction, build: Builder) -> None:
         self.build = build
         self.call = call
-        self.count = math.prod(int(size) for size in call.operands[0].shape.dims[:-2])
+        self.count = math.prod(call.operands[0].shape.static_dims[:-2])
         self.characters = {name: chr(int(c)) for name, c in _CHARACTER.findall(config_text(call))}
 
     def columns(self, matrix: Instruction) -> Instruction:
@@ -61,7 +61,7 @@ class _Batch:
 
     def elements(self, matrix: Instruction) -> Elements:
         """Return the elements of square matrices."""
-        lying, size = self.columns(matrix), int(matrix.shape.dims[-1])
+        lying, size = self.columns(matrix), matrix.shape.static_dims[-1]
         return [[self.part(lying, j, i) for j in range(size)] for i in range(size)]
 
     def joined(self, parts: Sequence[Instruction]) -> Instruction:
@@ -174,10 +174,28 @@ def _trsm(batch: _Batch) -> Instruction:
     return batch.stored(found, batch.call.shape)
 
 
-_ROUTINES: dict[str, Callable[[_Batch], Instruction]] = {
-    "getrf": _getrf,
-    "potrf": _potrf,
-    "trsm": _trsm,
+@record
+class _Routine:
+    """A routine that is written out.
+
+    Attributes:
+        emit: adds what it computes.
+        operands: how many operands it has.
+        results: dimensions of its results behind those of the batch: `n` of a matrix's rows; none
+            where there is one result, which is like the last operand.
+        characters: its attributes, and what each may be.
+    """
+
+    emit: Callable[[_Batch], Instruction]
+    operands: int
+    results: tuple[str, ...]
+    characters: dict[str, str]
+
+
+_ROUTINES = {
+    "getrf": _Routine(_getrf, 1, ("nn", "n", ""), {}),
+    "potrf": _Routine(_potrf, 1, ("nn", ""), {"uplo": "LU"}),
+    "trsm": _Routine(_trsm, 2, (), {"side": "LR", "uplo": "LU", "trans_x": "NTC", "diag": "NU"}),
 }
 
 
@@ -192,13 +210,31 @@ class SmallMatrixExpander(Expander):
         """Return what a routine computes; the call itself where matrices are large or few."""
         found = _TARGET.fullmatch(op.attributes.custom_call_target)
         routine = _ROUTINES.get(found[1]) if found else None
-        return op if routine is None or not _is_small(op) else routine(_Batch(op, build))
+        if routine is None or len(op.operands) != routine.operands or not _is_small(op):
+            return op
+        batch = _Batch(op, build)
+        return routine.emit(batch) if _is_sound(batch, routine) else op
 
 
 def _is_small(call: Instruction) -> bool:
     """Whether square matrices have few rows, and there are many of them."""
-    *batch, columns, rows = call.operands[0].shape.dims
-    if not all(isinstance(size, int) for size in (*batch, columns, rows)):
+    dims = call.operands[0].shape.dims
+    known = [size for size in dims if isinstance(size, int)]
+    if len(dims) < len("nn") or len(known) < len(dims) or known[-1] != known[-2]:
         return False
-    are_many = math.prod(int(size) for size in batch) >= LEAST_MATRICES
-    return are_many and columns == rows and 0 < int(rows) <= MOST_ROWS
+    return math.prod(known[:-2]) >= LEAST_MATRICES and 0 < known[-1] <= MOST_ROWS
+
+
+def _is_sound(batch: _Batch, routine: _Routine) -> bool:
+    """Whether shapes and attributes are as the routine has them; what runs refuses others."""
+    call = batch.call
+    if any(batch.characters.get(name, "?") not in of for name, of in routine.characters.items()):
+        return False
+    *outer, _, size = call.operands[0].shape.dims
+    if routine.results:
+        wanted = [tuple(outer) + (size,) * len(part) for part in routine.results]
+        return call.shape.is_tuple and [e.dims for e in call.shape.elements] == wanted
+    given = call.operands[-1].shape.dims
+    along = -1 if batch.characters["side"] == "L" else -2
+    is_like = not call.shape.is_tuple and call.shape.dims == given
+    return is_like and list(given[:-2]) == outer and given[along] == size
