@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+LINGER = 5
+"""Seconds."""
 INDEX, COUNT, FAULT = int(sys.argv[1]), int(sys.argv[2]), sys.argv[4]
 
 jax.distributed.initialize(sys.argv[3], COUNT, INDEX)
@@ -36,5 +39,8 @@ try:
 except jax.errors.JaxRuntimeError as problem:
     print(problem)
 sys.stdout.flush()
-# What JAX's own service says of the lost process would end this one too.
+# The others need JAX's own service, which is in process 0, until they have said what they got.
+if INDEX == 0:
+    time.sleep(LINGER)
+# What that service says of the lost process would end this one too.
 os._exit(0)
