@@ -259,6 +259,13 @@ class ArrayBuilder(Builder):
         ]
         return self.concatenated([sides[0], operand, sides[1]], axis)
 
+    def shifted(self, operand: Instruction, axis: int, by: int, value: Instruction) -> Instruction:
+        """Move elements `by` positions along an axis, back if negative; `value` fills the gap."""
+        size = operand.shape.dims[axis]
+        if by >= 0:
+            return self.sliced(self.padded(operand, axis, by, 0, value), axis, 0, size)
+        return self.sliced(self.padded(operand, axis, 0, -by, value), axis, -by, size - by)
+
     def region(self, name: str, shapes: Sequence[Shape]) -> tuple[Self, list[Instruction]]:
         """Return the builder and parameters of a computation that sees nothing of this one."""
         inner = self.nested(name)

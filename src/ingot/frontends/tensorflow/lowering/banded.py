@@ -47,8 +47,9 @@ def _solve(op: Op) -> Value:
     emit_assertion(b, b.reduced("and", inverts, tuple(range(rank + 1))), SINGULAR)
     if adjoint:
         # The n-th diagonal of the other triangle: each element stands n rows away.
+        zero = b.scalar(0, right.shape.dtype)
         diagonals = [
-            _shifted(b, conjugate(b, diagonal), -n if lower else n)
+            b.shifted(conjugate(b, diagonal), 0, -n if lower else n, zero)
             for n, diagonal in enumerate(diagonals)
         ]
     backwards = lower == adjoint
@@ -58,14 +59,6 @@ def _solve(op: Op) -> Value:
     if backwards:
         found = _reversed(b, found)
     return b.transposed(found, (*range(1, rank + 1), 0, rank + 1))
-
-
-def _shifted(b: TensorBuilder, x: Instruction, by: int) -> Instruction:
-    """Move the elements along the first dimension; zeros follow."""
-    size, zero = x.shape.dims[0], b.scalar(0, x.shape.dtype)
-    if by >= 0:
-        return b.sliced(b.padded(x, 0, by, 0, zero), 0, 0, size)
-    return b.sliced(b.padded(x, 0, 0, -by, zero), 0, -by, size - by)
 
 
 def _reversed(b: TensorBuilder, x: Instruction) -> Instruction:

@@ -45,7 +45,7 @@ def _greedy(op: Op) -> tuple[Value, ...]:
     silent = b.scalar(classes + blank if blank < 0 else blank, S64)
     kept = b.and_(runs, b.compared("NE", best, b.spread(silent, best.shape.dims)))
     if op.attribute("merge_repeated", False):
-        before = b.sliced(b.padded(best, 1, 1, 0, b.constant(-1, S64)), 1, 0, time)
+        before = b.shifted(best, 1, 1, b.constant(-1, S64))
         kept = b.and_(kept, b.compare(best, before, direction="NE"))
 
     whole = (batch * time,)

@@ -70,20 +70,10 @@ def _labels(op: Op, blank: Instruction, lengths: Instruction) -> _Labels:
     pairs = [b.reshape_to(item, (batch, columns, 1)) for item in (nothing, labels)]
     places = b.reshape_to(b.concatenated(pairs, 2), (batch, 2 * columns))
     places = b.concatenated([places, b.spread(blank, (batch, 1))], 1)
-    passes = b.compare(places, _later(b, places, 2, blank), direction="NE")
+    passes = b.compare(places, b.shifted(places, 1, 2, blank), direction="NE")
     place = b.iota_of(S32, places.shape.dims, 1)
     passes = b.and_(passes, b.compared("GT", place, 2))
     return _Labels(places, counts, passes, b.compare(counts, lengths, direction="GT"))
-
-
-def _later(b: TensorBuilder, x: Instruction, by: int, value: Instruction) -> Instruction:
-    """Move places on; `value` comes in front."""
-    return b.sliced(b.padded(x, 1, by, 0, value), 1, 0, x.shape.dims[1])
-
-
-def _earlier(b: TensorBuilder, x: Instruction, by: int, value: Instruction) -> Instruction:
-    """Move places back; `value` comes behind."""
-    return b.sliced(b.padded(x, 1, 0, by, value), 1, by, x.shape.dims[1] + by)
 
 
 def _added(b: TensorBuilder, terms: list[Instruction]) -> Instruction:
@@ -102,8 +92,8 @@ def _forwards(b: TensorBuilder, state: State) -> State:
     """Paths to each place at time `at`, from those to the places at the time before."""
     at, end, before, room, scores, passes, lengths = state
     none = b.scalar(float("-inf"), before.shape.dtype)
-    over = b.select(passes, _later(b, before, 2, none), b.spread(none, before.shape.dims))
-    paths = _added(b, [before, _later(b, before, 1, none), over])
+    over = b.select(passes, b.shifted(before, 1, 2, none), b.spread(none, before.shape.dims))
+    paths = _added(b, [before, b.shifted(before, 1, 1, none), over])
     paths = b.add(paths, row_at(b, scores, at))
     runs = b.compare(b.spread(at, lengths.shape.dims), lengths, direction="LT")
     paths = b.select(b.spread(runs, paths.shape.dims, (0,)), paths, before)
@@ -117,8 +107,8 @@ def _backwards(b: TensorBuilder, state: State) -> State:
     at = b.binary("subtract", left, 1)
     none = b.scalar(float("-inf"), behind.shape.dtype)
     nowhere = b.spread(none, behind.shape.dims)
-    over = _earlier(b, b.select(passes, behind, nowhere), 2, none)
-    paths = _added(b, [behind, _earlier(b, behind, 1, none), over])
+    over = b.shifted(b.select(passes, behind, nowhere), 1, -2, none)
+    paths = _added(b, [behind, b.shifted(behind, 1, -1, none), over])
     when = b.spread(at, lengths.shape.dims)
     is_last = b.compare(b.binary("add", when, 1), lengths, direction="GE")
     paths = b.select(b.spread(is_last, paths.shape.dims, (0,)), last, paths)

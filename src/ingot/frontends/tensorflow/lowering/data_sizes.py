@@ -100,7 +100,7 @@ def value_groups(op: Op, x: Instruction) -> tuple[Instruction, ...]:
     by_value = sort_by_first(b, (keys, numbers), 0)
     values, places = b.element_of(by_value, 0), b.element_of(by_value, 1)
     # The first of equal values, in the sorted order, is the one that comes first.
-    before = b.sliced(b.padded(values, 0, 1, 0, b.scalar(0, x.shape.dtype)), 0, 0, whole)
+    before = b.shifted(values, 0, 1, b.scalar(0, x.shape.dtype))
     is_start = b.compared("EQ", numbers, 0)
     is_new = b.or_(is_start, b.compare(values, before, direction="NE"))
     one = b.like(1, numbers.shape)

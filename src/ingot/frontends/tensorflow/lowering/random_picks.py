@@ -11,7 +11,7 @@ Source: TensorFlow's `kernels/random_shuffle_op.cc`, `multinomial_op.cc`,
 
 from __future__ import annotations
 
-from ingot.frontends.building.indexing import take
+from ingot.frontends.building.indexing import row_at, take, with_row
 from ingot.frontends.building.scans import scan
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -51,23 +51,11 @@ def _goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
 def _swap(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     index, words, order = state
     left = b.subtract(b.convert_to(b.size(order.shape.dims[0]), S32), index)
-    word = at_place(b, words, index)
+    word = row_at(b, words, index)
     other = b.add(index, b.convert_to(b.remainder(word, b.convert_to(left, U32)), S32))
-    here, there = at_place(b, order, index), at_place(b, order, other)
-    order = put_at_place(b, put_at_place(b, order, index, there), other, here)
+    here, there = row_at(b, order, index), row_at(b, order, other)
+    order = with_row(b, with_row(b, order, index, there), other, here)
     return [b.binary("add", index, 1), words, order]
-
-
-def at_place(b: TensorBuilder, x: Instruction, index: Instruction) -> Instruction:
-    """Return one element of a vector."""
-    return b.reshape_to(b.emit("dynamic-slice", x, index, dynamic_slice_sizes=(1,)), ())
-
-
-def put_at_place(
-    b: TensorBuilder, x: Instruction, index: Instruction, item: Instruction
-) -> Instruction:
-    """Return a vector with one element replaced."""
-    return b.emit("dynamic-update-slice", x, b.reshape_to(item, (1,)), index)
 
 
 def _shuffle(op: Op) -> Value:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.random import state_in_node
 from ingot.frontends.tensorflow.lowering.random_parameters import arranged, numbers_for_each
-from ingot.frontends.tensorflow.lowering.random_picks import at_place, put_at_place
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo import dim as dim_math
@@ -122,9 +122,9 @@ class _Place:
         wanted = b.and_(b.not_(self.is_full()), candidate.drawn)
         value = b.add(b.multiply(candidate.number, batch.deviation), batch.mean)
         place = self.place()
-        old = at_place(b, self.made, place)
+        old = row_at(b, self.made, place)
         kept = b.and_(wanted, candidate.fits)
-        self.made = put_at_place(b, self.made, place, b.select(kept, value, old))
+        self.made = with_row(b, self.made, place, b.select(kept, value, old))
         self.sample = b.add(self.sample, b.convert_to(kept, S64))
         missed = b.and_(wanted, b.not_(candidate.fits))
         tries = b.select(missed, b.binary("add", self.tries, 1), self.tries)
@@ -235,7 +235,7 @@ def _draw(b: TensorBuilder, values: list[Instruction]) -> list[Instruction]:
     """Draw one group, which is two blocks where uniform numbers are tried."""
     (key, low, high), arrays, count = values[:3], values[3:9], values[9]
     place = _Place(b, *values[10:])
-    batch = _Batches(*(at_place(b, x, place.batch) for x in arrays))
+    batch = _Batches(*(row_at(b, x, place.batch) for x in arrays))
     one = b.constant(1, U64)
     words = philox.block_at(b, key, low, high)
     second = philox.ahead(b, low, high, one)

@@ -102,7 +102,7 @@ def _in_order(b: TensorBuilder, indices: Instruction) -> list[Instruction]:
     numbers = b.iota_of(S32, (count,), 0)
     ordered = sort_by_first(b, (indices, numbers), 0)
     rows, sources = (b.element_of(ordered, n) for n in range(2))
-    before = b.sliced(b.padded(rows, 0, 1, 0, b.scalar(-1, rows.shape.dtype)), 0, 0, count)
+    before = b.shifted(rows, 0, 1, b.scalar(-1, rows.shape.dtype))
     is_new = b.compare(rows, before, direction="NE")
     starts = b.select(is_new, numbers, b.zeros(numbers.shape))
     first = scan(b, starts, 0, lambda inner, x, y: inner.maximum(x, y), 0)

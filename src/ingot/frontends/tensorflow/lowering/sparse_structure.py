@@ -113,7 +113,7 @@ def _softmax(op: Op) -> Value:
     is_new = b.compared("EQ", b.iota_of(S64, (count,), 0), 0)
     for axis in range(depth - 1):
         own = column(b, indices, axis)
-        before = b.sliced(b.padded(own, 0, 1, 0, b.constant(0, S64)), 0, 0, count)
+        before = b.shifted(own, 0, 1, b.constant(0, S64))
         is_new = b.or_(is_new, b.compare(own, before, direction="NE"))
     row = _ordinals(b, is_new)
     element = values.shape.dtype
@@ -232,8 +232,7 @@ def _merged(op: Op, opcode: str) -> tuple[Instruction, Instruction, list[Instruc
     numbers = b.iota_of(S64, keys.shape.dims, 0)
     ordered = sort_by_first(b, (keys, numbers), 0)
     keys, order = (b.element_of(ordered, n) for n in range(2))
-    (whole,) = keys.shape.dims
-    before = b.sliced(b.padded(keys, 0, 1, 0, b.constant(0, S64)), 0, 0, whole)
+    before = b.shifted(keys, 0, 1, b.constant(0, S64))
     is_new = b.or_(b.compared("EQ", numbers, 0), b.compare(keys, before, direction="NE"))
     firsts = positions(op, is_new)
     made = b.like(neutral(opcode, values.shape.dtype), values.shape.with_dims(firsts.shape.dims))

@@ -103,7 +103,7 @@ def _is_among(op: Op, x: Instruction, y: Instruction) -> Instruction:
     numbers = b.iota_of(S64, (count,), 0)
     ordered = sort_by_first(b, (both, numbers), 0)
     values, places = b.element_of(ordered, 0), b.element_of(ordered, 1)
-    previous = b.sliced(b.padded(values, 0, 1, 0, b.scalar(0, values.shape.dtype)), 0, 0, count)
+    previous = b.shifted(values, 0, 1, b.scalar(0, values.shape.dtype))
     starts = b.or_(b.compared("EQ", numbers, 0), b.compare(values, previous, direction="NE"))
     marks = b.select(starts, numbers, b.zeros(numbers.shape))
     first = scan(b, marks, 0, lambda b, left, right: b.maximum(left, right), 0)

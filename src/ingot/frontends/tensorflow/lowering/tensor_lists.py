@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
@@ -111,22 +112,12 @@ def _resize(op: Op) -> Value:
     return replace(found, buffer=buffer, length=size)
 
 
-def _starts(op: Op, index: Instruction, rank: int) -> list[Instruction]:
-    zero = op.b.constant(0, S32)
-    return [op.b.convert_to(index, S32), *([zero] * rank)]
-
-
 def _with_row(op: Op, buffer: Instruction, index: Instruction, row: Instruction) -> Instruction:
-    row = op.b.reshape_to(row, (1, *row.shape.dims))
-    starts = _starts(op, index, row.shape.rank - 1)
-    return op.b.emit("dynamic-update-slice", buffer, row, *starts)
+    return with_row(op.b, buffer, op.b.convert_to(index, S32), row)
 
 
 def _row(op: Op, buffer: Instruction, index: Instruction) -> Instruction:
-    sizes = (1, *buffer.shape.dims[1:])
-    starts = _starts(op, index, len(sizes) - 1)
-    row = op.b.emit("dynamic-slice", buffer, *starts, dynamic_slice_sizes=sizes)
-    return op.b.reshape_to(row, sizes[1:])
+    return row_at(op.b, buffer, op.b.convert_to(index, S32))
 
 
 def _read(op: Op, found: TensorList, index: Instruction, number: int) -> Instruction:

@@ -9,7 +9,7 @@ for all. Slices are sorted by their elements in order: by the last first, each t
 from __future__ import annotations
 
 from ingot.frontends.building.arrays import index_type
-from ingot.frontends.building.indexing import scatter_slices, take
+from ingot.frontends.building.indexing import row_at, scatter_slices, take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.builder import GraphBuilder
 from ingot.frontends.torch.lowering.op import Op
@@ -60,9 +60,7 @@ def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -
     def body(inner: GraphBuilder, state: list[Instruction]) -> list[Instruction]:
         left, order, columns = state
         number = inner.subtract(left, inner.constant(1, S64))
-        starts = (number, inner.constant(0, S64))
-        row = inner.emit("dynamic-slice", columns, *starts, dynamic_slice_sizes=(1, count))
-        column = take(inner, inner.reshape_to(row, (count,)), order)
+        column = take(inner, row_at(inner, columns, number), order)
         return [number, take(inner, order, sorted_along(inner, column, 0)[1]), columns]
 
     return b.loop([b.constant(width, S64), order, columns], goes_on, body)[1]

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -214,18 +215,11 @@ def _lstm_layer(
         number, count, h, c, made, given, weight = values
         last = inner.binary("subtract", count, 1)
         time = inner.subtract(last, number) if reverse else number
-        zero = inner.constant(0, S64)
-        row = inner.emit(
-            "dynamic-slice", given, time, zero, zero, dynamic_slice_sizes=(1, *given.shape.dims[1:])
-        )
-        total = inner.add(
-            inner.reshape_to(row, given.shape.dims[1:]), dot(inner, h, weight, ((1,), (1,)))
-        )
+        total = inner.add(row_at(inner, given, time), dot(inner, h, weight, ((1,), (1,))))
         enter, forget, change, leave = _gates(inner, total, hidden)
         c = inner.add(inner.multiply(forget, c), inner.multiply(enter, change))
         h = inner.multiply(leave, inner.tanh(c))
-        one = inner.reshape_to(h, (1, *h.shape.dims))
-        made = inner.emit("dynamic-update-slice", made, one, time, zero, zero)
+        made = with_row(inner, made, time, h)
         return inner.binary("add", number, 1), count, h, c, made, given, weight
 
     found = b.loop(state, goes_on, step)
