@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from benchmarks.programs import Timing
-from benchmarks.report import duration, factor
+from benchmarks.report import as_text, duration, factor
 
 ENGINES = {
     "Ingot": ("ingot", ""),
@@ -161,8 +161,6 @@ def main() -> int:
     if not can_run():
         print("network namespaces need root, ip, tc, unshare and mount", file=sys.stderr)
         return 1
-    from benchmarks.report import as_text
-
     rounds = int(sys.argv[1]) if sys.argv[1:] else 5
     print(f"\n{as_text(measure(rounds))}\n")
     return 0

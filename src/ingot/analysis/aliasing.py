@@ -2,8 +2,8 @@
 """Aliasing: which value every leaf of every instruction holds.
 
 A value is made by one instruction at one leaf. Views (tuple, get-tuple-element, bitcast, reshape,
-barriers) make none: their leaves are the values of their operands. Ops
-that run meanwhile, loops and branches join several values:
+barriers) make none: their leaves are the values of their operands. Ops that run meanwhile, loops
+and branches join several values:
 
 * a loop element that the body returns unchanged is the initial value itself, inside and after;
 * any other loop element is two values: the *state*, which the condition and the body see as their

@@ -33,6 +33,7 @@ class Estimates:
         self._grid = grid
         self._model = MachineModel.of(TargetSpec.host())
         self._bodies: dict[Computation, float] = {}
+        self._known: dict[Instruction, float] = {}
 
     def add(self, computation: Computation) -> None:
         """Note what a computation takes whose callees are known."""
@@ -40,10 +41,16 @@ class Estimates:
 
     def seconds(self, instruction: Instruction) -> float:
         """Return how long an instruction takes."""
+        known = self._known.get(instruction)
+        if known is None:
+            known = self._known[instruction] = self._estimate(instruction)
+        return known
+
+    def _estimate(self, instruction: Instruction) -> float:
         if instruction.opcode == "fusion":
             return self._kernel(instruction)
         if instruction.has(Trait.EXCHANGE):
-            return self.exchange_seconds(instruction)
+            return self._exchange(instruction)
         called = [self._bodies[one] for one in called_by_control_flow(instruction)]
         if instruction.opcode == "while":
             return sum(called) * (known_trip_count(instruction) or 1)
@@ -56,7 +63,7 @@ class Estimates:
         moved = typical(cost.bytes_read) + typical(cost.bytes_written)
         return self._model.seconds(moved, typical(cost.flops), typical(cost.transcendentals))
 
-    def exchange_seconds(self, op: Instruction) -> float:
+    def _exchange(self, op: Instruction) -> float:
         """Return how long a collective takes whose devices are on machines of their own."""
         size = typical(op.operands[0].shape.bytes)
         if op.opcode == "collective-permute":

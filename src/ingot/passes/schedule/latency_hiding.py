@@ -89,7 +89,7 @@ class _Order:
 def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
     """Return an order in which collectives are hidden, None if that is not worth it."""
     waits = _Waits(problem)
-    before = problem.peak(problem.taken)
+    before = problem.lowest_peak
     given = sum(typical(one.shape.bytes) for one in problem.computation.parameters)
     growth = max(_MOST_GROWTH * (before + given), _LEAST_GROWTH)
     instructions = _in_hiding_order(problem, waits, estimates)
@@ -197,12 +197,10 @@ def _ends(
         size = sum(typical(operand.shape.bytes) for operand in one.operands)
         total += size
         under_way.append((one, size))
-        while total > most or ends.get(under_way[0][0], number + 1) <= number:
+        while under_way and (total > most or ends.get(under_way[0][0], number + 1) <= number):
             oldest, freed = under_way.popleft()
             ends[oldest] = min(ends.get(oldest, number), number)
             total -= freed
-            if not under_way:
-                break
     found: dict[Instruction, Instruction | None] = {}
     for number, one in enumerate(order):
         if one.has(Trait.EXCHANGE):

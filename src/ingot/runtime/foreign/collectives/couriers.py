@@ -21,7 +21,6 @@ from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives import records
 from ingot.runtime.foreign.collectives.exchange import complete, device_of, enter
-from ingot.runtime.foreign.collectives.progress import SPINS
 from ingot.runtime.foreign.collectives.records import DONE, Courier, Rendezvous, Site
 from ingot.runtime.foreign.collectives.visit import PENDING, Visit
 from ingot.runtime.records import CallFrame, Runtime
@@ -72,15 +71,14 @@ def carry(argument: Pointer) -> Pointer | None:
 def hand_over(courier: Courier, visit: Visit) -> bool:
     """Let a courier make a visit; return False if there is no thread for it."""
     visit.following = None
-    # The device computes: its thread should not be disturbed by one that waits.
-    visit.spins = 0
     lock(courier.lock)
     if unlikely(courier.is_started == 0):
         if not start_detached(carry, courier):
             unlock(courier.lock)
-            visit.spins = SPINS
             return False
         courier.is_started = 1
+    # The device computes: its thread should not be disturbed by one that waits.
+    visit.spins = 0
     last = courier.last
     if last is None:
         courier.first = visit

@@ -37,8 +37,9 @@ class Box(
 
 
 RING_BYTES = 1 << 20
-"""Bytes of a ring, a power of two: two messages of the largest size that goes through it. Twice as
-many leave the near caches, and all sizes take four times as long (AMD EPYC, 2026-11-28)."""
+"""Bytes of a ring, a power of two: a message of the largest size that goes through it, and almost a
+second one. Twice as many leave the near caches, and all sizes take four times as long (AMD EPYC,
+2026-11-28)."""
 
 
 class Ring(

@@ -73,21 +73,16 @@ def _link_device_id(call: CallSite) -> LinkedCall:
     return linked_site(_library().address("ingot_device_id"), site, str)
 
 
-def _link_exchange(call: CallSite) -> LinkedCall:
-    return _linked_exchange(call, call.target, "ingot_exchange")
-
-
-def _link_start(call: CallSite) -> LinkedCall:
-    return _linked_exchange(call, call.target.removesuffix("-start"), "ingot_exchange_start")
-
-
 def _link_done(call: CallSite) -> LinkedCall:
     return linked_site(
         _library().address("ingot_exchange_done"), Site.c_layout.structure(), explain
     )
 
 
-def _linked_exchange(call: CallSite, opcode: str, function: str) -> LinkedCall:
+def _link_exchange(call: CallSite) -> LinkedCall:
+    """Link a collective, or the start of one."""
+    opcode = call.target.removesuffix("-start")
+    function = "ingot_exchange" if opcode == call.target else "ingot_exchange_start"
     config: dict[str, Any] = json.loads(call.config)
     operand = call.operands[0]
     site = Site.c_layout.structure()
@@ -189,7 +184,7 @@ def register_exchanges() -> None:
     """Register these targets."""
     for name in sorted(RUNTIME_COLLECTIVES):
         register(Target(name, link=_link_exchange))
-        register(Target(f"{name}-start", link=_link_start))
+        register(Target(f"{name}-start", link=_link_exchange))
         register(Target(f"{name}-done", link=_link_done))
     for name in _FIELDS:
         register(Target(name, link=_link_device_id))
