@@ -68,29 +68,30 @@ def record(
         wanted = ("__init__", "__repr__", *(("__eq__", "__hash__") if eq else ()))
         for name in wanted:
             if name not in own:
-                setattr(made, name, _made_at_first_call(made, name, _MAKERS[name]))
+                setattr(made, name, _MadeWhenUsed(made, name))
         return made
 
     return make if cls is None else make(cls)
 
 
-def _made_at_first_call(cls: type, name: str, make: Callable[[type], _Function]) -> _Function:
-    """Return a method of a class that replaces itself by what `make` gives.
+class _MadeWhenUsed:
+    """A method of a class that is made when it is first looked up, and takes this one's place.
 
     Of the 450 records that a TensorFlow program imports it uses a third.
     """
-    made: list[_Function] = []
-    placeholder: list[_Function] = []
 
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if not made:
-            made.append(make(cls))
-            if vars(cls).get(name) is placeholder[0]:
-                setattr(cls, name, made[0])
-        return made[0](*args, **kwargs)
+    __slots__ = ("_cls", "_name")
 
-    placeholder.append(method)
-    return method
+    def __init__(self, cls: type, name: str) -> None:
+        self._cls = cls
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        found = vars(self._cls)[self._name]
+        if found is self:
+            found = _MAKERS[self._name](self._cls)
+            setattr(self._cls, self._name, found)
+        return found.__get__(instance, owner)
 
 
 def _constructor(cls: type) -> _Function:

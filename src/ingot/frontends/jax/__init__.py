@@ -11,9 +11,14 @@ from __future__ import annotations
 
 def initialize() -> None:
     """Register the platform `ingot`, unless JAX was told to use others only."""
-    from ingot.frontends.jax.registration import is_wanted, register
+    from ingot.frontends.jax.platforms import is_wanted
 
     if is_wanted():
+        from ingot.support.collector import importing
+
+        with importing():
+            from ingot.frontends.jax.registration import register
+
         register()
 
 

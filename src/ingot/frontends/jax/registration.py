@@ -24,9 +24,9 @@ from ingot.frontends.jax.costs import install_costs
 from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
 from ingot.frontends.jax.partitioning import install_partitioning
+from ingot.frontends.jax.platforms import NAME, platforms
 from ingot.support import flags, xla_flags
 
-NAME = "ingot"
 _PRIORITY = -50
 """Below JAX's own cpu (0)."""
 
@@ -35,19 +35,6 @@ def _bridge() -> Any:
     from jax._src import xla_bridge
 
     return xla_bridge
-
-
-def _platforms() -> list[str]:
-    """Return the platforms that JAX was told to use; empty if it may choose."""
-    import jax
-
-    config: Any = jax.config
-    return [name for name in (config.jax_platforms or "").split(",") if name]
-
-
-def is_wanted() -> bool:
-    """Whether JAX was told to use Ingot."""
-    return NAME in _platforms()
 
 
 def device_options() -> dict[str, int | bool | str]:
@@ -78,7 +65,7 @@ def register() -> None:
     # jaxlib always gets the name `cpu` for the plugin, by which lowering rules are chosen.
     client.load_pjrt_plugin_with_c_api(CPU, capsule)
     bridge._profiler.register_plugin_profiler(capsule)
-    alone = CPU not in _platforms()
+    alone = CPU not in platforms()
     bridge.register_backend_factory(
         CPU if alone else NAME,
         partial(bridge.make_pjrt_c_api_client, CPU, options=device_options),

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process loads of Ingot before its first result."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("jax")
+
+PROGRAM = """
+import json, sys
+import jax
+jax.jit(lambda x: x * 2)(3.0).block_until_ready()
+print(json.dumps([name for name in sys.modules if name.startswith("ingot.")]))
+"""
+
+
+def loaded(**variables: str) -> set[str]:
+    """Return the modules of Ingot that a one-line program loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_a_process_on_another_platform_loads_nothing_but_the_question() -> None:
+    assert loaded(JAX_PLATFORMS="cpu") == {
+        "ingot.frontends",
+        "ingot.frontends.jax",
+        "ingot.frontends.jax.platforms",
+    }
