@@ -34,7 +34,8 @@ def loaded(**variables: str) -> set[str]:
 
 
 def test_a_process_on_another_platform_loads_nothing_but_the_question() -> None:
-    assert loaded(JAX_PLATFORMS="cpu") == {
+    found = {name for name in loaded(JAX_PLATFORMS="cpu") if not name.startswith("ingot.support")}
+    assert found == {
         "ingot.frontends",
         "ingot.frontends.jax",
         "ingot.frontends.jax.platforms",
