@@ -25,6 +25,8 @@ for _variable in [name for name in os.environ if name.startswith("INGOT_")]:
     # A switch of the developer's shell must not decide a test; the cache stays where it is.
     if _variable != "INGOT_CACHE_DIR":
         del os.environ[_variable]
+# A test of a pass or a kernel is to run it; objects, which follow from their text, may be known.
+os.environ["INGOT_PROGRAM_CACHE"] = "0"
 
 # What programs leave in the temporary folder (kept modules of injected faults, TensorFlow's
 # generated files) goes with the session; `tmp_path` stays where pytest has it.

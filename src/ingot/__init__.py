@@ -18,6 +18,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+from ingot.support.lazy import names_at_home
 from ingot.support.platforms import require_supported_platform
 from ingot.support.versions import VERSION
 
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from ingot import jax as jax
     from ingot import tensorflow as tensorflow
     from ingot import torch as torch
+    from ingot.artifact.facts import MemoryAnalysis
     from ingot.client import Executable, clear_caches, compile, config, evaluate
-    from ingot.client.analyses import Aval, MemoryAnalysis
+    from ingot.client.analyses import Aval
     from ingot.client.gpu_executable import GpuExecutable, reset_gpu, to_gpu
     from ingot.client.gpu_staged import GpuStagedExecutable
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
@@ -130,7 +132,7 @@ _HOMES = {
     "IngotError": "ingot.support.diagnostics",
     "IngotWarning": "ingot.support.flags",
     "InternalError": "ingot.support.diagnostics",
-    "MemoryAnalysis": "ingot.client.analyses",
+    "MemoryAnalysis": "ingot.artifact.facts",
     "Module": "ingot.hlo.module",
     "ParseError": "ingot.support.diagnostics",
     "Profile": "ingot.client.profile",
@@ -197,14 +199,11 @@ def load_executable(
     return importlib.import_module("ingot.client.load_executable").load_executable(source)
 
 
+_find = names_at_home(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> object:
-    if name in _FRONT_ENDS:
-        return importlib.import_module(f"ingot.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ingot' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return importlib.import_module(f"ingot.{name}") if name in _FRONT_ENDS else _find(name)
 
 
 def __dir__() -> list[str]:

@@ -70,7 +70,7 @@ def test_dumps_go_where_the_call_says(tmp_path: Path) -> None:
 
 
 def test_an_option_is_given_once() -> None:
-    from ingot.client.compile import default_context
+    from ingot.client.compilation import default_context
 
     with pytest.raises(ingot.ArgumentError, match="context says that already"):
         ingot.compile(TEXT, fp="exact", context=default_context())

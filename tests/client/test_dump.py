@@ -184,7 +184,7 @@ def test_a_program_that_fails_is_there(tmp_path: Path, monkeypatch: pytest.Monke
     def fail(*args: object) -> None:
         raise RuntimeError("mine")
 
-    monkeypatch.setattr(importlib.import_module("ingot.client.compile"), "compile_module", fail)
+    monkeypatch.setattr(importlib.import_module("ingot.client.compilation"), "compile_module", fail)
     with pytest.raises(ingot.InternalError, match="mine"):
         _dumped(tmp_path)
     (file,) = tmp_path.iterdir()

@@ -32,7 +32,7 @@ def failed(
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    monkeypatch.setattr(sys.modules["ingot.client.compile"], "compile_module", fail)
+    monkeypatch.setattr(sys.modules["ingot.client.compilation"], "compile_module", fail)
     monkeypatch.setenv("INGOT_FP", "exact")
     with pytest.raises(IngotError) as caught:
         compile(ingot.parse_hlo(TEXT))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingot.client import clear_caches, compile, shared
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.formats.hlo_text import parse
 from ingot.hlo.literal import Literal
 from ingot.hlo.opset.structural import ConstantAttributes

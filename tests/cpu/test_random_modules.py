@@ -21,7 +21,7 @@ from tests.fuzz.targets import moved_functions
 from tests.support.random_modules import random_inputs, random_module, random_symbolic_module
 
 import ingot
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.client.executable import Executable
 from ingot.evaluator import evaluate
 from ingot.hlo.dim import evaluate as size_at

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ingot import parse_hlo
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.kernels import KernelSet, share_out
 from ingot.cpu.pipeline import PIPELINE

@@ -19,7 +19,7 @@ from tests.differential.comparison import difference
 from tests.support.module_equality import differences
 
 import ingot
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_proto import parse_hlo_proto, print_hlo_proto
 from ingot.formats.hlo_text import parse_hlo, print_module

@@ -21,7 +21,7 @@ from tests.gpu.fake_gpu import install
 from tests.gpu.ptxas import assemble
 
 import ingot
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.gpu.machine import MACHINES, GpuMachine
 from ingot.gpu.program import compile_module
 from ingot.hlo.module import Module

@@ -12,7 +12,7 @@ from tests.support.op_cases import Case, difference, read_cases
 from tests.support.real_xla import run_hlo_text
 
 import ingot
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.evaluator import evaluate, evaluated_opcodes
 from ingot.formats.hlo_text import parse
 from ingot.hlo.opdef import table

@@ -33,7 +33,7 @@ from ingot.aot.weights import WeightBlock, joined
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.artifact.metadata import THREADS, WEIGHTS, ArrayInfo, Metadata
 from ingot.artifact.steps import Steps
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.cpu.compiler import CpuProgram, compile_module, host_code
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
@@ -172,15 +172,14 @@ class _Version:
 
     def tables(self) -> dict[str, bytes]:
         """Return the tables of kernels, by symbol."""
-        found: dict[str, bytes] = {}
-        for kernel in self.program.kernels.compiled.values():
-            found |= {name: table.tobytes() for name, table in kernel.emitted.tables.items()}
-        return found
+        tables = self.program.artifact.tables
+        return {name: table.tobytes() for name, table in tables.items()}
 
     @property
     def objects(self) -> tuple[bytes, ...]:
         """The ELF objects."""
-        return (self.host, *self.program.artifact.objects)
+        artifact = self.program.artifact
+        return (self.host, *artifact.objects, *artifact.parts)
 
 
 def _require_symbol(symbol: str) -> None:

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ingot.artifact.artifact import Artifact
+from ingot.artifact.facts import MemoryAnalysis, Size
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.host.kernel_info import KernelInfo
 from ingot.support.records import record
 
-Size: TypeAlias = int | Dim
+if TYPE_CHECKING:
+    from ingot.host.kernel_info import KernelInfo
 
 
 @record
@@ -40,27 +40,6 @@ class Aval:
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
-
-
-@record
-class MemoryAnalysis:
-    """The memory of one execution, in bytes; field names are those of XLA's CompiledMemoryStats.
-
-    Attributes:
-        generated_code_size_in_bytes: machine code.
-        argument_size_in_bytes: all arguments.
-        output_size_in_bytes: all results.
-        alias_size_in_bytes: results that may take the memory of a donated argument.
-        temp_size_in_bytes: the arena for temporaries.
-        peak_memory_in_bytes: arguments, results and temporaries, with aliases counted once.
-    """
-
-    generated_code_size_in_bytes: int
-    argument_size_in_bytes: Size
-    output_size_in_bytes: Size
-    alias_size_in_bytes: Size
-    temp_size_in_bytes: Size
-    peak_memory_in_bytes: Size
 
 
 class Described(ABC):
@@ -135,7 +114,7 @@ def memory_analysis(module: Module, artifact: Artifact) -> MemoryAnalysis:
         aliased = aliased + (size if row.alias_param is not None else 0)
     given, made, temporary = _sum(arguments), _sum(outputs), artifact.arena_bytes
     return MemoryAnalysis(
-        generated_code_size_in_bytes=len(artifact.host) + sum(map(len, artifact.objects)),
+        generated_code_size_in_bytes=artifact.code_bytes,
         argument_size_in_bytes=given,
         output_size_in_bytes=made,
         alias_size_in_bytes=aliased,

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from ingot.client import shared
-from ingot.cpu import library
-from ingot.cpu.kernels import forget_kernels
 from ingot.llvm.cache import default_cache
 from ingot.llvm.target import TargetSpec
 
@@ -16,6 +14,8 @@ def clear_caches() -> None:
     Executables keep working. Objects on disk stay; `INGOT_CACHE=0` turns them off. The library
     stays too: it belongs to no program.
     """
+    from ingot.cpu.kernels import forget_kernels
+
     shared.forget()
     forget_kernels()
     default_cache().clear_memory()
@@ -27,4 +27,6 @@ def load_library() -> None:
     Otherwise the first program that needs a part loads it. It comes from the disk; the first
     process on a machine compiles it (about 2.5 s on one CPU).
     """
+    from ingot.cpu import library
+
     library.load_library(TargetSpec.host())

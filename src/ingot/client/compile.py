@@ -4,39 +4,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from ingot.client import shared
-from ingot.client.dump import AFTER, BEFORE, Dump
-from ingot.client.executable import Executable
-from ingot.client.memory_report import memory_usage_report
-from ingot.client.options import AnyStage, FpMode, ProgramLike, Settings, checked, module_of
-from ingot.client.reproducer import reproducible
-from ingot.client.staged import StagedExecutable, compile_staged
+from ingot.client import shared, stored
+from ingot.client.executable import Executable, Origin
+from ingot.client.options import FpMode, ProgramLike, Settings, checked, module_of
 from ingot.client.threads import require_threads
-from ingot.cpu.compiler import compile_module
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.rewrite.pass_base import Stage as PassStage
-from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
 from ingot.support.arguments import require_type
-from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
-from ingot.support.timing import PhaseTimer
-from ingot.support.tracing import Level, enabled, log, log_text
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
     from ingot.client.gpu_staged import GpuStagedExecutable
+    from ingot.client.inspection import CpuInspection
+    from ingot.client.staged import StagedExecutable
+    from ingot.hlo.rewrite.pass_base import PassContext
     from ingot.runtime.cuda.devices import Device
 
 
@@ -111,7 +100,9 @@ def compile(
     with flags.override_values(checked(settings)) if settings else nullcontext():
         gpu = _gpu_of(device, threads, target)
         if gpu is not None:
-            return _compile_for_gpu(module, context, gpu, switches, is_final)
+            from ingot.client.compilation import compile_for_gpu
+
+            return compile_for_gpu(module, context, gpu, switches, is_final)
         executable = _compile(module, context, target, switches, is_final)
     return executable if threads is None else executable.with_threads(threads)
 
@@ -147,46 +138,6 @@ def _gpu_of(name: str, threads: int | None, target: TargetSpec | None) -> Device
     return gpu
 
 
-@defers_fork
-def _compile_for_gpu(
-    module: Module,
-    context: PassContext | None,
-    gpu: Device,
-    switches: xla_flags.XlaFlags | None,
-    is_final: bool,
-) -> GpuExecutable | GpuStagedExecutable:
-    """Compile a module for a GPU with the settings in force; see `compile`."""
-    from ingot.client.gpu_executable import GpuExecutable
-    from ingot.client.gpu_staged import compile_any_for_gpu
-
-    verify(module)
-    timer = PhaseTimer()
-    switches = switches if switches is not None else xla_flags.current()
-    dump = Dump(module.name, switches)
-    options = context if context is not None else default_context(switches)
-    if options.dump is None:
-        options.dump = _after_pass(dump)
-    dump.module(BEFORE, module)
-    with reproducible(module), collector_paused(), timer.phase("compile"):
-        working, before = module.clone(), module if is_final else module.clone()
-        executable = compile_any_for_gpu(working, before, options, gpu, timer)
-    if isinstance(executable, GpuExecutable):
-        _dump_gpu(executable, dump)
-        return executable
-    for stage in executable.executables:
-        stage_dump = Dump(stage.source.name, switches)
-        stage_dump.module(BEFORE, stage.source)
-        _dump_gpu(stage, stage_dump)
-    return executable
-
-
-def _dump_gpu(executable: GpuExecutable, dump: Dump) -> None:
-    """Write the dumps of a program for a GPU that were asked for."""
-    if dump.active:
-        _dump_texts(executable, dump, {"ir-no-opt.ll": "llvm", "ptx": "ptx"})
-
-
-@defers_fork
 def _compile(
     module: Module,
     context: PassContext | None,
@@ -194,122 +145,78 @@ def _compile(
     switches: xla_flags.XlaFlags | None,
     is_final: bool,
 ) -> Executable | StagedExecutable:
-    """Compile a module with the settings in force; see `compile`."""
+    """Find or compile a module with the settings in force; see `compile`."""
     if context is not None:
-        require_type(context, (PassContext, type(None)), "context")
+        require_type(context, (_pass_context(), type(None)), "context")
     if target is not None:
         require_type(target, (TargetSpec, type(None)), "target")
+        target.require_cpu()
     if switches is not None:
         require_type(switches, (xla_flags.XlaFlags, type(None)), "switches")
     verify(module)
-    timer = PhaseTimer()
-    switches = switches if switches is not None else xla_flags.current()
-    dump = Dump(module.name, switches)
-    chosen = target if target is not None else TargetSpec.host()
-    if target is not None:
-        target.require_cpu()
-    key = shared.fingerprint(module, chosen, switches) if context is None else None
-    known = None if key is None else shared.find(key)
-    if known is not None:
-        return known
-    options = context if context is not None else default_context(switches)
-    if options.dump is None:
-        options.dump = _after_pass(dump)
-    dump.module(BEFORE, module)  # Before anything can fail.
-    with reproducible(module), collector_paused(), timer.phase("compile"):
-        working = module.clone()
-        before = module if is_final else module.clone()
-        if defines_sizes(working):
-
-            def report(stage: Executable) -> None:
-                dumped = Dump(stage.source.name, switches)
-                dumped.module(BEFORE, stage.source)
-                _report(stage, stage.source, dumped)
-
-            return compile_staged(working, before, options, chosen, timer, report)
-        compiled = compile_module(working, options, chosen, timer)
-        with timer.phase("link"):
-            executable = Executable(compiled, before, options, chosen, timer)
-    _report(executable, module, dump)
-    if key is not None:
-        shared.share(key, executable)
-    return executable
-
-
-def _report(executable: Executable, module: Module, dump: Dump) -> None:
-    """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
-    if dump.active:
-        if dump.takes_snapshots:
-            from ingot.client.snapshots import dump_snapshots
-
-            dump_snapshots(executable, dump)
-        code: dict[str, AnyStage] = {"ir-no-opt.ll": "llvm", "ir-with-opt.ll": "llvm_optimized"}
-        _dump_texts(executable, dump, code)
-    if not enabled(Level.COMPILATION):
-        return
-    log(
-        Level.COMPILATION,
-        "compiled",
-        module=module.name,
-        instructions=module.instruction_count,
-        kernels=len(executable.kernels),
-        seconds=f"{executable.timer.root.children['compile'].seconds:.3f}",
+    return _find_or_compile(
+        module,
+        context,
+        target if target is not None else TargetSpec.host(),
+        switches if switches is not None else xla_flags.current(),
+        is_final=is_final,
+        is_stored=True,
     )
-    for kernel in executable.kernels if enabled(Level.PASS) else ():
-        log(
-            Level.PASS,
-            "kernel",
-            name=kernel.name,
-            fusion=kernel.fusion,
-            opcodes=",".join(kernel.opcodes),
-            bytes=kernel.bytes_read + kernel.bytes_written,
-            flops=kernel.flops,
-        )
-    for decision in executable.fusion_log if enabled(Level.REWRITE) else ():
-        log(Level.REWRITE, "fusion", decision=decision)
-    log_text(Level.EVERYTHING, "buffers", partial(executable.as_text, "buffers"))
-    log_text(Level.EVERYTHING, "kernels", partial(executable.as_text, "kernel"))
-    log_text(Level.EVERYTHING, "llvm", partial(executable.as_text, "llvm"))
 
 
-def _dump_texts(
-    executable: Executable | GpuExecutable, dump: Dump, code: Mapping[str, AnyStage]
-) -> None:
-    """Write the program after the passes, and its code: the stage of each suffix."""
-    texts: dict[str, AnyStage] = {
-        f"{AFTER}.txt": "hlo",
-        f"{AFTER}-buffer-assignment.txt": "buffers",
-        "kernels.txt": "kernel",
-        **code,
-    }
-    for suffix, stage in texts.items():
-        dump.text(suffix, lambda stage=stage: executable.as_text(stage))
-    usage = partial(memory_usage_report, executable.assignment)
-    dump.text(f"{AFTER}-memory-usage-report.txt", usage)
-    dump.formats(AFTER, executable.module)
+def find_or_compile(
+    module: Module, device: str, switches: xla_flags.XlaFlags
+) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable:
+    """Compile a program that its host stores itself; see `compile`. It must not be changed."""
+    gpu = _gpu_of(device, None, None)
+    if gpu is not None:
+        from ingot.client.compilation import compile_for_gpu
 
-
-def _after_pass(dump: Dump) -> Callable[[PassStage, Module], None] | None:
-    """Return a callback for the module after each pass; None if no dump of it was asked for."""
-    if not enabled(Level.PROGRAM):
-        return dump.stage if dump.active else None
-
-    def show(stage: PassStage, module: Module) -> None:
-        dump.stage(stage, module)
-        log_text(Level.PROGRAM, f"module {stage}", lambda: print_module(module))
-
-    return show
-
-
-def default_context(switches: xla_flags.XlaFlags | None = None) -> PassContext:
-    """Return the pass options that the environment asks for."""
-    disabled = (switches or xla_flags.current()).disable_hlo_passes
-    return PassContext(
-        disabled=frozenset(disabled),
-        fp=Fp.of(flags.FP.value()),
-        debug=1 if flags.DEBUG.value() >= flags.CHECKS else 0,
-        verify_each=flags.DEBUG.value() >= 1,
-        pass_fuel=flags.PASS_FUEL.value(),
-        rewrite_fuel=flags.REWRITE_FUEL.value(),
-        to_text=print_module,
+        return compile_for_gpu(module, None, gpu, switches, is_final=True)
+    verify(module)
+    return _find_or_compile(
+        module, None, TargetSpec.host(), switches, is_final=True, is_stored=False
     )
+
+
+@defers_fork
+def _find_or_compile(
+    module: Module,
+    context: PassContext | None,
+    target: TargetSpec,
+    switches: xla_flags.XlaFlags,
+    *,
+    is_final: bool,
+    is_stored: bool,
+) -> Executable | StagedExecutable:
+    """Return the program of this process, of the disk if it may be there, or a new one."""
+    key = shared.fingerprint(module, target, switches) if context is None else None
+    found = None if key is None else shared.find(key)
+    if found is not None:
+        return found
+    name = stored.name_of(module, target, switches) if key is not None and is_stored else ""
+    kept = stored.find(name)
+    if kept is None:
+        from ingot.client.compilation import compile_for_cpu
+
+        found = compile_for_cpu(module, context, target, switches, is_final)
+        stored.keep(name, found)
+    else:
+        source = module if is_final else module.clone()
+        inspect = stored.again(partial(_stages, source, target, switches))
+        found = kept.executable(Origin.of(source, target, inspect))
+    if key is not None and isinstance(found, Executable):
+        shared.share(key, found)
+    return found
+
+
+def _stages(source: Module, target: TargetSpec, switches: xla_flags.XlaFlags) -> CpuInspection:
+    from ingot.client.compilation import stages_again
+
+    return stages_again(source, target, switches)
+
+
+def _pass_context() -> type[PassContext]:
+    from ingot.hlo.rewrite.pass_base import PassContext
+
+    return PassContext

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.module import Module
-from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import dynamic_dims
+from ingot.hlo.shape import Shape, dynamic_dims
 from ingot.support.diagnostics import ExecutionError
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot import evaluator
 from ingot.client.options import ProgramLike, module_of
 
 
@@ -23,4 +22,8 @@ def evaluate(program: ProgramLike, *args: Any, step_limit: int | None = None) ->
         VerifyError: INGOT0252, an argument does not have its parameter's shape; or the program is
             not valid HLO.
     """
+    from ingot import evaluator
+    from ingot.runtime.foreign.builtin import register_builtin_targets
+
+    register_builtin_targets()
     return evaluator.evaluate(module_of(program), args, step_limit=step_limit)

@@ -4,72 +4,104 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ingot.artifact.steps import Steps
+from ingot.artifact.artifact import Artifact
+from ingot.artifact.facts import Facts
 from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.inspected import InspectedProgram
-from ingot.client.options import STAGES, AnyStage, Stage
 from ingot.client.profile import remember
 from ingot.client.replicated import run_replicated
-from ingot.client.serialize import write_saved
 from ingot.client.threads import require_threads, run_with
-from ingot.cpu.compiler import CpuProgram
-from ingot.cpu.kernels import KernelSet
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.llvm.jit import assembly, optimized_ir
-from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
-from ingot.runtime.foreign.link import link_calls
-from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
-from ingot.semantics.device_groups import grid_of
+from ingot.runtime.program import Program
+from ingot.semantics.device_groups import Grid
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
 
+if TYPE_CHECKING:
+    from ingot.client.inspection import Inspection
+    from ingot.cpu.compiler import CpuProgram
+    from ingot.cpu.kernels import KernelSet
 
-class Executable(InspectedProgram[CpuProgram]):
-    """A compiled module. Calling it takes and gives NumPy arrays and anything with DLPack.
+
+@record
+class Origin:
+    """What an executable was compiled from.
 
     Attributes:
-        program: the runtime's program, for native callers.
+        name: that of the module.
+        target: what was compiled for.
+        source: returns the module before the passes.
+        inspect: returns the stages of the compilation.
+        sizes: the conversions of arguments and results of dynamic size, if there are any.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_program",
-        "_sizes",
-        "_target",
-        "_threads",
-        "call",
-    )  # fmt: skip
+    name: str
+    target: TargetSpec
+    source: Callable[[], Module]
+    inspect: Callable[[], Inspection[CpuProgram]]
+    sizes: DynamicSizes | None = None
+
+    @staticmethod
+    def of(
+        source: Module, target: TargetSpec, inspect: Callable[[], Inspection[CpuProgram]]
+    ) -> Origin:
+        """Return the origin of a program whose module is at hand."""
+        return Origin(source.name, target, lambda: source, inspect, DynamicSizes.of(source))
+
+
+class Executable(InspectedProgram["CpuProgram"]):
+    """A compiled module. Calling it takes and gives NumPy arrays and anything with DLPack."""
+
+    __slots__ = ("__weakref__", "_artifact", "_origin", "_program", "_source", "_threads", "call")
 
     def __init__(
         self,
-        compiled: CpuProgram,
-        before: Module,
-        context: PassContext,
-        target: TargetSpec,
+        artifact: Artifact,
+        program: Program | None,
+        origin: Origin,
         timer: PhaseTimer,
+        facts: Facts | None = None,
     ) -> None:
-        """Link `compiled`; `before` is the module before the passes."""
-        super().__init__(compiled, before, context, timer)
-        self._target = target
+        """Hold a program.
+
+        Args:
+            artifact: the program as data.
+            program: its code in this process; None if this machine cannot run it.
+            origin: what it was compiled from.
+            timer: the seconds of the compilation.
+            facts: what is known of the program; default: found out when somebody asks.
+        """
+        super().__init__(origin.inspect, timer, facts)
+        self._artifact = artifact
+        self._origin = origin
+        self._source: Module | None = None
         self._threads: int | None = None
-        self._sizes = DynamicSizes.of(before)
-        # Code for another machine can only be inspected: running it would crash the process.
-        self._program = None if target.lacking else _linked(compiled)
+        self._program = program
         self.call: Callable[..., Any] = self._refuse
-        if self._program is not None:
-            self.call = self._program.call
-            if self._sizes is not None:
-                self.call = partial(_sized_call, self._program, self._sizes)
-            remember(self, self._program.record_address)
+        if program is not None:
+            self.call = self._sized(program.call)
+            remember(self, program.record_address)
+
+    @property
+    def artifact(self) -> Artifact:
+        """The program as data."""
+        return self._artifact
+
+    @property
+    def source(self) -> Module:
+        """The module before the passes; it must not be changed."""
+        if self._source is None:
+            self._source = self._origin.source()
+        return self._source
 
     @property
     def program(self) -> Program:
@@ -84,8 +116,8 @@ class Executable(InspectedProgram[CpuProgram]):
 
     def _refuse(self, *args: Any) -> NoReturn:
         """Stand in for `call` if this machine cannot run the code."""
-        what = f"{self.module.name}, which was compiled for {self._target.cpu}"
-        raise self._target.lacking_error(what)
+        name, target = self._origin.name, self._origin.target
+        raise target.lacking_error(f"{name}, which was compiled for {target.cpu}")
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Run the program on flattened arguments; `Program.__call__` lists the kinds of argument.
@@ -99,7 +131,7 @@ class Executable(InspectedProgram[CpuProgram]):
         """
         if (donate.__class__ is tuple or donate.__class__ is list) and not donate:
             return self.call(*args)
-        if self._sizes is None:
+        if self._origin.sizes is None:
             if self._threads is not None:
                 return run_with(self._threads, self.program, *args, donate=donate)
             return self.program(*args, donate=donate)
@@ -115,7 +147,7 @@ class Executable(InspectedProgram[CpuProgram]):
             ResourceError: out of memory.
         """
         self._require_shared_pool("with a Cancellation")
-        runtime, sizes = cancellation.runtime, self._sizes
+        runtime, sizes = cancellation.runtime, self._origin.sizes
         if sizes is None:
             return self.program.run_on(runtime, *args, donate=donate)
         donated_indices(len(args), donate)
@@ -130,7 +162,7 @@ class Executable(InspectedProgram[CpuProgram]):
         self._require_shared_pool("on several devices")
         for row in arguments:
             require_type(row, Sequence, "the arguments of a device")
-        grid, sizes = grid_of(self._compiled.module), self._sizes
+        grid, sizes = Grid(*self.facts.devices), self._origin.sizes
         if sizes is None:
             return run_replicated(self.program, arguments, grid)
         padded = [sizes.arguments(row) for row in arguments]
@@ -148,7 +180,7 @@ class Executable(InspectedProgram[CpuProgram]):
         program, other = self.program, copy.copy(self)
         other._threads = threads
         run = partial(run_with, threads, program)
-        other.call = run if self._sizes is None else partial(_sized_call, run, self._sizes)
+        other.call = self._sized(run)
         return other
 
     @property
@@ -156,10 +188,15 @@ class Executable(InspectedProgram[CpuProgram]):
         """The number of threads that it was compiled for; None: those of the process."""
         return self._threads
 
+    def _sized(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of arguments of any size, up to the bounds of the program's."""
+        sizes = self._origin.sizes
+        return call if sizes is None else partial(_sized_call, call, sizes)
+
     def _require_shared_pool(self, how: str) -> None:
         if self._threads is not None:
             raise UnsupportedError(
-                f"{self.module.name} was compiled with threads={self._threads}, "
+                f"{self._origin.name} was compiled with threads={self._threads}, "
                 f"and cannot run {how}",
                 code="INGOT0362",
                 hint="compile it without threads=, and set num_threads for the process",
@@ -167,76 +204,25 @@ class Executable(InspectedProgram[CpuProgram]):
 
     def serialize(self) -> bytes:
         """Return the program and its compile options as bytes for `ingot.load_executable`."""
-        context = self._context
-        return write_saved(self.source, context.fp, context.disabled, self._threads)
+        from ingot.client.serialize import write_saved
+
+        notes = self.notes
+        return write_saved(self.source, notes.fp, notes.disabled, self._threads)
 
     def __repr__(self) -> str:
-        kernels = len(self.kernels)
-        return f"Executable({self._compiled.module.name!r}, {kernels} kernels)"
+        return f"Executable({self._origin.name!r}, {len(self.kernels)} kernels)"
 
     @property
     def has_loop(self) -> bool:
         """Whether the program may repeat work an unknown number of times."""
-        return has_loop(self._compiled.module)
+        return self._artifact.has_loop
 
     @property
     def kernel_set(self) -> KernelSet:
         """The kernels with their code."""
-        return self._compiled.kernels
-
-    def stages(self) -> tuple[Stage, ...]:
-        """Return the names that `as_text` takes."""
-        return STAGES
-
-    def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
-        compiled = self._compiled
-        return {
-            **self._shared_stages(operand_shapes),
-            "llvm": lambda: "\n".join(
-                (*(text for text, _ in compiled.llvm_modules()), *self._steps())
-            ),
-            "llvm_optimized": lambda: "\n".join(
-                optimized_ir(text, self._target, how) for text, how in compiled.llvm_modules()
-            ),
-            "assembly": lambda: "\n".join(
-                assembly(text, self._target, how) for text, how in compiled.llvm_modules()
-            ),
-        }
-
-    def _steps(self) -> list[str]:
-        """Return the host program's steps, if it has no code, as comments of LLVM IR."""
-        host = self.artifact.host
-        return [f"; {line}" for line in str(host).splitlines()] if isinstance(host, Steps) else []
+        return self.inspection.compiled.kernels
 
 
 def _sized_call(program: Callable[..., Any], sizes: DynamicSizes, *args: Any) -> Any:
     """Run a program with arguments or results of dynamic size."""
     return sizes.results(program(*sizes.arguments(args)))
-
-
-def _linked(compiled: CpuProgram) -> Program:
-    """Return the program; its code lives as long as it does."""
-    artifact, kernels = compiled.artifact, compiled.kernels
-    # A loop or a foreign call may run long on little data, without blocking other threads.
-    patient = bool(artifact.calls) or has_loop(compiled.module)
-    release_gil_bytes = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
-    if isinstance(artifact.host, Steps):
-        return Program.from_steps(
-            artifact.info,
-            artifact.host,
-            kernels.imports(),
-            artifact.constants,
-            keep_alive=kernels,
-            release_gil_bytes=release_gil_bytes,
-        )
-    calls, owners = link_calls(artifact.calls)
-    library = link_object([artifact.host], kernels.imports() | calls, (kernels, owners))
-    return Program.from_library(
-        artifact.info, library, artifact.constants, release_gil_bytes=release_gil_bytes
-    )
-
-
-def has_loop(module: Module) -> bool:
-    """Whether the program may repeat work: it has loops or calls."""
-    repeats = ("while", "call")
-    return any(i.opcode in repeats for order in module.schedule.values() for i in order)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
+from ingot.artifact.artifact import Artifact
 from ingot.client.inspected import InspectedProgram
+from ingot.client.inspection import Inspection
 from ingot.client.options import GPU_STAGES, AnyStage, GpuStage
 from ingot.client.profile import remember
 from ingot.gpu.machine import GpuMachine, machine_for
@@ -26,6 +28,25 @@ from ingot.support.timing import PhaseTimer
 
 PLATFORMS = ("gpu", "cuda")
 """Names of NVIDIA's GPUs in `ingot.compile(device=...)`, with a number or without: "gpu:1"."""
+
+
+class GpuInspection(Inspection[GpuProgram]):
+    """The stages of a compilation for a GPU."""
+
+    @property
+    def stages(self) -> tuple[GpuStage, ...]:
+        """The names that `as_text` takes."""
+        return GPU_STAGES
+
+    def _makers(self, operand_shapes: bool) -> dict[AnyStage, Callable[[], str]]:
+        compiled = self.compiled
+        code = compiled.artifact.device
+        assert code is not None, "it was compiled for a GPU"
+        return {
+            **super()._makers(operand_shapes),
+            "llvm": lambda: f"{compiled.kernel_text}\n{compiled.host_text}",
+            "ptx": lambda: code.ptx,
+        }
 
 
 class GpuExecutable(InspectedProgram[GpuProgram]):
@@ -49,7 +70,8 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         timer: PhaseTimer,
     ) -> None:
         """Load `compiled` on `gpu`; `before` is the module before the passes."""
-        super().__init__(compiled, before, context, timer)
+        stages = GpuInspection(compiled, before, context)
+        super().__init__(lambda: stages, timer)
         self.program = CudaProgram(compiled.artifact, gpu, self._site_text)
         self._programs = {gpu: self.program}
         remember(self, self.program.record_address)
@@ -86,19 +108,10 @@ class GpuExecutable(InspectedProgram[GpuProgram]):
         """The GPU that it runs on."""
         return self.program.device
 
-    def stages(self) -> tuple[GpuStage, ...]:
-        """Return the names that `as_text` takes."""
-        return GPU_STAGES
-
-    def _stages(self, operand_shapes: bool = False) -> Mapping[AnyStage, Callable[[], str]]:
-        compiled = self._compiled
-        code = compiled.artifact.device
-        assert code is not None, "it was compiled for a GPU"
-        return {
-            **self._shared_stages(operand_shapes),
-            "llvm": lambda: f"{compiled.kernel_text}\n{compiled.host_text}",
-            "ptx": lambda: code.ptx,
-        }
+    @property
+    def artifact(self) -> Artifact:
+        """The program as data."""
+        return self.inspection.compiled.artifact
 
     def __repr__(self) -> str:
         return f"GpuExecutable({self.module.name!r}, {len(self.kernels)} kernels, {self.device})"

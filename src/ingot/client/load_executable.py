@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ingot.client.compile import compile, default_context
+from ingot.client.compilation import default_context
+from ingot.client.compile import compile
 from ingot.client.executable import Executable
 from ingot.client.serialize import read_saved
 from ingot.client.staged import StagedExecutable

@@ -64,6 +64,7 @@ class Settings(TypedDict, total=False):
     cpu_level: Literal["auto", "avx512", "avx2", "plain"]
     cache_dir: str
     cache: bool
+    program_cache: bool
     cache_mb: int
     dump_to: str
     fp: FpMode

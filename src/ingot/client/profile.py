@@ -32,7 +32,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ingot.hlo.instruction import Instruction
-from ingot.host.sites import sites
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
 from ingot.semantics.foreign_calls import target_name
@@ -245,6 +244,8 @@ def profile() -> Profiler:
 
 def site_rows(executable: InspectedProgram[Any]) -> list[Site]:
     """Return the sites of a program, by number."""
+    from ingot.host.sites import sites
+
     kernels = executable.kernels
     found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]
     for number, kernel in enumerate(kernels):

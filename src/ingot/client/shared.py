@@ -160,7 +160,7 @@ def share(key: Key, executable: Executable) -> None:
 
 
 def _retain(key: Key, executable: Executable) -> None:
-    if executable.module.instruction_count <= _KEPT_INSTRUCTIONS:
+    if executable.facts.instructions <= _KEPT_INSTRUCTIONS:
         _latest[key] = executable
         _latest.move_to_end(key)
     while len(_latest) > _KEPT:

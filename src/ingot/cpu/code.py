@@ -53,11 +53,6 @@ class _Compiled:
         return tuple((module.text, module.how) for module in self._modules)
 
     @property
-    def objects(self) -> tuple[bytes, ...]:
-        """Those modules' ELF objects."""
-        return tuple(module.object for module in self._modules)
-
-    @property
     def bytes(self) -> int:
         """Bytes of the texts and objects of the program's own module."""
         return 0 if self.code is None else len(self.code.text) + len(self.code.object)

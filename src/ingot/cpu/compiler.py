@@ -128,8 +128,17 @@ def _link_up(
         constant_block(assignment),
         assignment.arena_bytes,
         module.analysis(call_sites),
+        has_loop=_has_loop(module),
+        parts=kernels.parts(),
+        tables=kernels.tables(),
     )
     return CpuProgram(artifact, module, kernels, assignment, text)
+
+
+def _has_loop(module: Module) -> bool:
+    """Whether a program may repeat work: it has loops or calls."""
+    repeats = ("while", "call")
+    return any(i.opcode in repeats for order in module.schedule.values() for i in order)
 
 
 def host_code(placed: PlacedModule, kernels: KernelSet) -> tuple[str, ProgramInfo]:

@@ -10,6 +10,9 @@ disk by content (`ingot.llvm.cache`). How a kernel runs is decided by strategies
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.kernel_abi import EmittedKernel
@@ -202,15 +205,27 @@ class KernelSet(ProgramKernels):
             found |= kernel.addresses()
         return found | self.loops.addresses()
 
+    @property
+    def _held(self) -> tuple[CompiledKernel | CompiledLoops, ...]:
+        return (*self.compiled.values(), self.loops)
+
     def objects(self) -> tuple[bytes, ...]:
-        """Return the distinct ELF objects that hold the kernels and the loops."""
-        held = (*self.compiled.values(), self.loops)
-        return tuple(dict.fromkeys(data for one in held for data in one.objects))
+        """Return the distinct ELF objects that hold the program's own kernels and loops."""
+        codes = (one.code for one in self._held)
+        return tuple(dict.fromkeys(code.object for code in codes if code is not None))
+
+    def parts(self) -> tuple[bytes, ...]:
+        """Return the distinct ELF objects of the library that the kernels and loops need."""
+        return tuple(dict.fromkeys(part.object for one in self._held for part in one.shared))
+
+    def tables(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the tables of numbers that kernels read, by symbol."""
+        kernels = self.compiled.values()
+        return dict(item for kernel in kernels for item in kernel.emitted.tables.items())
 
     def llvm_modules(self) -> list[tuple[str, Optimization]]:
         """Return the distinct modules of the kernels and the loops: LLVM IR, and what LLVM does."""
-        held = (*self.compiled.values(), self.loops)
-        return list(dict.fromkeys(module for one in held for module in one.llvm_modules))
+        return list(dict.fromkeys(module for one in self._held for module in one.llvm_modules))
 
 
 def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:

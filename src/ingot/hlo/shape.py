@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import field
 from functools import lru_cache
 
@@ -276,3 +276,15 @@ def _size_text(size: int | Dim) -> str:
 def scalar(element: str | DType) -> Shape:
     """Return the shape of one element."""
     return Shape.array(element, ())
+
+
+def dynamic_dims(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
+    """Return (number of the leaf, dimension) of every dynamic dimension, leaves counted over all.
+
+    Example:
+        >>> from ingot.hlo.dtype import F32
+        >>> dynamic_dims([Shape(F32, (2,)), Shape(F32, (3, 4), bounded=(False, True))])
+        [(1, 1)]
+    """
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
+    return [(n, dim) for n, leaf in enumerate(leaves) for dim, f in enumerate(leaf.bounded) if f]

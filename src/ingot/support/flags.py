@@ -126,6 +126,11 @@ def state() -> tuple[object, ...]:
     return (*_overrides.get().items(), *_process.items(), *texts)
 
 
+def values() -> dict[str, Any]:
+    """Return the value of every flag by name, for `override_values` at another time."""
+    return {flag.name: flag.value() for flag in ALL_FLAGS}
+
+
 @contextmanager
 def override(flag: Flag[T], value: T) -> Generator[None]:
     """Give `flag` a value in a `with` block, in this thread or task only."""
@@ -245,6 +250,13 @@ CACHE = Flag(
     _boolean,
     "0 or 1",
     "Whether compiled objects are kept on disk.",
+)
+PROGRAM_CACHE = Flag(
+    "program_cache",
+    True,
+    _boolean,
+    "0 or 1",
+    "Whether whole programs are kept in that cache too, so that a later process compiles nothing.",
 )
 CACHE_MB = Flag(
     "cache_mb",
@@ -389,6 +401,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     CPU_LEVEL,
     CACHE_DIR,
     CACHE,
+    PROGRAM_CACHE,
     CACHE_MB,
     DUMP_TO,
     FP,

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import click
 
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.cpu.pipeline import PIPELINE
 from ingot.evaluator import Value
 from ingot.hlo.literal import Array

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.client.compile import default_context
+from ingot.client.compilation import default_context
 from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel, general_kernel
 from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass, passes_for
 from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels

@@ -15,7 +15,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ingot.client.compile import compile, default_context
+from ingot.client.compilation import default_context
+from ingot.client.compile import compile
 from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
 from ingot.client.inspected_stages import stages_refused

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
-from ingot.client.gpu_executable import GpuExecutable
+from ingot.client.pjrt.boundary import Boundary
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
@@ -36,10 +36,6 @@ from ingot.client.pjrt.records import (
     SEPARATE,
 )
 from ingot.formats.hlo_proto.wire import Message, encode
-from ingot.formats.hlo_proto.writer import write_module
-from ingot.hlo.module import Module
-from ingot.passes.layout.entry_layouts import EntryLayouts
-from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.cuda.program import CudaProgram
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import largest_note, status_error
@@ -47,13 +43,14 @@ from ingot.runtime.foreign.collectives.rendezvous import Network
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.semantics import custom_calls
-from ingot.semantics.buffer_donation import taken_donors
 from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.foreign_calls import is_exchange
-from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.client.gpu_executable import GpuExecutable
 
 _INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
@@ -76,13 +73,17 @@ class Source:
     format: str
     options: CompileOptions
 
-    def fingerprint(self, version: str) -> str:
-        """Return a name of program, options and compiler."""
+    def meaning(self, version: str) -> bytes:
+        """Return what says program, options and compiler."""
         # The parsed options, since protobuf writes maps in any order.
         options = self.options
         meaning = (version, options.num_replicas, options.num_partitions, options.devices,
                    options.overrides)  # fmt: skip
-        return hashlib.sha256(repr(meaning).encode() + self.code).hexdigest()
+        return repr(meaning).encode() + self.code
+
+    def fingerprint(self, version: str) -> str:
+        """Return a name of program, options and compiler."""
+        return hashlib.sha256(self.meaning(version)).hexdigest()
 
 
 class LoadedExecutable(Handle):
@@ -92,18 +93,15 @@ class LoadedExecutable(Handle):
         self,
         client: Client,
         source: Source,
-        module: Module,
-        division: Partitioned,
-        layouts: EntryLayouts,
         executable: Executable | GpuExecutable,
+        boundary: Boundary,
     ) -> None:
-        """Fill the record of `executable`, compiled from `module`."""
+        """Fill the record of `executable`, compiled from `source`."""
         super().__init__(EXECUTABLE)
         self.client = client
         self.source = source
         self.executable = executable
-        self.division = division
-        self.layouts = layouts
+        self.boundary = boundary
         self.devices = _devices(client, source.options)
         """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
@@ -118,14 +116,14 @@ class LoadedExecutable(Handle):
             sizes=self._sizes(info),
             num_replicas=source.options.num_replicas,
             num_partitions=source.options.num_partitions,
-            code_bytes=self.code_bytes,
+            code_bytes=executable.artifact.code_bytes,
             mode=self._mode(),
             default_device=(local or client.local_devices)[0].address,
         )
-        self._set_arguments(info, donated_parameters(module, info))
-        self._set_outputs(info, read_memory_kinds(module))
+        self._set_arguments(info)
+        self._set_outputs(info)
         self.set_list("devices", [device.address for device in local])
-        self.set_text("name", module.name)
+        self.set_text("name", executable.facts.name)
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
 
     def _program_on(self, device: Device) -> Program | CudaProgram:
@@ -173,6 +171,8 @@ class LoadedExecutable(Handle):
     @cached_property
     def optimized_program(self) -> bytes:
         """The program after all passes, as HloModuleProtoWithConfig."""
+        from ingot.formats.hlo_proto.writer import write_module
+
         module = write_module(self.executable.module)
         # XLA's schedules name every computation, also reducers; ours only those that run in order.
         module.pop("schedule", None)
@@ -183,13 +183,6 @@ class LoadedExecutable(Handle):
         }
         return encode({"hlo_module": module, "config": config}, "HloModuleProtoWithConfig")
 
-    @property
-    def code_bytes(self) -> int:
-        """Bytes of machine code, and of PTX."""
-        artifact = self.executable.artifact
-        code = artifact.device.ptx if artifact.device is not None else ""
-        return len(artifact.host) + sum(map(len, artifact.objects)) + len(code)
-
     @cached_property
     def cost_properties(self) -> dict[str, float]:
         """The work of one execution, by XLA's names."""
@@ -199,12 +192,12 @@ class LoadedExecutable(Handle):
         calls, count = self.executable.artifact.calls, len(self.devices)
         is_here = all(device.is_addressable for device in self.devices)
         if count > 1 or not is_here:
-            is_separate = is_here and not calls and not isinstance(self.executable, GpuExecutable)
+            is_separate = is_here and not calls and isinstance(self.executable, Executable)
             return SEPARATE if is_separate and not self._is_long(count) else MULTI_DEVICE
         if any(_calls_host(call.target) for call in calls):
             # A callback may run programs itself, for which this device's queue must be free.
             return PATIENT
-        if isinstance(self.executable, GpuExecutable):
+        if not isinstance(self.executable, Executable):
             return INLINE  # It only enqueues.
         return QUEUED if self._is_long(1) and self.client.platform.asynchronous else INLINE
 
@@ -213,8 +206,7 @@ class LoadedExecutable(Handle):
         cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
         work += _CALL_WORK * sum(map(_call_bytes, self.executable.artifact.calls))
-        loops = isinstance(self.executable, Executable) and self.executable.has_loop
-        return times * work > _INLINE_WORK or loops
+        return times * work > _INLINE_WORK or self.executable.artifact.has_loop
 
     def _sizes(self, info: ProgramInfo) -> int:
         """Compute the sizes of the program, which has no symbolic ones; return their address."""
@@ -225,7 +217,8 @@ class LoadedExecutable(Handle):
         assert status == 0, "a program without symbolic sizes has no constraints"
         return sizes
 
-    def _set_arguments(self, info: ProgramInfo, donated: frozenset[int]) -> None:
+    def _set_arguments(self, info: ProgramInfo) -> None:
+        donated = self.boundary.donated
         rows = [
             ARGUMENT.structure(
                 bytes=_bytes(param),
@@ -234,7 +227,7 @@ class LoadedExecutable(Handle):
                 layout=layout_address(order),
             )
             for index, (param, order) in enumerate(
-                zip(info.params, self.layouts.parameters, strict=True)
+                zip(info.params, self.boundary.parameter_layouts, strict=True)
             )
         ]
         self.set(
@@ -243,11 +236,11 @@ class LoadedExecutable(Handle):
             donates=int(bool(donated)),
         )
 
-    def _set_outputs(self, info: ProgramInfo, memory_kinds: tuple[str, ...]) -> None:
+    def _set_outputs(self, info: ProgramInfo) -> None:
         outputs = info.outputs
         known = self.client.platform.memory_kinds
-        kinds = memory_kinds or known[:1] * len(outputs)
-        orders = self.layouts.results
+        kinds = self.boundary.memory_kinds or known[:1] * len(outputs)
+        orders = self.boundary.result_layouts
         dims = [
             logical_dims(_dims(output), order)
             for output, order in zip(outputs, orders, strict=True)
@@ -278,7 +271,7 @@ class LoadedExecutable(Handle):
         """Return the error of an execution that ended with a status."""
         if status == OUT_OF_MEMORY:
             return self.out_of_memory()
-        if isinstance(self.executable, GpuExecutable):
+        if not isinstance(self.executable, Executable):
             return self.executable.program.error_of(status)
         return status_error(self.executable.artifact.info, status, ())
 
@@ -287,7 +280,7 @@ class LoadedExecutable(Handle):
         found = self.memory_statistics()
         results = found["output_size_in_bytes"] - found["alias_size_in_bytes"]
         return ResourceError(
-            f"out of memory while running '{self.executable.module.name}': its results take "
+            f"out of memory while running '{self.executable.facts.name}': its results take "
             f"{results} bytes, and its temporaries {found['temp_size_in_bytes']}",
             code="INGOT0401",
             notes=(
@@ -365,10 +358,3 @@ def _call_bytes(call: CallSite) -> int:
 
 def _static(size: object) -> int:
     return size if isinstance(size, int) else 0
-
-
-def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
-    """Return the parameters whose buffers the program takes over, aliased or only donated."""
-    donors = (taken.parameter for taken in taken_donors(module))
-    aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
-    return frozenset([*donors, *aliased, *(item.parameter for item in module.aliases)])

@@ -21,7 +21,6 @@ from ingot.client.pjrt.native_layouts import RANK_TEXT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
 from ingot.formats.hlo_proto.wire import encode
-from ingot.passes.spmd.sharding import Sharding
 from ingot.semantics.call_layouts import Order
 
 
@@ -53,7 +52,7 @@ class ExtensionSlots(Slots):
     def output_layouts(self, args: Any) -> None:
         """Return the layouts of a program's results."""
         executable = lookup(args.executable, LoadedExecutable)
-        orders = executable.layouts.results
+        orders = executable.boundary.result_layouts
         args.num_outputs = len(orders)
         args.layouts = self._layouts(executable, "layouts", orders)
 
@@ -61,7 +60,7 @@ class ExtensionSlots(Slots):
     def parameter_layouts(self, args: Any) -> None:
         """Return the layouts of its parameters; without them hosts decode the whole program."""
         executable = lookup(args.executable, LoadedExecutable)
-        orders = executable.layouts.parameters
+        orders = executable.boundary.parameter_layouts
         args.num_parameters = len(orders)
         args.layouts = self._layouts(executable, "parameter layouts", orders)
 
@@ -75,7 +74,7 @@ class ExtensionSlots(Slots):
     def parameter_shardings(self, args: Any) -> None:
         """Return how a program's parameters are divided."""
         executable = lookup(args.executable, LoadedExecutable)
-        found = executable.division.parameters
+        found = executable.boundary.parameter_shardings
         args.num_parameters, args.shardings, args.sharding_sizes = executable.once(
             "parameter shardings", lambda: self._shardings(executable, found)
         )
@@ -84,22 +83,22 @@ class ExtensionSlots(Slots):
     def output_shardings(self, args: Any) -> None:
         """Return how a program's results are divided."""
         executable = lookup(args.executable, LoadedExecutable)
-        found = executable.division.results
+        found = executable.boundary.result_shardings
         args.num_outputs, args.shardings, args.sharding_sizes = executable.once(
             "output shardings", lambda: self._shardings(executable, found)
         )
 
     def _shardings(
-        self, executable: LoadedExecutable, shardings: Sequence[Sharding]
+        self, executable: LoadedExecutable, shardings: Sequence[str]
     ) -> tuple[int, int, int]:
         """Return count, texts and sizes; zeros for one device, or for no values."""
-        if len(executable.devices) == 1 or not shardings:
+        if not shardings:
             return 0, 0, 0
         data = [write_sharding(sharding) for sharding in shardings]
         texts = executable.keep_words([executable.keep_bytes(item) for item in data])
         return len(data), texts, executable.keep_words([len(item) for item in data])
 
 
-def write_sharding(sharding: Sharding) -> bytes:
-    """Return the OpSharding proto (xla/xla_data.proto)."""
-    return encode(sharding_message(sharding.text()), "OpSharding")
+def write_sharding(sharding: str) -> bytes:
+    """Return the OpSharding proto (xla/xla_data.proto) of a text of HLO."""
+    return encode(sharding_message(sharding), "OpSharding")

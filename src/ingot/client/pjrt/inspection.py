@@ -44,7 +44,7 @@ def tell_sharding(config: str, sharding: Sharding) -> None:
     if len(data) != _CONFIG.size:
         raise PjrtError(INTERNAL, "InspectSharding: its config holds no function")
     function, context = _CONFIG.unpack(data)
-    text = write_sharding(sharding)
+    text = write_sharding(sharding.text())
     arguments = _Arguments(text, len(text))
     _CALLBACK(function)(context, ctypes.addressof(arguments))
     if arguments.error:

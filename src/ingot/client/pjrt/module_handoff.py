@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ingot.hlo.module import Module
+if TYPE_CHECKING:
+    from ingot.hlo.module import Module
+
 
 _offered: dict[bytes, Module] = {}
 

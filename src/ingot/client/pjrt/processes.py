@@ -26,7 +26,6 @@ from ingot.runtime.foreign.collectives.rendezvous import (
     Network,
     one_process,
 )
-from ingot.runtime.foreign.collectives.targets import mpi_transport, socket_transport
 from ingot.support.flags import COLLECTIVES, PROCESS_TIMEOUT
 from ingot.support.records import record
 
@@ -88,6 +87,8 @@ class Sockets:
     @property
     def transport(self) -> Any:
         """The transport's record."""
+        from ingot.runtime.foreign.collectives.targets import socket_transport
+
         return socket_transport()
 
     def link(self, here: int, there: int, process: int) -> LinkRow:
@@ -105,6 +106,8 @@ class Ranks:
     @property
     def transport(self) -> Any:
         """The transport's record."""
+        from ingot.runtime.foreign.collectives.targets import mpi_transport
+
         return mpi_transport()
 
     def link(self, here: int, there: int, process: int) -> LinkRow:

@@ -6,8 +6,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.client.compile import compile
-from ingot.client.inspected_stages import InspectedStages, stages_refused
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, UNIMPLEMENTED, record
 from ingot.client.pjrt.compile_options import (
     CompileOptions,
@@ -15,22 +13,15 @@ from ingot.client.pjrt.compile_options import (
     write_device_assignment,
 )
 from ingot.client.pjrt.errors import ErrorFactory, PjrtError
-from ingot.client.pjrt.executables import LoadedExecutable, Source, device_of
+from ingot.client.pjrt.executables import LoadedExecutable, Source
 from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
-from ingot.client.pjrt.inspection import tell_sharding
-from ingot.client.pjrt.module_handoff import take_module
 from ingot.client.pjrt.multi_device import MultiDeviceExecutions, give_up
 from ingot.client.pjrt.native import Native, on_compile_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
-from ingot.formats.stablehlo import parse_stablehlo
-from ingot.passes.expand.dynamic_boundary import pack_results
-from ingot.passes.layout.entry_layouts import store_in_layouts
-from ingot.passes.spmd.partitioner import partition
-from ingot.semantics.buffer_donation import alias_donors
-from ingot.support import xla_flags
+from ingot.client.pjrt.stored import find_or_compile_source
 from ingot.support.forking import ForkLock
 
 _OPTIMIZED_FORMAT = b"hlo_with_config"
@@ -82,19 +73,8 @@ class ExecutableSlots(Slots):
 
     def _load(self, client: Client, source: Source) -> LoadedExecutable:
         def load() -> LoadedExecutable:
-            module = take_module(source.code) or parse_stablehlo(source.code)
-            pack_results(module)
-            division = partition(module, source.options.num_partitions)
-            layouts = store_in_layouts(module)
-            alias_donors(module)
-            for config, sharding in division.inspected:
-                tell_sharding(config, sharding)
-            switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
-            device = device_of(client, source.options)
-            executable = compile(module, device=device, switches=switches, is_final=True)
-            if isinstance(executable, InspectedStages):
-                raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
-            return LoadedExecutable(client, source, module, division, layouts, executable)
+            executable, boundary = find_or_compile_source(client, source)
+            return LoadedExecutable(client, source, executable, boundary)
 
         return load() if len(source.code) <= _SHORT_CODE else on_compile_stack(load)
 
@@ -190,7 +170,7 @@ class ExecutableSlots(Slots):
     def serialize(self, args: Any) -> None:
         """Return a program as bytes."""
         executable = lookup(args.executable, LoadedExecutable)
-        if executable.division.asks_host:
+        if executable.boundary.asks_host:
             raise PjrtError(UNIMPLEMENTED, _ASKS_HOST)
         source, version = executable.source, self.version
         data = executable.keep_once("serialized", lambda: write_source(source, version))

@@ -7,9 +7,25 @@
 
 from __future__ import annotations
 
-from ingot.formats.hlo_text.parser import parse
-from ingot.formats.hlo_text.printer import print_computation, print_instruction, print_module
+from typing import TYPE_CHECKING
 
-parse_hlo = parse
+from ingot.support.lazy import names_at_home
+
+if TYPE_CHECKING:
+    from ingot.formats.hlo_text.parser import parse, parse_hlo
+    from ingot.formats.hlo_text.printer import print_computation, print_instruction, print_module
 
 __all__ = ["parse", "parse_hlo", "print_computation", "print_instruction", "print_module"]
+
+_PARSER, _PRINTER = f"{__name__}.parser", f"{__name__}.printer"
+
+__getattr__ = names_at_home(
+    __name__,
+    {
+        "parse": _PARSER,
+        "parse_hlo": _PARSER,
+        "print_computation": _PRINTER,
+        "print_instruction": _PRINTER,
+        "print_module": _PRINTER,
+    },
+)

@@ -63,6 +63,10 @@ def parse(text: str, source_name: str = "<hlo>") -> Module:
         return ModuleParser(Reader(encodable(text), source_name)).parse()
 
 
+parse_hlo = parse
+"""`parse` under the name that `ingot` exports."""
+
+
 class ModuleParser:
     """The computations met so far, defined or only called."""
 

@@ -7,20 +7,26 @@ jaxlib reads MLIR (`binding`); this package walks the resulting module (`convers
 with one row per op (`table`).
 """
 
-from ingot.formats.hlo_proto import print_hlo_proto
-from ingot.formats.stablehlo.binding import bytecode_of_hlo, parse_mlir
-from ingot.formats.stablehlo.parse import Exported, parse_exported, parse_stablehlo
-from ingot.hlo.module import Module
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingot.support.lazy import names_at_home
+
+if TYPE_CHECKING:
+    from ingot.formats.stablehlo.parse import Exported, parse_exported, parse_stablehlo
+    from ingot.formats.stablehlo.printing import print_stablehlo
 
 __all__ = ["Exported", "parse_exported", "parse_stablehlo", "print_stablehlo"]
 
+_PARSE = f"{__name__}.parse"
 
-def print_stablehlo(module: Module) -> str:
-    """Return a module as StableHLO text.
-
-    Raises:
-        UnsupportedError: jaxlib is not installed (INGOT0350), or XLA cannot convert the module.
-    """
-    parsed = parse_mlir(bytecode_of_hlo(print_hlo_proto(module)))
-    with parsed.context:
-        return str(parsed)
+__getattr__ = names_at_home(
+    __name__,
+    {
+        "Exported": _PARSE,
+        "parse_exported": _PARSE,
+        "parse_stablehlo": _PARSE,
+        "print_stablehlo": f"{__name__}.printing",
+    },
+)

@@ -57,9 +57,6 @@ def install_callbacks() -> None:
 @contextmanager
 def numbered_callbacks(program: Any, functions: Sequence[Any]) -> Generator[Any]:
     """Number the callbacks of an MLIR module while it is compiled; yield the module to compile."""
-    if not functions:
-        yield program
-        return
     numbers = [next(_numbers) for _ in functions]
     _functions.update(zip(numbers, functions, strict=True))
     try:

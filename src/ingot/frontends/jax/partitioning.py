@@ -67,7 +67,7 @@ def _shape(client: Any, shape: Shape) -> Any:
 
 def _sharding(client: Any, sharding: Sharding) -> Any:
     message = client.OpSharding()
-    message.ParseFromString(write_sharding(sharding))
+    message.ParseFromString(write_sharding(sharding.text()))
     return client.HloSharding.from_proto(message)
 
 

@@ -17,13 +17,12 @@ from typing import Any
 
 from ingot.client.pjrt.objects import CPU, CUDA
 from ingot.client.pjrt.plugin import api_address
+from ingot.client.pjrt.preparations import before_compiling
 from ingot.frontends.jax import series
-from ingot.frontends.jax.callbacks import install_callbacks
 from ingot.frontends.jax.compilation import install_compilation
 from ingot.frontends.jax.costs import install_costs
 from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
-from ingot.frontends.jax.partitioning import install_partitioning
 from ingot.frontends.jax.platforms import NAME, platforms
 from ingot.support import flags, xla_flags
 
@@ -79,9 +78,8 @@ def register() -> None:
         bridge._alias_to_platforms[NAME] = [CPU]
         if flags.GPU.value():
             _register_gpus(capsule)
-    install_partitioning()
+    before_compiling(_install_for_the_compiler)
     install_compilation()
-    install_callbacks()
     install_dlpack()
     install_costs()
     install_handlers()
@@ -106,6 +104,15 @@ def _register_gpus(capsule: Any) -> None:
     )
     lowerings[CUDA] = dict(lowerings[CPU])
     bridge._alias_to_platforms[NAME] = [CUDA, CPU]
+
+
+def _install_for_the_compiler() -> None:
+    """Install what the compiler asks for, and nobody who finds compiled programs."""
+    from ingot.frontends.jax.callbacks import install_callbacks
+    from ingot.frontends.jax.partitioning import install_partitioning
+
+    install_partitioning()
+    install_callbacks()
 
 
 def _capsule() -> Any:

@@ -12,7 +12,7 @@ size for each that there was, in the order of `dynamic_dims`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -22,22 +22,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.hlo.shape import Shape
+from ingot.hlo.shape import Shape, dynamic_dims
 from ingot.passes.expand.dynamic_rewriter import without_bounds
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record, replace
-
-
-def dynamic_dims(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
-    """Return (number of the leaf, dimension) of every dynamic dimension, leaves counted over all.
-
-    Example:
-        >>> from ingot.hlo.builder import shape_of
-        >>> dynamic_dims([shape_of("f32[2]"), replace(shape_of("f32[3,4]"), bounded=(0, 1))])
-        [(1, 1)]
-    """
-    leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
-    return [(n, dim) for n, leaf in enumerate(leaves) for dim, f in enumerate(leaf.bounded) if f]
 
 
 @record

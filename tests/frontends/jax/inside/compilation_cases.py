@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from jax.experimental.layout import Format, Layout
 
-from ingot.client.pjrt import slots_executable
+from ingot.client.pjrt import compilation as pjrt
+from ingot.formats.stablehlo import parse
 from ingot.formats.stablehlo.parse import convert_module
-from ingot.frontends.jax import compilation
+from ingot.frontends.jax import compilation, headers
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -55,16 +56,16 @@ def test_the_first_program_of_each_kind_is_compared(seen, trust):
 
 
 def test_a_kind_that_jaxlib_writes_otherwise_takes_its_way(seen, trust, monkeypatch):
-    original = compilation._output_bytes
+    original = headers._output_bytes
 
     def wrong(row):
         return original(row._replace(memory_kind="elsewhere"))
 
-    monkeypatch.setattr(compilation, "_output_bytes", wrong)
+    monkeypatch.setattr(headers, "_output_bytes", wrong)
     for number in (3, 4):
         np.testing.assert_array_equal(jax.jit(lambda x, n=number: x > n)(X), number < X)
     assert len(trust.different) == 1
-    monkeypatch.setattr(compilation, "_output_bytes", original)
+    monkeypatch.setattr(headers, "_output_bytes", original)
     jax.jit(lambda x: x + 5)(X)
     assert len(seen) == 1
 
@@ -94,7 +95,7 @@ def test_what_stands_in_front_is_what_jaxlib_writes(index, seen, trust):
     function, options = PROGRAMS[index]
     trust.alike.clear()
     lowered = jax.jit(function, **options).lower(X)
-    header = compilation.executable_header(convert_module(lowered.compiler_ir()))
+    header = headers.executable_header(convert_module(lowered.compiler_ir()))
     assert header is not None
     assert lowered.compile().runtime_executable().serialize().startswith(header.data)
     assert seen == []
@@ -106,7 +107,7 @@ def test_a_program_handed_over_gives_the_same(index, seen, trust):
     function, options = PROGRAMS[index]
     x, y = jax.device_put(X), jax.device_put(X)
     lowered = jax.jit(function, **options).lower(X)
-    trust.alike |= compilation.executable_header(convert_module(lowered.compiler_ir())).kinds
+    trust.alike |= headers.executable_header(convert_module(lowered.compiler_ir())).kinds
     compiled = lowered.compile()
     assert len(seen) == 1
     found = jax.tree.leaves(compiled(x))
@@ -119,16 +120,20 @@ def test_a_program_handed_over_gives_the_same(index, seen, trust):
 
 
 def test_a_program_handed_over_is_not_read_again(seen, monkeypatch):
-    monkeypatch.setattr(slots_executable, "parse_stablehlo", None)
+    monkeypatch.setattr(pjrt, "parse_stablehlo", None)
     np.testing.assert_array_equal(jax.jit(lambda x: x * 3)(X), 3 * X)
     assert len(seen) == 1
 
 
 def test_a_program_that_cannot_be_converted_takes_jaxs_way(seen, monkeypatch):
-    def convert(program):
-        raise RecursionError
+    original = parse.convert_module
 
-    monkeypatch.setattr(compilation, "convert_module", convert)
+    def convert(program, *sizes):
+        if not sizes:
+            raise RecursionError
+        return original(program, *sizes)
+
+    monkeypatch.setattr(parse, "convert_module", convert)
     np.testing.assert_array_equal(jax.jit(lambda x: x * 4)(X), 4 * X)
     assert seen == []
 

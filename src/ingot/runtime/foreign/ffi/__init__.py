@@ -6,6 +6,15 @@ table of functions that a handler may call back, `adapter` emits the code from I
 handler's, and `link` combines them. Version 0.3 of the API (jaxlib 0.10).
 """
 
-from ingot.runtime.foreign.ffi.link import ffi_target
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingot.support.lazy import names_at_home
+
+if TYPE_CHECKING:
+    from ingot.runtime.foreign.ffi.link import ffi_target
 
 __all__ = ["ffi_target"]
+
+__getattr__ = names_at_home(__name__, {"ffi_target": f"{__name__}.link"})

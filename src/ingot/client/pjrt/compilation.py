@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling a program of a host that no cache has: StableHLO in, an executable and its boundary.
+
+`slots_executable` comes here. Invariant: everything of the compiler is imported from here on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.client.compile import find_or_compile
+from ingot.client.executable import Executable
+from ingot.client.gpu_executable import GpuExecutable
+from ingot.client.inspected_stages import InspectedStages, stages_refused
+from ingot.client.pjrt.boundary import Boundary
+from ingot.client.pjrt.compile_options import CompileOptions
+from ingot.client.pjrt.inspection import tell_sharding
+from ingot.client.pjrt.module_handoff import take_module
+from ingot.client.pjrt.preparations import prepare_to_compile
+from ingot.formats.stablehlo.parse import parse_stablehlo
+from ingot.hlo.module import Module
+from ingot.passes.expand.dynamic_boundary import pack_results
+from ingot.passes.layout.entry_layouts import store_in_layouts
+from ingot.passes.spmd.partitioner import partition
+from ingot.semantics.buffer_donation import alias_donors, taken_donors
+from ingot.semantics.memory_kinds import read_memory_kinds
+from ingot.support.xla_flags import XlaFlags
+
+
+def compile_source(
+    code: bytes, options: CompileOptions, device: str, switches: XlaFlags
+) -> tuple[Executable | GpuExecutable, Boundary]:
+    """Compile a program.
+
+    Args:
+        code: StableHLO; a front end may have offered its module (`module_handoff`).
+        options: replicas, partitions and devices.
+        device: the name that `ingot.compile` takes.
+        switches: those of XLA.
+
+    Raises:
+        ParseError: it is no program.
+        UnsupportedError: it cannot be compiled, or computes sizes of its arrays.
+    """
+    module, boundary = _module_of(code, options)
+    executable = find_or_compile(module, device=device, switches=switches)
+    if isinstance(executable, InspectedStages):
+        raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
+    return executable, boundary(executable.artifact.info)
+
+
+def module_of(code: bytes, options: CompileOptions) -> Module:
+    """Return the module that is compiled of a program."""
+    return _module_of(code, options)[0]
+
+
+def _module_of(
+    code: bytes, options: CompileOptions
+) -> tuple[Module, Callable[[ProgramInfo], Boundary]]:
+    """Return the module of a program, and what makes its boundary once it is compiled."""
+    prepare_to_compile()
+    module = take_module(code) or parse_stablehlo(code)
+    pack_results(module)
+    division = partition(module, options.num_partitions)
+    layouts = store_in_layouts(module)
+    alias_donors(module)
+    for config, sharding in division.inspected:
+        tell_sharding(config, sharding)
+    is_divided = options.count > 1
+
+    def boundary(info: ProgramInfo) -> Boundary:
+        return Boundary(
+            layouts.parameters,
+            layouts.results,
+            donated_parameters(module, info),
+            read_memory_kinds(module),
+            tuple(each.text() for each in division.parameters if is_divided),
+            tuple(each.text() for each in division.results if is_divided),
+            division.asks_host,
+        )
+
+    return module, boundary
+
+
+def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
+    """Return the parameters whose buffers the program takes over, aliased or only donated."""
+    donors = (taken.parameter for taken in taken_donors(module))
+    aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
+    return frozenset([*donors, *aliased, *(item.parameter for item in module.aliases)])

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of hosts on the disk, by the bytes that the host gave (`client.stored`).
+
+Those that come from there are not even read as StableHLO. Invariant: programs for several devices
+and for GPUs are compiled each time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ingot.client import stored
+from ingot.client.executable import Executable, Origin
+from ingot.client.pjrt.boundary import Boundary
+from ingot.client.pjrt.executables import Source, device_of
+from ingot.client.pjrt.objects import Client
+from ingot.client.pjrt.serialize import read_source
+from ingot.llvm.target import TargetSpec
+from ingot.support import xla_flags
+from ingot.support.records import replace
+
+if TYPE_CHECKING:
+    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.inspection import CpuInspection
+    from ingot.hlo.module import Module
+
+
+def find_or_compile_source(
+    client: Client, source: Source
+) -> tuple[Executable | GpuExecutable, Boundary]:
+    """Return the program of a host from the disk, or compile it.
+
+    Raises:
+        ParseError: it is no program.
+        UnsupportedError: it cannot be compiled.
+    """
+    options, target = source.options, TargetSpec.host()
+    switches, device = _switches(source), device_of(client, options)
+    name = _name(source, client.platform.version) if device == "cpu" else ""
+    kept = stored.find(name)
+    if kept is not None and isinstance(kept.boundary, Boundary):
+        read = partial(_module, source)
+        inspect = stored.again(partial(_stages, source, target, switches))
+        origin = Origin(kept.facts.name, target, read, inspect)
+        return kept.executable(origin), kept.boundary
+
+    from ingot.client.pjrt.compilation import compile_source
+
+    executable, boundary = compile_source(source.code, options, device, switches)
+    stored.keep(name, executable, boundary)
+    return executable, boundary
+
+
+def store_under(code: bytes, serialized: bytes, version: str) -> None:
+    """Store a program under other bytes, too: a front end's instead of jaxlib's.
+
+    Args:
+        code: the other bytes.
+        serialized: the executable, serialized.
+        version: that of the plugin.
+    """
+    source = read_source(serialized, version)
+    data = stored.read(_name(source, version))
+    if data is not None:
+        stored.write(_name(replace(source, code=code), version), data)
+
+
+def _switches(source: Source) -> xla_flags.XlaFlags:
+    return xla_flags.override(xla_flags.current(), dict(source.options.overrides))
+
+
+def _name(source: Source, version: str) -> str:
+    """Return the name of a program of one device; empty for several devices."""
+    if source.options.count > 1:
+        return ""
+    return stored.name_of(source.meaning(version), TargetSpec.host(), _switches(source))
+
+
+def _module(source: Source) -> Module:
+    from ingot.client.pjrt.compilation import module_of
+
+    return module_of(source.code, source.options)
+
+
+def _stages(source: Source, target: TargetSpec, switches: xla_flags.XlaFlags) -> CpuInspection:
+    from ingot.client.compilation import stages_again
+
+    return stages_again(_module(source), target, switches)

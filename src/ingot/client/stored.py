@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled programs on the disk: a later process links them, and imports nothing of the compiler.
+
+A program's name is a digest of all that decides its code: the program as text, the target, every
+switch, and Ingot's own sources. What is stored is its artifact and the facts that callers ask for;
+its stages are made again when somebody looks at them. The entries lie in the cache of objects
+(`llvm.cache`), which checks who has written them.
+
+Invariant: stored programs have no state and call nothing outside, as those that are shared in the
+process (`client.shared`); an entry that cannot be read is none.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TypeVar
+
+from ingot.artifact.artifact import Artifact
+from ingot.artifact.facts import Facts
+from ingot.client.executable import Executable, Origin
+from ingot.client.linking import load
+from ingot.hlo.module import Module
+from ingot.llvm.cache import default_cache
+from ingot.llvm.target import TargetSpec
+from ingot.support import flags
+from ingot.support.records import record
+from ingot.support.sources import sources_stamp
+from ingot.support.timing import PhaseTimer
+from ingot.support.xla_flags import XlaFlags
+
+SOURCES = (
+    *("support", "native", "llvm", "hlo", "semantics", "artifact", "formats", "evaluator"),
+    *("analysis", "passes", "kernel", "emit", "host", "cpu", "runtime", "client"),
+)
+"""The packages that decide what a program's code is, and what an entry holds."""
+
+Made = TypeVar("Made")
+_MOST_BYTES = 8 << 20
+"""Larger programs are mostly constants, and are compiled in little more time than they are read."""
+
+
+@record
+class Stored:
+    """What is stored of a program.
+
+    Attributes:
+        artifact: the program.
+        facts: what callers ask for.
+        boundary: what the host that compiled it knows beside.
+    """
+
+    artifact: Artifact
+    facts: Facts
+    boundary: object = None
+
+    def executable(self, origin: Origin) -> Executable:
+        """Return the program, linked into this process."""
+        timer = PhaseTimer()
+        with timer.phase("compile"), timer.phase("link"):
+            program = load(self.artifact)
+        return Executable(self.artifact, program, origin, timer, self.facts)
+
+
+def entry_name(kind: str, *parts: str) -> str:
+    """Return the name of an entry that follows from texts and Ingot's sources; empty for none."""
+    cache = default_cache()
+    if not flags.PROGRAM_CACHE.value() or cache.directory is None:
+        return ""
+    stamp = sources_stamp(SOURCES)
+    return cache.key(kind, stamp, *parts) if stamp else ""
+
+
+def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> str:
+    """Return the name of a program under the settings in force; empty if it is not stored.
+
+    Args:
+        program: a module, or the bytes that say what it is.
+        target: what it is compiled for.
+        switches: those of XLA.
+    """
+    if target.lacking or switches.dump_folder or flags.DEBUG.value():
+        return ""
+    if isinstance(program, bytes):
+        text = program.hex()
+    else:
+        from ingot.formats.hlo_text.printer import print_module
+
+        text = print_module(program)
+    return entry_name("program", repr((target, switches, flags.state())), text)
+
+
+def read(name: str) -> bytes | None:
+    """Return the entry of a name; None if there is none."""
+    return default_cache().get(name) if name else None
+
+
+def write(name: str, data: bytes) -> None:
+    """Write an entry, if it has a name."""
+    if name:
+        default_cache().put(name, data)
+
+
+def find(name: str) -> Stored | None:
+    """Return the stored program of a name; None if there is none."""
+    data = read(name)
+    if data is None:
+        return None
+    try:
+        found: object = pickle.loads(data)
+    except (pickle.UnpicklingError, AttributeError, ImportError, EOFError, IndexError):
+        return None
+    return found if isinstance(found, Stored) else None
+
+
+def keep(name: str, executable: object, boundary: object = None) -> None:
+    """Store a program, if it has a name, no state, and calls nothing outside."""
+    if not name or not isinstance(executable, Executable):
+        return
+    artifact = executable.artifact
+    size = artifact.code_bytes + len(artifact.constants)
+    size += sum(table.nbytes for table in artifact.tables.values())
+    if artifact.calls or size > _MOST_BYTES:
+        return
+    entry = Stored(artifact, executable.facts, boundary)
+    write(name, pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+
+
+def again(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Return a function that runs with the settings of now whenever it is called."""
+    settings = flags.values()
+
+    def made() -> Made:
+        with flags.override_values(settings):
+            return make()
+
+    return made

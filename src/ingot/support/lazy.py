@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages whose names are imported when they are used.
+
+Example, at the end of a package's `__init__`:
+    __getattr__ = names_at_home(__name__, {"parse": "ingot.formats.hlo_text.parser"})
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+
+
+def names_at_home(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package whose names are defined in other modules.
+
+    Args:
+        package: its name.
+        homes: each name with the module that defines it.
+    """
+
+    def find(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module '{package}' has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
