@@ -5,6 +5,7 @@ TensorFlow's method asks its own XLA for HLO; the patched one answers for functi
 compiles, with TensorFlow's names of the stages. Further stages are those of `Executable.as_text`.
 
 Invariant: a stage whose name ends with `_serialized` is bytes, as TensorFlow's is; others are text.
+Writers of formats (`ir_forms`) are imported when somebody asks.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ingot.client.options import Stage
-from ingot.formats.hlo_dot import print_dot
-from ingot.formats.hlo_proto import print_hlo_proto
-from ingot.formats.hlo_proto.wire import encode
-from ingot.formats.hlo_proto.writer import write_module
-from ingot.formats.hlo_text import parse, print_module
 from ingot.frontends.tensorflow.clustering.optimizer import clusters
 from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
 from ingot.frontends.tensorflow.errors import status_error, status_of
@@ -30,37 +26,6 @@ from ingot.support.diagnostics import ExecutionError
 
 STAGES: dict[str, Stage] = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 """TensorFlow's stage -> `Executable.as_text`'s."""
-
-
-def _hlo_proto(module: Module) -> bytes:
-    return encode({"hlo_module": write_module(module)}, "HloProto")
-
-
-def _stablehlo(module: Module) -> str:
-    from ingot.formats.stablehlo import print_stablehlo
-
-    return print_stablehlo(module)
-
-
-def _stablehlo_bytecode(module: Module) -> bytes:
-    from ingot.formats.stablehlo.binding import bytecode_of_hlo
-
-    return bytecode_of_hlo(print_hlo_proto(module))
-
-
-FORMS: dict[str, tuple[str, Callable[[Module], str | bytes]]] = {
-    "stablehlo": ("hlo", _stablehlo),
-    "stablehlo_serialized": ("hlo", _stablehlo_bytecode),
-    "hlo_no_metadata": (
-        "hlo",
-        lambda module: print_module(module, with_metadata=False, with_operand_shapes=True),
-    ),
-    "hlo_serialized": ("hlo", print_hlo_proto),
-    "optimized_hlo_serialized": ("optimized_hlo", print_hlo_proto),
-    "optimized_hlo_proto_serialized": ("optimized_hlo", _hlo_proto),
-    "optimized_hlo_dot": ("optimized_hlo", print_dot),
-}
-"""TensorFlow's further stages: a stage of `STAGES`, and how its module is written."""
 
 
 def executables() -> dict[str, tuple[Compiled, ...]]:
@@ -133,6 +98,9 @@ def _generator(replacement: Replacement) -> Callable[..., str | bytes]:
         stage: str = "hlo", device_name: str | None = None, platform_name: str | None = None
     ) -> str | bytes:
         """Return the function's code at a stage: text, or bytes of a serialized stage."""
+        from ingot.formats.hlo_text import parse
+        from ingot.frontends.tensorflow.ir_forms import FORMS
+
         del device_name, platform_name  # there is one target, this machine's CPU
         programs = replacement.programs
         if stage not in FORMS:
@@ -155,6 +123,8 @@ def _generator(replacement: Replacement) -> Callable[..., str | bytes]:
 def _text(program: Program, stage: str) -> str:
     """Return a program's code; HLO as XLA prints it for TensorFlow, with the operands' shapes."""
     if stage == "hlo" and not program.launch.variants:
+        from ingot.formats.hlo_text import print_module
+
         return print_module(_lowered(program), with_operand_shapes=True)
     # A name that is no stage is refused there, with those that are.
     name = cast("Stage", STAGES.get(stage, stage))

@@ -38,12 +38,14 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
     """
 
     def make(original: Any) -> Any:
-        compiled = polymorphic_function.function(original, jit_compile=True, autograph=False)
+        @functools.cache
+        def compiled() -> Any:
+            return polymorphic_function.function(original, jit_compile=True, autograph=False)
 
         @functools.wraps(original)  # TensorFlow keeps an op's dispatchers with the function.
         def run(*args: Any, **kwargs: Any) -> Any:
             if context.executing_eagerly():
-                return compiled(*args, **kwargs)
+                return compiled()(*args, **kwargs)
             if not control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()):
                 expect_marks()
             return original(*args, **kwargs)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingot.evaluator import evaluate_instruction
 from ingot.frontends.tensorflow.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.values import Known, Size
@@ -169,6 +168,8 @@ def _is_state(value: Instruction) -> bool:
 
 
 def _evaluated(program: Program, value: Instruction, order: list[Instruction]) -> Known:
+    from ingot.evaluator import evaluate_instruction
+
     values: dict[Instruction, Any] = {}
     for item in order:
         origin = program.origins.get(item)

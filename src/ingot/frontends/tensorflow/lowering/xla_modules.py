@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from ingot.formats.stablehlo import Exported, parse_exported
 from ingot.frontends.tensorflow.captured import FunctionRef
 from ingot.frontends.tensorflow.clustering import flags
 from ingot.frontends.tensorflow.lowering import graph
@@ -29,6 +29,9 @@ from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import ParseError
+
+if TYPE_CHECKING:
+    from ingot.formats.stablehlo import Exported
 
 _TOKEN = "!stablehlo.token"
 _CALL_TARGET = "tf.call_tf_function"
@@ -76,6 +79,8 @@ def _call_module(op: Op) -> tuple[Value, ...]:
 
 
 def _parsed(op: Op, sizes: Callable[[tuple[str, ...]], dict[str, Size]]) -> Exported:
+    from ingot.formats.stablehlo import parse_exported
+
     text = op.attribute("module")
     try:
         return parse_exported(text.encode() if isinstance(text, str) else bytes(text), sizes)
