@@ -60,7 +60,12 @@ def main(arguments: list[str]) -> int:
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     print(f"installing {' '.join([requirement, *versions])} into {folder} ...", flush=True)
     command += ["--editable", requirement, *versions]
-    return subprocess.run(command, check=False).returncode
+    code = subprocess.run(command, check=False).returncode
+    if code == 0:
+        # As pip does for a package that it copies; where PYTHONDONTWRITEBYTECODE is set, each
+        # process would compile the sources again.
+        subprocess.run([str(python), "-m", "compileall", "-q", "src"], check=False)
+    return code
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "reduce": "shrink a failing program while it keeps failing",
     "pjrt": "write the PJRT plugin as a shared library",
     "serve": "compile and run programs for another process, over pipes",
+    "warmup": "compile ahead what every process on this machine needs",
     "doctor": "check this installation and say what to do for each problem",
     "translate": "convert between HLO text, HLO protos and StableHLO",
 }
