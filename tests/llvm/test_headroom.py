@@ -28,7 +28,7 @@ for n, op in enumerate(["exponential", "tanh", "sine", "log"]):
     body.append(f"e{n} = f32[64,64] {op}(d{n})")
 text = "HloModule m\\nENTRY e {\\n" + "\\n".join(body) + "\\nROOT r = f32[64,64] negate(e3)\\n}"
 modules = [ingot.parse_hlo(text.replace("64", str(size))) for size in (8, 24, 64)]
-ingot.compile
+ingot.compile("HloModule loads ENTRY e { p = f32[3] parameter(0) ROOT n = f32[3] negate(p) }")
 with open("/proc/self/statm") as file:
     pages = int(file.read().split()[0])
 limit = pages * 4096 + (int(sys.argv[1]) << 20)

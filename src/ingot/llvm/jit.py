@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ingot.llvm.binding import emit, llvm, run_passes
+from ingot.llvm.binding import emit, llvm, llvmlite_version, run_passes
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.headroom import headroom
 from ingot.llvm.isolated import emit_isolated
@@ -166,8 +166,7 @@ def compile_named(
 
 
 def _settings(target: TargetSpec, opt_level: int) -> str:
-    version = ".".join(map(str, llvm.llvm_version_info))
-    chosen = f"{opt_level}|{' '.join(OPTIONS)}|{version}"
+    chosen = f"{opt_level}|{' '.join(OPTIONS)}|{llvmlite_version()}"
     return f"{target.triple}|{target.cpu}|{target.features}|{target.contracts}|{chosen}"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
-from ingot.llvm.binding import llvm
+from ingot.llvm.host_cpu import host_cpu
 from ingot.support import flags
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
@@ -60,7 +60,7 @@ def host_levels() -> tuple[str, ...]:
 @cache
 def host_features() -> frozenset[str]:
     """Return the features that this machine's CPU has, in LLVM's names."""
-    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+    return host_cpu().feature_set
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class TargetSpec:
 
         LLVM ends the process where triple and CPU do not fit together.
         """
-        cpus = {str(llvm.get_host_cpu_name()), *(level.cpu for level in CPU_LEVELS.values())}
-        if self.triple != str(llvm.get_process_triple()) or self.cpu not in cpus:
+        cpus = {host_cpu().name, *(level.cpu for level in CPU_LEVELS.values())}
+        if self.triple != host_cpu().triple or self.cpu not in cpus:
             raise UnsupportedError(
                 f"no program can be compiled for CPU '{self.cpu}' of '{self.triple}'",
                 hint="use TargetSpec.host(), or TargetSpec.at_level for a level of x86-64",
@@ -192,17 +192,16 @@ class TargetSpec:
 
 @cache
 def _at_level(level: str) -> TargetSpec:
-    triple = str(llvm.get_process_triple())
+    host = host_cpu()
     if level == "auto":
-        features = str(llvm.get_host_cpu_features().flatten())
-        return TargetSpec(triple, str(llvm.get_host_cpu_name()), features)
+        return TargetSpec(host.triple, host.name, host.features)
     chosen = CPU_LEVELS.get(level)
     if chosen is None:
         raise UnsupportedError(
             f"there is no CPU level '{level}'", hint=f"use one of {', '.join(CPU_LEVELS)}"
         )
     extra = [f"+{name}" for name in chosen.optional if name in host_features()]
-    return TargetSpec(triple, chosen.cpu, ",".join(filter(None, [chosen.features, *extra])))
+    return TargetSpec(host.triple, chosen.cpu, ",".join(filter(None, [chosen.features, *extra])))
 
 
 @lru_cache(maxsize=64)
