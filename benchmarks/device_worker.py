@@ -123,7 +123,7 @@ def jax_calls(
 
 
 def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
-    """Return what makes the calls of MPI alone, or as many of them as a loop has."""
+    """Return what makes the calls of MPI alone, or a loop of them with the same bodies in NumPy."""
     from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 
     library = mpi_library()
@@ -144,9 +144,19 @@ def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
             "all-to-all": (functions.MPI_Alltoall, sent, part, number, got, part, number, world),
         }[name]
 
+        bodies: dict[str, Call] = {
+            "all-reduce": lambda: np.multiply(target[:words], 0.5, out=source),
+            "all-gather": lambda: np.add(target[:words], 1, out=source),
+            "reduce-scatter": lambda: np.multiply(target[:part], 0.5, out=source[:part]),
+            "all-to-all": lambda: np.add(target[:words], 1, out=source),
+        }
+        body = bodies[name]
+
         def run() -> object:
             for _ in range(_ROUNDS if is_loop else 1):
                 call[0](*call[1:])
+                if is_loop:
+                    body()
             # What the arrays hold must live as long as the call.
             return source, target
 

@@ -30,9 +30,10 @@ MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 EXPLANATION = """\
 Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
 the median call, as the first process sees it: JAX's dispatch is in it, but not in that of MPI
-alone, which is called through ctypes. The collectives of a loop are each on the result of the one
-before (and on what else the body computes of it); MPI's are as many calls. A ratio is the median of
-each turn's: above 1 Ingot is faster, `!` marks where it is not."""
+alone, which is called through ctypes. The collectives of a loop are each on what the body computes
+of the result of the one before, a product or a sum; beside MPI alone NumPy computes that, into the
+same memory. A ratio is the median of each turn's: above 1 Ingot is faster, `!` marks where it is
+not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ingot.client.executable import Executable, Origin
 from ingot.client.linking import load
 from ingot.hlo.module import Module
 from ingot.llvm.cache import default_cache
+from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags
 from ingot.support.records import record
@@ -36,7 +37,7 @@ SOURCES = (
 """The packages that decide what a program's code is, and what an entry holds."""
 
 Made = TypeVar("Made")
-_MOST_BYTES = 8 << 20
+_MOST_BYTES = 2 << 20
 """Larger programs are mostly constants, and are compiled in little more time than they are read."""
 
 
@@ -87,7 +88,7 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
         from ingot.formats.hlo_text.printer import print_module
 
         text = print_module(program)
-    return entry_name("program", repr((target, switches, flags.state())), text)
+    return entry_name("program", repr((target, MachineModel.of(target), switches, flags.state())), text)
 
 
 def read(name: str) -> bytes | None:
