@@ -26,8 +26,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ingot.formats.hlo_dot import print_dot
-from ingot.formats.hlo_html import print_html
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
@@ -80,8 +78,12 @@ class Dump:
         """Write a module in the formats besides text; protos do not go to the terminal."""
         flags = self._flags
         if flags.dump_hlo_as_dot:
+            from ingot.formats.hlo_dot import print_dot
+
             self.text(f"{suffix}.dot", lambda: print_dot(module))
         if flags.dump_hlo_as_html:
+            from ingot.formats.hlo_html import print_html
+
             self.text(f"{suffix}.html", lambda: print_html(module))
         if self.active and flags.dump_hlo_as_proto and flags.dump_folder != STANDARD_OUTPUT:
             from ingot.formats.load import dump as dump_module

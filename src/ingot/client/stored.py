@@ -88,7 +88,8 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
         from ingot.formats.hlo_text.printer import print_module
 
         text = print_module(program)
-    return entry_name("program", repr((target, MachineModel.of(target), switches, flags.state())), text)
+    settings = repr((target, MachineModel.of(target), switches, flags.state()))
+    return entry_name("program", settings, text)
 
 
 def read(name: str) -> bytes | None:

@@ -7,8 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from ingot.client.stored import SOURCES
+from ingot.support.sources import sources_stamp
 
 pytest.importorskip("jax")
 
@@ -40,3 +44,30 @@ def test_a_process_on_another_platform_loads_nothing_but_the_question() -> None:
         "ingot.frontends.jax",
         "ingot.frontends.jax.platforms",
     }
+
+
+def test_a_process_that_finds_its_programs_loads_nothing_of_the_compiler(tmp_path: Path) -> None:
+    if not sources_stamp(SOURCES):
+        pytest.skip("sources changed a moment ago")
+    compiler = (
+        "passes",
+        "kernel",
+        "cpu",
+        "emit",
+        "evaluator",
+        "analysis",
+        "formats.stablehlo.parse",
+    )
+    names = tuple(f"ingot.{name}" for name in compiler)
+    found = [
+        {
+            name
+            for name in loaded(
+                JAX_PLATFORMS="ingot", INGOT_CACHE_DIR=str(tmp_path), INGOT_PROGRAM_CACHE="1"
+            )
+            if name.startswith(names)
+        }
+        for _ in range(2)
+    ]
+    assert found[0]
+    assert found[1] == set()

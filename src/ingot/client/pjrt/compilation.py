@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.client.compile import find_or_compile
 from ingot.client.executable import Executable
-from ingot.client.gpu_executable import GpuExecutable
 from ingot.client.inspected_stages import InspectedStages, stages_refused
 from ingot.client.pjrt.boundary import Boundary
 from ingot.client.pjrt.compile_options import CompileOptions
@@ -26,6 +26,9 @@ from ingot.passes.spmd.partitioner import partition
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.xla_flags import XlaFlags
+
+if TYPE_CHECKING:
+    from ingot.client.gpu_executable import GpuExecutable
 
 
 def compile_source(

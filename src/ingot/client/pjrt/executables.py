@@ -36,7 +36,6 @@ from ingot.client.pjrt.records import (
     SEPARATE,
 )
 from ingot.formats.hlo_proto.wire import Message, encode
-from ingot.runtime.cuda.program import CudaProgram
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import largest_note, status_error
 from ingot.runtime.foreign.collectives.rendezvous import Network
@@ -51,6 +50,7 @@ from ingot.support.records import record
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
+    from ingot.runtime.cuda.program import CudaProgram
 
 _INLINE_WORK = 1 << 20
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
