@@ -20,6 +20,8 @@ RETURNED = "what is put in is taken out when the block ends"
 
 REASONS = {
     "client/pjrt/module_handoff.py": {"_offered": RETURNED},
+    "client/pjrt/preparations.py": {"_preparations": RETURNED},
+    "frontends/jax/ffi.py": {"_waiting": RETURNED},
     "client/pjrt/handles.py": {"_objects": "a row for each object that a host has not destroyed"},
     "client/pjrt/layouts.py": {"_layouts": "a row for each layout that a host asks for"},
     "client/pjrt/slots_transfer.py": {"TransferSlots._orders": "a row for each layout"},

@@ -6,6 +6,7 @@ module of the bytes, so that they are not parsed. Invariant: a module is taken o
 compilation of its bytes, which may change it; bytes without a module are parsed.
 
 Example:
+    >>> from ingot.hlo.module import Module
     >>> with offer_module(b"bytes", Module("m")):
     ...     take_module(b"bytes").name, take_module(b"bytes")
     ('m', None)
