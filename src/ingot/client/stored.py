@@ -21,6 +21,7 @@ from ingot.artifact.facts import Facts
 from ingot.client.executable import Executable, Origin
 from ingot.client.linking import load
 from ingot.hlo.module import Module
+from ingot.llvm.binding import llvmlite_version
 from ingot.llvm.cache import default_cache
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
@@ -88,8 +89,8 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
         from ingot.formats.hlo_text.printer import print_module
 
         text = print_module(program)
-    settings = repr((target, MachineModel.of(target), switches, flags.state()))
-    return entry_name("program", settings, text)
+    machine = (llvmlite_version(), target, MachineModel.of(target))
+    return entry_name("program", repr((machine, switches, flags.state())), text)
 
 
 def read(name: str) -> bytes | None:
@@ -110,7 +111,7 @@ def find(name: str) -> Stored | None:
         return None
     try:
         found: object = pickle.loads(data)
-    except (pickle.UnpicklingError, AttributeError, ImportError, EOFError, IndexError):
+    except Exception:  # What pickle raises for bytes that are no pickle is not listed anywhere.
         return None
     return found if isinstance(found, Stored) else None
 
