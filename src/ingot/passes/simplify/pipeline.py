@@ -37,6 +37,7 @@ from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
+from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.pair_reductions import PairReductions
 from ingot.passes.simplify.scatters import ScatterSimplifier
@@ -109,6 +110,7 @@ DOTS = FixedPoint(
         ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
+        DepthwiseStrips(),
         ConvolutionCanonicalizer(),
         TransposeMover(),
         AlgebraicSimplifier(),
@@ -185,6 +187,8 @@ ORDER = (
         "conv-operand-swapper", "convolution-phases", "the swap changes which operand is dilated"
     ),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
+    Order("convolution-phases", "depthwise-strips", "it leaves no gaps between rows"),
+    Order("depthwise-strips", "convolution-canonicalizer", "strips need the layout too"),
     Order("defuser", "zero-sized-hlo-elimination", "it does not look inside fusions"),
     *(
         Order("zero-sized-hlo-elimination", name, "it need not handle empty arrays")
