@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depthwise convolutions of few channels run in strips without a change of meaning."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -12,22 +14,34 @@ from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
 
 
-def _module(random, labels, element="f32"):
-    """Return a depthwise convolution of 1 to 3 channels, everything else at random."""
-    channels, multiplier, batch = (
-        random.integers(1, 4),
-        random.integers(1, 3),
-        random.integers(1, 6),
-    )
+@dataclass
+class _Groups:
+    """Sizes of a depthwise convolution: what is drawn for each kind."""
+
+    channels: int
+    repeated: int = 1
+    added: int = 1
+
+
+def _groups(random, kind):
+    few, many = random.integers(1, 4), random.integers(8, 13)
+    factor = int(random.integers(2, 4))
+    return {
+        "few": lambda: _Groups(few, random.integers(1, 3)),
+        "several features": lambda: _Groups(many, factor),
+        "several channels": lambda: _Groups(random.choice([2, many]), 1, factor),
+    }[kind]()
+
+
+def _drawn(random):
+    """Return what a window is, at random: image, taps, stride, base, dilation, reversal, pads."""
     image, taps = random.integers(33, 48, 2), random.integers(2, 6, 2)
-    stride, dilation, backwards = (random.integers(1, 3, 2) for _ in range(3))
-    low, high = random.integers(-2, 5, (2, 2))
-    count = (image + low + high - (taps - 1) * dilation - 1) // stride + 1
-    left, right, result = labels.replace("->", "_").split("_")
-    features = channels * multiplier
-    of_input = {"0": image[0], "1": image[1], "b": batch, "f": channels}
-    of_taps = {"0": taps[0], "1": taps[1], "i": 1, "o": features}
-    of_result = {"0": count[0], "1": count[1], "b": batch, "f": features}
+    stride, base, dilation, backwards = (random.integers(1, 3, 2) for _ in range(4))
+    return image, taps, stride, base, dilation, backwards - 1, random.integers(-2, 5, (2, 2))
+
+
+def _text(element, shapes, window, rest):
+    """Return a module of one convolution; `shapes`: letters and sizes of operands and result."""
 
     def shape(letters, known):
         return f"{element}[{','.join(str(known[letter]) for letter in letters)}]"
@@ -35,38 +49,81 @@ def _module(random, labels, element="f32"):
     def each(values):
         return "x".join(map(str, values))
 
+    taps, stride, base, dilation, backwards, (low, high) = window
     pad = each(f"{a}_{b}" for a, b in zip(low, high, strict=True))
+    left, right, result = (shape(*item) for item in shapes)
     return ingot.parse_hlo(f"""\
 HloModule m
 
 ENTRY e {{
-  x = {shape(left, of_input)} parameter(0)
-  k = {shape(right, of_taps)} parameter(1)
-  ROOT y = {shape(result, of_result)} convolution(x, k), window={{size={each(taps)} \
-stride={each(stride)} pad={pad} rhs_dilate={each(dilation)} \
-rhs_reversal={each(backwards - 1)}}}, dim_labels={labels}, feature_group_count={channels}
+  x = {left} parameter(0)
+  k = {right} parameter(1)
+  ROOT y = {result} convolution(x, k), window={{size={each(taps)} \
+stride={each(stride)} pad={pad} lhs_dilate={each(base)} rhs_dilate={each(dilation)} \
+rhs_reversal={each(backwards)}}}, {rest}
 }}
 """)
 
 
+def _module(random, labels, element, kind):
+    """Return a depthwise convolution with everything at random."""
+    groups, batch = _groups(random, kind), random.integers(1, 6)
+    image, taps, stride, base, dilation, backwards, pads = _drawn(random)
+    spread = (image - 1) * base + 1 + pads.sum(0)
+    count = (spread - (taps - 1) * dilation - 1) // stride + 1
+    left, right, result = labels.replace("->", "_").split("_")
+    features = groups.channels * groups.repeated
+    of_input = {**_sizes(image), "b": batch, "f": groups.channels * groups.added}
+    of_taps = {**_sizes(taps), "i": groups.added, "o": features}
+    of_result = {**_sizes(count), "b": batch, "f": features}
+    shapes = (left, of_input), (right, of_taps), (result, of_result)
+    rest = f"dim_labels={labels}, feature_group_count={groups.channels}"
+    return _text(element, shapes, (taps, stride, base, dilation, backwards, pads), rest)
+
+
+def _sizes(values):
+    return {str(number): value for number, value in enumerate(values)}
+
+
+def _checked(module, random) -> bool:
+    """Check what the pass and a compilation make of a module; whether the pass changed it."""
+    x, k = (
+        random.integers(-9, 9, item.shape.static_dims).astype(item.shape.dtype.numpy)
+        for item in module.entry.parameters
+    )
+    expected = evaluate(module, [x, k])
+    made = module.clone()
+    changed = DepthwiseStrips().run(made, PassContext())
+    assert not DepthwiseStrips().run(made, PassContext())
+    np.testing.assert_array_equal(evaluate(made, [x, k]), expected)
+    np.testing.assert_array_equal(ingot.compile(module)(x, k), expected)
+    return changed
+
+
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("labels", LABELS)
-def test_the_same_sums(labels, element):
-    random, in_strips = np.random.default_rng(3), 0
-    for _ in range(12):
-        module = _module(random, labels, element)
-        x, k = (
-            random.integers(-9, 9, item.shape.static_dims).astype(item.shape.dtype.numpy)
-            for item in module.entry.parameters
-        )
-        expected = evaluate(module, [x, k])
-        made = module.clone()
-        if DepthwiseStrips().run(made, PassContext()):
-            in_strips += 1
-            assert not DepthwiseStrips().run(made, PassContext())
-        np.testing.assert_array_equal(evaluate(made, [x, k]), expected)
-        np.testing.assert_array_equal(ingot.compile(module)(x, k), expected)
-    assert in_strips > 5
+@pytest.mark.parametrize("kind", ["few", "several features", "several channels"])
+def test_the_same_sums(kind, labels, element):
+    random = np.random.default_rng(3)
+    changed = [_checked(_module(random, labels, element, kind), random) for _ in range(8)]
+    assert sum(changed) > 3
+
+
+@pytest.mark.parametrize(("channels", "repeated"), [(3, 1), (3, 2), (12, 2)])
+def test_filter_gradients_are_the_same_sums(channels, repeated):
+    random = np.random.default_rng(5)
+    for _ in range(4):
+        image, taps, dilation, _, stride, backwards, pads = _drawn(random)
+        taps, base = taps + 8, np.ones(2, int)
+        spread = image + pads.sum(0)
+        count = (spread - (taps - 1) * dilation - 1) // stride + 1
+        of_input = {**_sizes(image), "f": 2, "b": channels}
+        of_gradient = {**_sizes(taps), "i": 2, "o": channels * repeated}
+        of_result = {**_sizes(count), "b": 1, "f": channels * repeated}
+        shapes = ("f01b", of_input), ("i01o", of_gradient), ("01bf", of_result)
+        rest = f"dim_labels=f01b_i01o->01bf, batch_group_count={channels}"
+        window = (taps, stride, base, dilation, backwards, pads)
+        assert _checked(_text("f32", shapes, window, rest), random)
 
 
 def test_one_kernel_sums_them_by_the_driver():
@@ -96,9 +153,10 @@ ENTRY e {{
         "f32[1,16,16,3] f32[2,2,1,3] f32[1,15,15,3] 3",
         "f32[?n,60,60,3] f32[5,5,1,3] f32[?n,56,56,3] 3",
         "bf16[2,60,60,3] bf16[5,5,1,3] bf16[2,56,56,3] 3",
-        "f32[2,60,60,4] f32[5,5,2,4] f32[2,56,56,4] 2",
+        "f32[2,60,60,4] f32[5,5,2,6] f32[2,56,56,6] 2",
+        "f32[2,60,60,4] f32[5,5,4,1] f32[2,56,56,1] 1",
     ],
-    ids=["channels enough", "too small", "unknown size", "no driver", "several channels a feature"],
+    ids=["channels enough", "too small", "unknown size", "no driver", "groups", "one feature"],
 )
 def test_others_stay(sizes):
     image, taps, result, groups = sizes.split()
