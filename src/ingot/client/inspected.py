@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ingot.artifact.artifact import Artifact
 from ingot.client import analyses
 from ingot.client.options import AnyStage
-from ingot.client.profile import Profile, Profiler
+from ingot.client.profile import Profile, profile_of
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -82,15 +82,7 @@ class InspectedProgram(analyses.Described, Generic[C]):
         Raises:
             ResourceError: INGOT0412, another profile is being recorded.
         """
-        require_type(runs, int, "runs")
-        profiler = Profiler()
-        profiler.start()
-        try:
-            for _ in range(runs):
-                self(*args)
-        finally:
-            profile = profiler.stop()
-        return profile
+        return profile_of(partial(self, *args), runs)
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:
