@@ -10,6 +10,7 @@ import pytest
 
 from ingot.client import compile
 from ingot.client.profile import Profiler
+from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_text import parse
 from ingot.runtime.recording import recorder
 from ingot.support.diagnostics import ResourceError
@@ -123,3 +124,23 @@ def test_one_at_a_time() -> None:
     finally:
         profile = profiler.stop()
     assert profile.runs
+
+
+def test_kernels_of_all_stages():
+    """A program that defines a size has a stage before it and one behind."""
+    module = parse("""HloModule staged
+ENTRY main {
+  count = s32[] parameter(0)
+  one = s32[] constant(1)
+  more = s32[] add(count, one)
+  n = pred[?n] custom-call(more), custom_call_target="ingot.size"
+  numbers = f32[?n] iota(), iota_dimension=0
+  ROOT r = f32[?n] exponential(numbers)
+}""")
+    staged = compile(module)
+    assert isinstance(staged, StagedExecutable)
+    assert len(staged.executables) == 2
+    profile = staged.profile(np.int32(5), runs=3)
+    calls = {row.site.opcodes: row.calls for row in profile.rows()}
+    assert calls == dict.fromkeys([kernel.opcodes for kernel in staged.kernels], 3)
+    assert ("iota", "exponential") in calls

@@ -7,6 +7,7 @@ import pytest
 from tests.kernel.programs import flat, fused, whole_sum
 
 from ingot.hlo import dim
+from ingot.kernel.expr import walk
 from ingot.kernel.forms.form import form_of
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
@@ -71,6 +72,20 @@ def test_equal_forms_have_equal_names():
     assert form_at(flat(64, 256)).name == form_at(flat(512, 768)).name
     assert form_at(flat(64, 256)).name != form_at(flat(63, 251)).name
     assert form_at(flat(64, 256)).name != form_at(whole_sum(64, 256)).name
+
+
+def test_what_lanes_pick_stays():
+    """Short steps from lane to lane and rows shorter than a vector: shuffles need them."""
+    form = form_at(
+        fused("""x = f32[70,11,3] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[70,3] reduce(x, zero), dimensions={1}, to_apply=add""")
+    )
+    swept, _ = form.kernel.passes
+    assert [axis.extent for axis in swept.axes] == [11]
+    (load,) = [node for node in walk(form.kernel.exprs) if node.op == "load"]
+    terms = {str(key[-1]): factor for key, factor in load.payload.index.terms}
+    assert terms[swept.axes[-1].name] == 3
 
 
 def test_what_lanes_divide_stays_divided():

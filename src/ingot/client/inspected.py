@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts, MemoryAnalysis
 from ingot.client.analyses import Described
 from ingot.client.options import AnyStage
-from ingot.client.profile import Profile, Profiler
+from ingot.client.profile import Profile, profile_of
 from ingot.hlo.module import Module
-from ingot.support.arguments import require_type
 from ingot.support.timing import PhaseTimer
 
 if TYPE_CHECKING:
@@ -80,15 +80,7 @@ class InspectedProgram(Described, Generic[C]):
         Raises:
             ResourceError: INGOT0412, another profile is being recorded.
         """
-        require_type(runs, int, "runs")
-        profiler = Profiler()
-        profiler.start()
-        try:
-            for _ in range(runs):
-                self(*args)
-        finally:
-            profile = profiler.stop()
-        return profile
+        return profile_of(partial(self, *args), runs)
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:

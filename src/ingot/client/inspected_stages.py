@@ -8,12 +8,14 @@ class.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ingot.artifact.stages import StagedCode
 from ingot.client import analyses
 from ingot.client.inspected import InspectedProgram
 from ingot.client.options import AnyStage
+from ingot.client.profile import Profile, profile_of
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -78,6 +80,14 @@ class InspectedStages(analyses.Described, Generic[R, E]):
             ResourceError: out of memory.
         """
         return self.program(*args, donate=donate)
+
+    def profile(self, *args: Any, runs: int = 1) -> Profile:
+        """Run the program on arguments, `runs` times; return when each kernel of each stage ran.
+
+        Raises:
+            ResourceError: INGOT0412, another profile is being recorded.
+        """
+        return profile_of(partial(self, *args), runs)
 
     @property
     def source(self) -> Module:

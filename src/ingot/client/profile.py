@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
 from ingot.semantics.foreign_calls import target_name
+from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock
 from ingot.support.records import record
@@ -240,6 +241,23 @@ def profile() -> Profiler:
         ResourceError: INGOT0412, raised by `with`: another profile is being recorded.
     """
     return Profiler()
+
+
+def profile_of(run: Callable[[], object], runs: int) -> Profile:
+    """Call `run` so many times and return when each kernel ran.
+
+    Raises:
+        ResourceError: INGOT0412, another profile is being recorded.
+    """
+    require_type(runs, int, "runs")
+    profiler = Profiler()
+    profiler.start()
+    try:
+        for _ in range(runs):
+            run()
+    finally:
+        made = profiler.stop()
+    return made
 
 
 def site_rows(executable: InspectedProgram[Any]) -> list[Site]:

@@ -90,8 +90,9 @@ def with_known_values(original: Any) -> Any:
 
 
 def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
-    is_function = type(graph) is func_graph.FuncGraph
-    if is_function and not _is_gradient(graph):
+    # A branch that is never taken need not fit the sizes that there are.
+    is_branch = isinstance(graph, cond_v2.util.CondBranchFuncGraph)
+    if (type(graph) is func_graph.FuncGraph or is_branch) and not _is_gradient(graph):
         return None
     if not control_flow_util.GraphOrParentsInXlaContext(graph):
         return None

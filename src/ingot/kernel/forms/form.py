@@ -6,9 +6,10 @@ have one form, so one function serves them all: the host program passes the numb
 program's kernels share code (`cpu.forms`), and how plain reductions become library code
 (`kernel.forms.plain_reduction`).
 
-What code depends on stays as it is: steps 0 and 1 and those of rows in registers, extents so short
-that loops over them are special, whole vectors (an extent that lanes divide is lanes times a size),
-everything inside of divisions, positions as values.
+What code depends on stays as it is: steps 0 and 1 and those of rows in registers, short steps from
+lane to lane (such lanes are picked out of whole vectors, others are gathered), extents so short
+that loops over them are special or that no vector is full, whole vectors (an extent that lanes
+divide is lanes times a size), everything inside of divisions, positions as values.
 
 Invariant: the schedule is the kernel's own, so the order of additions and the result's bits are
 those of the kernel compiled alone.
@@ -45,7 +46,7 @@ from ingot.kernel.schedule.loop_schedule import (
 from ingot.support.records import record, replace
 
 SHORT = 8
-"""Extents below stay numbers."""
+"""Extents below stay numbers, and so do steps below from lane to lane."""
 
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
 """Magnitudes of constants that stay numbers: they are part of what is computed."""
@@ -207,7 +208,8 @@ class _Sizes(Rewriter):
     """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
 
     `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
-    extents below `short` stay, and so do steps of a `row`; constants in `lengths` are sizes too.
+    extents below `short` or that fill no vector stay, and so do steps of a `row`; constants in
+    `lengths` are sizes too.
     """
 
     def __init__(
@@ -235,10 +237,11 @@ class _Sizes(Rewriter):
 
     def axis(self, axis: Axis) -> Axis:
         """Return an axis with a size for its extent."""
-        if isinstance(axis.extent, int) and axis.extent < self.short:
+        lanes = self.lanes.get(axis.name, 1)
+        if isinstance(axis.extent, int) and axis.extent < max(self.short, lanes):
             return axis
         self._extents += 1
-        name, lanes = f"extent{self._extents}", self.lanes.get(axis.name, 1)
+        name = f"extent{self._extents}"
         return Axis(axis.name, self.multiple(name, axis.extent, lanes))
 
     def index(self, where: int | Dim) -> int | Dim:
@@ -247,7 +250,9 @@ class _Sizes(Rewriter):
             return self._step(where)
         total: int | Dim = 0
         for key, factor in where.terms:
-            total = total + product([self._step(factor), *map(dim_of, key)])
+            is_close = abs(factor) < SHORT and any(atom.text in self.lanes for atom in key)
+            step = factor if is_close else self._step(factor)
+            total = total + product([step, *map(dim_of, key)])
         return total
 
     def _step(self, number: int) -> int | Dim:

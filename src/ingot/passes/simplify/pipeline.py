@@ -37,7 +37,9 @@ from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
+from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
+from ingot.passes.simplify.grouped_filter_gradients import GroupedFilterGradients
 from ingot.passes.simplify.pair_reductions import PairReductions
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
@@ -109,6 +111,8 @@ DOTS = FixedPoint(
         ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
+        DepthwiseStrips(),
+        GroupedFilterGradients(),
         ConvolutionCanonicalizer(),
         TransposeMover(),
         AlgebraicSimplifier(),
@@ -185,6 +189,9 @@ ORDER = (
         "conv-operand-swapper", "convolution-phases", "the swap changes which operand is dilated"
     ),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
+    Order("convolution-phases", "depthwise-strips", "it leaves no gaps between rows"),
+    Order("depthwise-strips", "convolution-canonicalizer", "strips need the layout too"),
+    Order("grouped-filter-gradients", "convolution-canonicalizer", "so do joined groups"),
     Order("defuser", "zero-sized-hlo-elimination", "it does not look inside fusions"),
     *(
         Order("zero-sized-hlo-elimination", name, "it need not handle empty arrays")

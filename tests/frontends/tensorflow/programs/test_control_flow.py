@@ -342,3 +342,34 @@ def test_a_loop_that_outgrows_its_room_gets_more(compiled):
     for _ in range(2):
         np.testing.assert_array_equal(f(x, tf.constant(300.0)), np.ones([64, 64]))
     assert len(compiled) > 1
+
+
+@pytest.mark.parametrize("size", [2, 5, 6, 7])
+def test_branch_never_taken_need_not_fit(size):
+    """A scan by halves: one branch is for rows that come out even, one for those that do not."""
+
+    def interleaved(a, b):
+        count, other = tf.shape(a)[0], tf.shape(b)[0]
+
+        def with_b(a):
+            pairs = tf.concat([tf.expand_dims(a, 1), tf.expand_dims(b, 1)], 1)
+            return tf.reshape(pairs, tf.concat([[2 * other], tf.shape(a)[1:]], 0))
+
+        def first(start, stop):
+            return tf.gather(a, tf.range(start, stop))
+
+        return tf.cond(
+            tf.equal(count, other + 1),
+            lambda: tf.concat([with_b(first(0, count - 1)), first(count - 1, count)], 0),
+            lambda: with_b(first(0, count)),
+        )
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            # TensorFlow's own gradient of this fails for odd sizes.
+            return interleaved(tf.sin(x[::2]), x[1::2] ** 2)
+
+        return f(tf.constant(numbers(size, 3)))
+
+    check(program)
