@@ -104,7 +104,8 @@ def _swept(
         return [*after, out.clone()]
 
     rows = rows.flip(0) if reverse else rows
-    start = tuple(item.clone() for item in state)
+    # In order: a loop's state keeps its strides, and a copy has those of a batch of 1 as they are.
+    start = tuple(item.clone(memory_format=_TORCH.contiguous_format) for item in state)
     made: Sequence[Any] = cast("Any", scan_op)(called, start, (rows,), tuple(others))
     *last, out = made
     return last, (out.flip(0) if reverse else out)
