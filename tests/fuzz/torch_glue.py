@@ -46,7 +46,8 @@ def movement(w: ModelWriter) -> Variable | None:
         (f"{n}.repeat_interleave(2, {axis})", twice),
         (f"{n}.index_select({axis}, torch.tensor([{cut}, 0, {cut}]))", with_size(shape, axis, 3)),
         (f"{n}[{at}torch.tensor([{cut}, -1])]", with_size(shape, axis, 2)),
-        (f"{n}.unfold({axis}, {divisor}, {step})",
+        # A copy: of a result with elements that overlap, PyTorch's own compilers lose gradients.
+            (f"{n}.unfold({axis}, {divisor}, {step}).contiguous()",
          (*with_size(shape, axis, (size - divisor) // step + 1), divisor)),
         (f"{n}.expand(2, *{n}.shape).sum(0)", shape),
         (f"torch.gather({n}, {axis}, {n}.argsort({axis}))", shape),

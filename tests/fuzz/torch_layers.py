@@ -164,7 +164,9 @@ def pool(w: ModelWriter) -> Variable | None:
         for size, *window in zip(space, kernel, stride, pads, dilation, strict=True)
     ]
     shape = (*x.shape[:2], *sizes)
-    if not _fits(shape):
+    # Of windows of padding alone PyTorch's kernels write out of bounds.
+    is_short = any(s <= d * (k - 1) for s, d, k in zip(space, dilation, kernel, strict=True))
+    if not _fits(shape) or is_short:
         return None
     if kind == "Max":
         text = f"nn.MaxPool{rank}d({kernel}, {stride}, {pads}, {dilation}, ceil_mode={ceil})"
@@ -240,7 +242,9 @@ def activation(w: ModelWriter) -> Variable | None:
         half = with_size(x.shape, axis, x.shape[axis] // 2)
         return w.let(f"{w.layer(f'nn.GLU({axis})')}({x.name})", half)
     text = w.choose.choice(options)
-    given = f"{x.name} * 1" if "inplace" in text else x.name
+    # Noise is drawn in the order of memory, which PyTorch does not know of all layers' results.
+    is_random = "Dropout" in text or "RReLU" in text
+    given = f"{x.name}{'.contiguous()' * is_random}{' * 1' * ('inplace' in text)}"
     return w.let(f"{w.layer(text)}({given})", x.shape)
 
 

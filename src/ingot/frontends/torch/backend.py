@@ -27,7 +27,7 @@ with importing():
     from ingot.frontends.torch.kernel_sizes import guard_kernel_sizes
     from ingot.frontends.torch.launch import Launch, compile_piece
     from ingot.frontends.torch.lowering import lower
-    from ingot.frontends.torch.lowering.walk import RefusedError
+    from ingot.frontends.torch.lowering.walk import RefusedError, SizesChangedError
     from ingot.frontends.torch.merged_numbers import renew_values
     from ingot.frontends.torch.metadata_checks import drop_metadata_checks
     from ingot.frontends.torch.mutated_inputs import mark_readers, saves_written
@@ -161,6 +161,8 @@ def _steps(
             }
         except RefusedError as error:
             refused[error.node] = error.why
+        except SizesChangedError:
+            continue
         else:
             break
     made = [
