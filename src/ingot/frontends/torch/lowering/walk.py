@@ -101,7 +101,7 @@ class Walk:
 
     def _guarded(self, node: Node, made: Any) -> Any:
         """Return results with the sizes that PyTorch knows, or whose equality it guards."""
-        want = node.meta["val"]
+        want = node.meta.get("val")
         if not isinstance(made, Instruction) or not isinstance(want, torch.Tensor):
             return made
         if len(want.shape) != made.shape.rank:
