@@ -59,6 +59,21 @@ def test_groups_of_symbolic_images(affine):
     _assert_in_two_sizes(function, [[(2, 8, 16, 3)], [(5, 8, 12, 4)]], grad=True)
 
 
+def test_products_over_a_size_of_two_names():
+    """The gradient for the weight sums over 24 n rows, which are also n n m."""
+    layer = nn.Linear(8, 8)
+
+    def function(x):
+        return layer(x.flatten(0, -2)).reshape(x.shape[0], 6, 1, 4, 8)
+
+    x = torch.randn(4, 6, 1, 8, 4, requires_grad=True)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    for batch in (4, 3):
+        turned = x.detach()[:batch].transpose(-1, -2).requires_grad_()
+        assert_runs_same(function, compiled, turned, grad=True, rtol=1e-4, atol=1e-5)
+
+
 def test_windows_of_windows():
     up = nn.ConvTranspose1d(2, 3, 2, 2, output_padding=1)
     down = nn.Conv1d(3, 2, 2, 2)
