@@ -37,7 +37,8 @@ def movement(w: ModelWriter) -> Variable | None:
         (f"{n}.flip({axis})", shape), (f"{n}.roll({cut}, {axis})", shape),
         (f"{n}.flatten(1)", flat), (f"{n}.reshape({n}.shape[0], -1)", flat),
         (f"{n}.flatten(1).view(-1, {', '.join(map(str, shape[1:]))})", shape),
-        (inner, split), (f"{inner}.transpose({axis}, {axis + 1}).flatten({axis}, {axis + 1})", shape),
+        (inner, split),
+        (f"{inner}.transpose({axis}, {axis + 1}).flatten({axis}, {axis + 1})", shape),
         (f"torch.cat([{n}, {n}.sin()], {axis})", twice),
         (f"torch.stack([{n}, -{n}], {axis})", (*shape[:axis], 2, *shape[axis:])),
         (f"{n}.chunk(2, {axis})[0]", with_size(shape, axis, -(-size // 2))),
@@ -71,13 +72,14 @@ def space(w: ModelWriter) -> Variable | None:
     )
     wanted = [pick.choice((1, 2, 5, 7, 2 * size)) for size in sizes]
     modes = {1: ["linear"], 2: ["bilinear", "bicubic"], 3: ["trilinear"]}[rank]
+    rough = w.one_of("nearest", "nearest-exact", "area")
     smooth = f"mode={pick.choice(modes)!r}, align_corners={w.flag()}"
     resized = (batch, channels, *wanted)
     options = [
         (f"F.pad({n}, {pads}, {mode!r})", padded),
         (f"F.pad({n}, {[1] * (2 * rank)}, value=-0.5)", (batch, channels, *[s + 2 for s in sizes])),
         (f"F.interpolate({n}, {wanted}, {smooth})", resized),
-        (f"F.interpolate({n}, {wanted}, mode={w.one_of('nearest', 'nearest-exact', 'area')!r})", resized),
+        (f"F.interpolate({n}, {wanted}, mode={rough!r})", resized),
         (f"F.interpolate({n}, scale_factor=2)", (batch, channels, *[2 * s for s in sizes])),
         (f"{n}.mean({list(range(2, 2 + rank))}, keepdim=True) * {n}", x.shape),
         (f"{n}.flatten(2).transpose(1, 2)", (batch, math.prod(sizes), channels)),
@@ -130,8 +132,9 @@ def fold(w: ModelWriter) -> Variable | None:
 _UNARY = (
     "{}.sin()", "{}.square() / 9", "{}.abs().sqrt().clamp(min=0.1)", "{}.abs().log1p()", "-{}",
     "{}.clamp(-1.5, 2)", "{}.exp().clamp(max=5)", "{}.erf()", "{}.atan()", "{}.detach()",
-    "{}.to(torch.bfloat16).float()", "{}.double().cos().float()", 
-    "{}.masked_fill({} > 0.0371, 0.3)",    "torch.where({} > 0.0371, {}, {} * 0.1)", "{}.tril()", "{}.triu(1)", "{}.xlogy({}.abs() + 1)",
+    "{}.to(torch.bfloat16).float()", "{}.double().cos().float()",
+    "{}.masked_fill({} > 0.0371, 0.3)", "torch.where({} > 0.0371, {}, {} * 0.1)", "{}.tril()",
+    "{}.triu(1)", "{}.xlogy({}.abs() + 1)",
     "{}.abs().add(0.5).pow(1.7)", "{}.expm1().clamp(max=3)", "({} * 3).remainder(2.0) * 0 + {}",
 )  # fmt: skip
 _BINARY = (
@@ -166,8 +169,9 @@ def written(w: ModelWriter) -> Variable | None:
     made = w.let(f"{x.name}.clone()", x.shape)
     n = made.name
     w.write(w.choose.choice((
-        f"{n}[{at}{cut}:] *= 2", f"{n}[{at}::2] = {x.name}[{at}::2].sin()", f"{n}.add_({x.name}, alpha=0.5)",
-        f"{n}.transpose({axis}, -1).mul_(0.5)", f"{n}[{n} > 0.0371] = 0.25", f"{n}.select({axis}, {cut}).zero_()",
+        f"{n}[{at}{cut}:] *= 2", f"{n}[{at}::2] = {x.name}[{at}::2].sin()",
+        f"{n}.add_({x.name}, alpha=0.5)", f"{n}.transpose({axis}, -1).mul_(0.5)",
+        f"{n}[{n} > 0.0371] = 0.25", f"{n}.select({axis}, {cut}).zero_()",
         f"{n}.flatten(1)[:, 1:].relu_()", f"{n}[0] = 0.5", f"{n}[::2].sub_(1)",
         f"{n}.index_add_({axis}, torch.tensor([{cut}, 0]), {x.name}.narrow({axis}, 0, 1)"
         f".repeat_interleave(2, {axis}))",

@@ -83,12 +83,13 @@ def at_greatest(
     element, other = x.shape.dtype, mate.shape.dtype
     reducer = _first_greatest(b, element, other, start < 0, takes_nan)
     last = max((axis for axis, one in enumerate(window) if one.size > 1), default=0)
-    outer = tuple(WindowDimension(1) if axis == last else one for axis, one in enumerate(window))
+    one_element = (WindowDimension(1),) * len(window)
+    outer = (*window[:last], one_element[0], *window[last + 1 :])
     reducers = [reducer]
     windows = [window]
     if start < 0 and takes_nan and _taps(window) >= _LARGE > _taps(outer) > 1:
         # Whole rows are compared first, which lie side by side: much the most of the work.
-        inner = tuple(one if axis == last else WindowDimension(1) for axis, one in enumerate(window))
+        inner = (*one_element[:last], window[last], *one_element[last + 1 :])
         windows = [outer, inner]
         reducers.append(_least_indexed(b, element, other))
     starts = (b.constant(neutral("maximum", element), element), b.constant(start, other))

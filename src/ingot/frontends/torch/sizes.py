@@ -108,7 +108,8 @@ def guard_equal(have: Size, want: Any) -> bool:
     Of a size of names that PyTorch does not have, nothing is known.
     """
     node = want.node
-    expression = _expression_of_size(have, {str(name): name for name in node.shape_env.var_to_range})
+    names = {str(name): name for name in node.shape_env.var_to_range}
+    expression = _expression_of_size(have, names)
     if expression is None:
         return False
     is_equal = _SYMPY.Eq(expression, node.expr)

@@ -68,7 +68,10 @@ def _window(
         if plain.count(size) == count:
             made.append(plain)
             continue
-        high = op.at_most((count - 1) * step + reach - size - low, _SIZE)
+        needed = (count - 1) * step + reach - size - low
+        # Every window begins in the image or before it.
+        is_counted = isinstance(count, int) and not isinstance(size, int)
+        high = reach - 1 if is_counted else op.at_most(needed, _SIZE)
         made.append(WindowDimension(taps, step, low, high, window_dilation=distance))
     return tuple(made)
 
