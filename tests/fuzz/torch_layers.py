@@ -138,7 +138,7 @@ def transposed_convolution(w: ModelWriter) -> Variable | None:
     return w.let(f"{layer}({x.name})", shape)
 
 
-def _pooled(size: int, window: tuple[int, int, int, int], ceil: bool) -> int:
+def _pooled(size: int, window: list[int], ceil: bool) -> int:
     kernel, stride, pad, dilation = window
     span = size + 2 * pad - dilation * (kernel - 1) - 1
     made = (-(-span // stride) if ceil else span // stride) + 1

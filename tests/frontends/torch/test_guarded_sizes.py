@@ -90,6 +90,21 @@ def test_one_window_of_an_image_of_symbolic_size():
     _assert_in_two_sizes(function, [[(4, 3, 3, 9)], [(2, 3, 3, 9)], [(3, 3, 3, 7)]], grad=True)
 
 
+@pytest.mark.parametrize("kind", ["max_pool2d", "avg_pool2d"])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_one_window_of_a_pooled_image_of_symbolic_size(kind, padding):
+    def function(x):
+        halves = x[:, :, ::2]
+        return getattr(functional, kind)(halves, (2, 3), (2, 2), padding)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=True, fullgraph=True)
+    with override_values({"strict": True}):
+        for rows in (5, 6):
+            x = torch.randn(2, 3, rows - padding, 9, requires_grad=True)
+            assert_runs_same(function, compiled, x, grad=True, rtol=1e-4, atol=1e-5)
+
+
 def test_gradient_of_a_convolution_with_sizes_of_other_names():
     """Equal sizes have one name by default; here each has its own."""
     weight = nn.Parameter(torch.randn(3, 2, 3, 3))

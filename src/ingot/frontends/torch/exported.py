@@ -142,8 +142,9 @@ def _require_tensors(results: Sequence[Node]) -> None:
 @contextmanager
 def _no_new_guards(graph: Any) -> Generator[None]:
     """Raise for an equality of sizes that nothing would check: guards end with the export."""
-    values = [size for node in graph.nodes for val in tensors_of(node) for size in val.shape]
-    environments = {size.node.shape_env for size in values if isinstance(size, torch.SymInt)}
+    sizes = [size for node in graph.nodes for val in tensors_of(node) for size in val.shape]
+    symbols: list[Any] = [size for size in sizes if isinstance(size, torch.SymInt)]
+    environments: set[Any] = {symbol.node.shape_env for symbol in symbols}
     before = [(item, len(item.guards)) for item in environments]
     try:
         yield

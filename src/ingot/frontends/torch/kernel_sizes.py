@@ -44,11 +44,11 @@ def _values(node: Node, first: int, count: int) -> list[Any]:
 
 
 def _attention(node: Node) -> Pairs:
-    return _attention_pairs(*_values(node, 0, 3), _mask_of(node))
+    return _attention_pairs(_values(node, 0, 3), _mask_of(node))
 
 
 def _attention_gradient(node: Node) -> Pairs:
-    return _attention_pairs(*_values(node, 1, 3), _mask_of(node))
+    return _attention_pairs(_values(node, 1, 3), _mask_of(node))
 
 
 def _mask_of(node: Node) -> Any:
@@ -56,8 +56,9 @@ def _mask_of(node: Node) -> Any:
     return None if mask is None else mask.meta["val"]
 
 
-def _attention_pairs(query: Any, key: Any, value: Any, mask: Any) -> Pairs:
+def _attention_pairs(operands: list[Any], mask: Any) -> Pairs:
     """Yield the pairs of attention. The operands are `[batch, heads, rows, depth]`."""
+    query, key, value = operands
     yield query.shape[0], key.shape[0]
     yield query.shape[0], value.shape[0]
     yield key.shape[1], value.shape[1]
