@@ -136,6 +136,19 @@ def test_a_number_in_a_canonical_quotient_is_less_than_the_divisor():
         assert evaluate(dim.canonical_floordiv(n - 5, 3), {"n": size}) == (size - 5) // 3
 
 
+def test_what_divides_leaves_a_canonical_quotient():
+    n, m = Dim.symbol("n"), Dim.symbol("m")
+    assert dim.canonical_floordiv(2 * n + 1, 2) is n
+    assert dim.canonical_floordiv(2 * n - 1, 2) == n - 1
+    assert dim.canonical_floordiv(4 * n + 3 * m + 9, 2) == dim.floordiv(3 * m + 1, 2) + 2 * n + 4
+    inner = dim.canonical_floordiv(3 * n + dim.floordiv(m, 2) + 5, 3)
+    assert inner == dim.floordiv(m + 4, 6) + n + 1
+    for size in range(-9, 9):
+        for other in range(-9, 9):
+            values = {"n": size, "m": other}
+            assert evaluate(inner, values) == (3 * size + other // 2 + 5) // 3
+
+
 def test_a_quotient_of_a_quotient_is_one_quotient():
     n = Dim.symbol("n")
     twice = dim.floordiv(dim.floordiv(n - 1, 4), 2)

@@ -231,16 +231,19 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
 
 
 def canonical_floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
-    """Return left // right, the number in `left` less than `right`: (n - 2) // 2 is n // 2 - 1.
+    """Return left // right without what divides: (n - 2) // 2 is n // 2 - 1, (2n + 1) // 2 is n.
 
     A quotient in `left` is one with it: (n // 4 + 1) // 2 is (n + 4) // 8. Sizes of windows are
     equal in this form. In indices of kernels the number stays where it is.
     """
-    total = 0
+    total: int | Dim = 0
     while isinstance(left, Dim) and isinstance(right, int) and right > 0:
         number = sum(value for key, value in left.terms if not key)
-        total += number // right
-        left -= number // right * right
+        whole = _from_terms(
+            (key, value // right) for key, value in left.terms if not key or value % right == 0
+        )
+        total += whole
+        left -= whole * right
         rest = left - number % right
         inner = _only_atom(rest) if isinstance(rest, Dim) else None
         divisor = inner.right if inner is not None and inner.function == "floordiv" else None

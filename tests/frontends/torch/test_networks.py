@@ -87,6 +87,9 @@ POOLS = {
     "max2d_far": _call("max_pool2d", kernel_size=2, stride=3),
     "max2d_long": _call("max_pool2d", kernel_size=(5, 4), stride=(2, 3), padding=2),
     "max2d_dilated": _call("max_pool2d", kernel_size=3, dilation=2, stride=1),
+    "max2d_large": lambda x: functional.max_pool2d(
+        x, (4, 5), (2, 3), (2, 1), ceil_mode=True, return_indices=True
+    ),
     "max2d_indices": lambda x: functional.max_pool2d(x, 3, 2, return_indices=True),
     "avg2d": _call("avg_pool2d", kernel_size=3, stride=2, padding=1),
     "avg2d_inside": _call(
@@ -108,8 +111,9 @@ def test_pools_and_their_gradients(name: str) -> None:
 
 
 def test_max_pools_find_the_last_nan_and_the_first_of_equal_elements() -> None:
-    for name in ("max2d_indices", "adaptive_max"):
+    for name in ("max2d_indices", "max2d_large", "adaptive_max"):
         assert_same(POOLS[name], _with_nan(2, 3, 7, 9))
+        assert_same(POOLS[name], torch.full((2, 3, 7, 9), -float("inf")))
         assert_same(POOLS[name], torch.zeros(2, 3, 7, 9))
 
 

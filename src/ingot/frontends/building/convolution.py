@@ -135,7 +135,10 @@ class ConvolutionPlan:
             low = reach - 1 - self.pads[number][0]
             spread = (count - 1) * stride + 1
             exact = size + reach - 1 - low - spread
-            high = fixed(exact)
+            # So many windows leave out fewer elements than this at the end of an image.
+            left_out = max(stride, dilation) - 1
+            is_counted = isinstance(count, int) and not isinstance(size, int)
+            high = reach - 1 - self.pads[number][1] + left_out if is_counted else fixed(exact)
             dims[first + number] = size + (high - exact)
             window.append(
                 WindowDimension(self.kernel[number], 1, low, high, stride, dilation, reversal=True)

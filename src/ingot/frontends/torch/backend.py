@@ -19,15 +19,15 @@ with importing():
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    from ingot.frontends.torch.attention_sizes import guard_attention
     from ingot.frontends.torch.constants import small_constants
     from ingot.frontends.torch.data_sizes import expand_data_sizes
     from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
     from ingot.frontends.torch.expansion import expand_attention, expand_bags
     from ingot.frontends.torch.graphs import CompiledGraph, remember
+    from ingot.frontends.torch.kernel_sizes import guard_kernel_sizes
     from ingot.frontends.torch.launch import Launch, compile_piece
     from ingot.frontends.torch.lowering import lower
-    from ingot.frontends.torch.lowering.walk import RefusedError
+    from ingot.frontends.torch.lowering.walk import RefusedError, SizesChangedError
     from ingot.frontends.torch.merged_numbers import renew_values
     from ingot.frontends.torch.metadata_checks import drop_metadata_checks
     from ingot.frontends.torch.mutated_inputs import mark_readers, saves_written
@@ -109,7 +109,7 @@ def compile_graph(
     refuse_triton_kernels(graph_module.graph)
     drop_metadata_checks(graph_module.graph)
     renew_values(graph_module.graph)
-    guard_attention(graph_module.graph)
+    guard_kernel_sizes(graph_module.graph)
     expand_attention(graph_module)
     expand_data_sizes(graph_module.graph)
     expand_stacked_loops(graph_module.graph)
@@ -161,6 +161,8 @@ def _steps(
             }
         except RefusedError as error:
             refused[error.node] = error.why
+        except SizesChangedError:
+            continue
         else:
             break
     made = [

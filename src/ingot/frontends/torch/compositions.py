@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops as compositions of others that PyTorch leaves whole: `histogram`, `ormqr`, fractional pools.
+"""Ops as compositions of others: `histogram`, `ormqr`, fractional pools, grids of affine maps.
+
+PyTorch leaves them whole, except the grids, whose decomposition makes constants that it then does
+not trace, and whose gradient takes no symbolic sizes.
 
 Source: PyTorch's `aten/src/ATen/native/Histogram.cpp`, `cpu/HistogramKernel.cpp`,
-`BatchLinearAlgebra.cpp`, `FractionalMaxPool2d.cpp`.
+`BatchLinearAlgebra.cpp`, `FractionalMaxPool2d.cpp`, `AffineGridGenerator.cpp`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,31 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         _ATEN.fractional_max_pool3d.default: _fractional_pool,
         _ATEN.fractional_max_pool2d_backward.default: _fractional_pool_gradient,
         _ATEN.fractional_max_pool3d_backward.default: _fractional_pool_gradient,
+        _ATEN.affine_grid_generator.default: affine_grid,
     }
+
+
+def affine_grid(theta: Any, size: Sequence[Any], align_corners: bool) -> Any:
+    """Return where a map, `[batch, rank, rank + 1]`, takes each element: `[batch, *space, rank]`.
+
+    Coordinates are from -1 to 1, those of the last dimension first. With `align_corners` they are
+    the centres of the first and the last element, else their outer edges.
+    """
+    space = size[2:]
+    rank = len(space)
+
+    def column(number: int) -> Any:
+        return theta[:, :, number].reshape(-1, *[1] * rank, rank)
+
+    made = column(rank)
+    for axis, count in enumerate(space):
+        steps = _TORCH.arange(count, dtype=theta.dtype, device=theta.device)
+        if align_corners:
+            place = steps * (2 / (count - 1)) - 1 if count > 1 else steps
+        else:
+            place = (steps * 2 + 1) / count - 1
+        made = made + column(rank - 1 - axis) * place.reshape(-1, *[1] * (rank - axis))
+    return made
 
 
 def _histogram_of_even_bins(

@@ -75,6 +75,8 @@ def resampling_kept_whole() -> Generator[None]:
             replace(op, {_COMPOSITE: _by_sizes(packet.default)} if is_composite else {})
         gradient = getattr(torch.ops.aten, f"{name}_backward").default
         replace(gradient, {DispatchKey.Meta: _like_input})
+    grids = torch.ops.aten.affine_grid_generator.default
+    replace(grids, {DispatchKey.Autograd: compositions.affine_grid})
     try:
         yield
     finally:

@@ -16,7 +16,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -100,10 +101,11 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
     arguments = [node for node in graph.nodes if node.op == "placeholder" and tensors_of(node)]
     nodes = [node for node in graph.nodes if node.op == "call_function" and not is_size(node)]
     piece = Piece(tuple(nodes), tuple(arguments), tuple(results), frozenset())
-    try:
-        lowered = lower(piece, "exported", constants, _row_major, _bounds(program))
-    except RefusedError as error:
-        raise _refusal(error.node, error.why) from error
+    with _no_new_guards(graph):
+        try:
+            lowered = lower(piece, "exported", constants, _row_major, _bounds(program))
+        except RefusedError as error:
+            raise _refusal(error.node, error.why) from error
     _require_known_sizes(graph, lowered)
     return lowered.module
 
@@ -135,6 +137,25 @@ def _require_tensors(results: Sequence[Node]) -> None:
                 code="INGOT0374",
                 hint="return tensors only; the caller knows the sizes of what it passes and gets",
             )
+
+
+@contextmanager
+def _no_new_guards(graph: Any) -> Generator[None]:
+    """Raise for an equality of sizes that nothing would check: guards end with the export."""
+    sizes = [size for node in graph.nodes for val in tensors_of(node) for size in val.shape]
+    symbols: list[Any] = [size for size in sizes if isinstance(size, torch.SymInt)]
+    environments: set[Any] = {symbol.node.shape_env for symbol in symbols}
+    before = [(item, len(item.guards)) for item in environments]
+    try:
+        yield
+    finally:
+        for environment, count in before:
+            if len(environment.guards) > count:
+                raise UnsupportedError(
+                    f"the exported program needs {environment.guards[count].expr}",
+                    code="INGOT0374",
+                    hint="export with sizes that say it, or with a torch._check",
+                )
 
 
 def _require_known_sizes(graph: Any, lowered: Lowered) -> None:

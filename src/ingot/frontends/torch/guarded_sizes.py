@@ -75,9 +75,10 @@ def equations(environment: Any) -> Equations:
 def _known(environment: Any) -> _Known:
     known = _KNOWN.setdefault(environment, _Known())
     for guard in environment.guards[known.guards :]:
-        if isinstance(guard.expr, _SYMPY.Equality):
-            known.equations.extend(_equation(guard.expr, environment, known.equations))
-            known.made.clear()
+        for each in _SYMPY.And.make_args(guard.expr):
+            if isinstance(each, _SYMPY.Equality):
+                known.equations.extend(_equation(each, environment, known.equations))
+                known.made.clear()
     known.guards = len(environment.guards)
     return known
 

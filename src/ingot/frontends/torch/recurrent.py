@@ -104,10 +104,19 @@ def _swept(
         return [*after, out.clone()]
 
     rows = rows.flip(0) if reverse else rows
-    start = tuple(item.clone() for item in state)
+    start = tuple(_in_order(item).clone() for item in state)
     made: Sequence[Any] = cast("Any", scan_op)(called, start, (rows,), tuple(others))
     *last, out = made
-    return last, (out.flip(0) if reverse else out)
+    return list(map(_in_order, last)), (out.flip(0) if reverse else out)
+
+
+def _in_order(state: Any) -> Any:
+    """Return a state whose strides, and those of its gradient, are of elements in order.
+
+    The state of a loop, and of its gradient's loop, must keep its strides. PyTorch's copies keep
+    any strides of a dimension of size 1, as of a batch of 1 cut from a larger array.
+    """
+    return state.flatten().view(state.shape)
 
 
 def _lstm(

@@ -64,6 +64,14 @@ _MAKERS: dict[Any, Callable[..., Size]] = {
     torch_functions.Identity: lambda *parts: parts[0],
 }
 
+_FUNCTIONS: dict[str, Any] = {
+    "floordiv": torch_functions.FloorDiv,
+    "mod": torch_functions.PythonMod,
+    "max": torch_functions.Max,
+    "min": torch_functions.Min,
+}
+"""The functions of named sizes as PyTorch has them."""
+
 
 def size_of(value: Any) -> Size:
     """Return an `int`, `SymInt` or SymPy expression as a size."""
@@ -92,6 +100,39 @@ def expression_of(value: Any) -> Any:
         return value
     environment = value.node.shape_env
     return simplified(replaced(value.node.expr, environment), environment)
+
+
+def guard_equal(have: Size, want: Any) -> bool:
+    """Whether a size equals a `SymInt` in every call, because PyTorch's guards say so from now on.
+
+    Of a size of names that PyTorch does not have, nothing is known.
+    """
+    node = want.node
+    names = {str(name): name for name in node.shape_env.var_to_range}
+    expression = _expression_of_size(have, names)
+    if expression is None:
+        return False
+    is_equal = _SYMPY.Eq(expression, node.expr)
+    return bool(node.shape_env.evaluate_expr(is_equal, fallback_value=False))
+
+
+def _expression_of_size(size: Size, names: dict[str, Any]) -> Any:
+    """Return a size as a SymPy expression of named sizes, or None; sizes are nested 100 deep."""
+    if isinstance(size, int):
+        return _SYMPY.Integer(size)
+    total = _SYMPY.Integer(0)
+    for key, factor in size.terms:
+        for atom in key:
+            if atom.function:
+                sides = [_expression_of_size(side, names) for side in (atom.left, atom.right)]
+                made = None if None in sides else _FUNCTIONS[atom.function](*sides)
+            else:
+                made = names.get(atom.text)
+            if made is None:
+                return None
+            factor = factor * made
+        total = total + factor
+    return total
 
 
 def sizes_of(values: Sequence[Any]) -> Sizes:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import takewhile
 
 from ingot.frontends.building.arrays import ArrayBuilder
@@ -21,6 +22,25 @@ def guarded(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:
         if isinstance(have, Dim) and isinstance(want, int):
             value = b.sliced(value, axis, 0, want)
     return value
+
+
+def of_equal_sizes(
+    b: ArrayBuilder, x: Instruction, y: Instruction, axes: Iterable[tuple[int, int]]
+) -> tuple[Instruction, Instruction]:
+    """Return two values whose dimensions in pairs are equal, as PyTorch's guards ensure.
+
+    A size of several names, such as `24 * n` and `n * n * m`, is that of the second value's
+    dimension if it is a number, else that of the first one's.
+    """
+    for axis, other in axes:
+        have, want = x.shape.dims[axis], y.shape.dims[other]
+        if have == want or (isinstance(have, int) and isinstance(want, int)):
+            continue
+        if isinstance(want, int):
+            x = b.sliced(x, axis, 0, want)
+        else:
+            y = b.sliced(y, other, 0, have)
+    return x, y
 
 
 def reshaped(b: ArrayBuilder, value: Instruction, dims: Sizes) -> Instruction:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.products import dot
+from ingot.frontends.torch.lowering.guards import of_equal_sizes
 from ingot.frontends.torch.lowering.op import Op, Scalar
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.dtype import F32, S32, DType
@@ -26,6 +27,7 @@ def _matmul(op: Op, x: Instruction, y: Instruction, element: DType, batch: int =
     if x.shape.dims[summed] == 0 or 0 in x.shape.dims or 0 in y.shape.dims:
         dims = (*x.shape.dims[:summed], *y.shape.dims[batch + 1 :])
         return op.b.zeros(x.shape.with_dims(dims).with_dtype(element))
+    x, y = of_equal_sizes(op.b, x, y, [*zip(axes, axes, strict=True), (summed, batch)])
     return dot(op.b, x, y, ((summed,), (batch,)), (axes, axes), element)
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.torch.lowering.guards import guarded, reshaped
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Size, Sizes
+from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -413,27 +414,23 @@ def _weight_norm_backward(
 def _reduced(op: Op, number: int, x: Instruction, axes: tuple[int, ...]) -> Instruction:
     """Return the sum over `axes` as result `number`."""
     shape = op.shape_of(number)
-    return op.b.reshape_to(op.b.convert_to(op.b.reduced("add", x, axes), shape.dtype), shape.dims)
+    return reshaped(op.b, op.b.convert_to(op.b.reduced("add", x, axes), shape.dtype), shape.dims)
 
 
-def _grouped(
-    op: Op, x: Instruction, sizes: tuple[Size, Size, Size], groups: int, wide: DType
-) -> Instruction:
+def _grouped(op: Op, x: Instruction, channels: Size, groups: int, wide: DType) -> Instruction:
     """Return images as `[batch, groups, channels per group, space]`."""
-    batch, channels, space = sizes
-    part = dim_math.floordiv(channels, groups)
-    if dim_math.product((groups, part)) != channels:
-        # PyTorch has checked that groups have one size, which a symbol does not show.
-        part = op.known(channels, "the number of channels") // groups
-    dims: Sizes = (batch, groups, part, space)
-    return op.b.reshape_to(op.b.convert_to(x, wide), dims)
+    batch, _, *space = x.shape.dims
+    x = guarded(op.b, x, (batch, channels, *space))
+    dims = (batch, groups, dim_math.floordiv(channels, groups), dim_math.product(space))
+    # PyTorch has checked that groups have one size, which a symbol does not show.
+    return reshaped(op.b, op.b.convert_to(x, wide), dims)
 
 
 def _channels(b: ArrayBuilder, vector: Given, like: Shape) -> Given:
     """Return a vector over channels as `[groups, channels per group]`."""
     if vector is None:
         return None
-    return b.reshape_to(b.convert_to(vector, like.dtype), like.dims[1:3])
+    return reshaped(b, b.convert_to(vector, like.dtype), like.dims[1:3])
 
 
 @RULES.rule("native_group_norm")
@@ -449,13 +446,14 @@ def _group_norm(
     epsilon: float,
 ) -> tuple[Instruction, ...]:
     b = op.b
+    del batch, space  # the operand's
     wide = wider(given.shape.dtype)
-    x = _grouped(op, given, (batch, channels, space), groups, wide)
+    x = _grouped(op, given, channels, groups, wide)
     average, variance = _moments(b, x, (2, 3))
     inverse = _inverse(b, variance, epsilon)
     y = _normalized(b, x, average, inverse, (0, 1))
     y = _scaled(b, y, _channels(b, weight, x.shape), _channels(b, bias, x.shape), (1, 2))
-    y = b.reshape_to(b.convert_to(y, op.shape_of(0).dtype), op.shape_of(0).dims)
+    y = reshaped(b, b.convert_to(y, op.shape_of(0).dtype), op.shape_of(0).dims)
     return (y, *_statistics(op, average, inverse))
 
 
@@ -473,10 +471,10 @@ def _group_norm_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Given, ...]:
+    del batch, space
     b = op.b
     wide = wider(given.shape.dtype)
-    sizes = (batch, channels, space)
-    x, dy = (_grouped(op, item, sizes, groups, wide) for item in (given, gradient))
+    x, dy = (_grouped(op, item, channels, groups, wide) for item in (given, gradient))
     average, factor = (b.convert_to(item, wide) for item in (mean, inverse))
     normal = _normalized(b, x, average, factor, (0, 1))
     found: list[Given] = [None, None, None]
@@ -484,7 +482,7 @@ def _group_norm_backward(
         scaled = _scaled(b, dy, _channels(b, weight, x.shape), None, (1, 2))
         made = _row_gradient(b, scaled, normal, factor, (0, 1), (2, 3))
         shape = op.shape_of(0)
-        found[0] = b.reshape_to(b.convert_to(made, shape.dtype), shape.dims)
+        found[0] = reshaped(b, b.convert_to(made, shape.dtype), shape.dims)
     if mask[1]:
         found[1] = _reduced(op, 1, b.multiply(dy, normal), (0, 3))
     if mask[2]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ingot.frontends.building.arrays import wider
+from ingot.frontends.building.convolution import FixSize
 from ingot.frontends.building.pooling import (
     at_greatest,
     flat_numbers,
@@ -21,7 +22,7 @@ from ingot.frontends.building.pooling import (
 )
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Sizes
+from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import Window, WindowDimension
@@ -68,9 +69,32 @@ def _window(
         if plain.count(size) == count:
             made.append(plain)
             continue
-        high = op.at_most((count - 1) * step + reach - size - low, _SIZE)
+        needed = (count - 1) * step + reach - size - low
+        # Every window begins in the image or before it.
+        is_counted = isinstance(count, int) and not isinstance(size, int)
+        high = reach - 1 if is_counted else op.at_most(needed, _SIZE)
         made.append(WindowDimension(taps, step, low, high, window_dilation=distance))
     return tuple(made)
+
+
+def _fixed(op: Op, image: Sizes, counts: Sizes, window: Window) -> FixSize:
+    """Return what bounds the size behind the windows of an image, or raises for it.
+
+    If the number of windows is known and the size of the image is not, one window more is larger.
+    """
+    most: dict[Size, int] = {}
+    for size, count, one in zip(image, counts, window, strict=True):
+        if isinstance(count, int) and not isinstance(size, int):
+            most[size] = count * one.stride + (one.size - 1) * one.window_dilation
+
+    def fixed(rest: Size) -> int:
+        for size, bound in most.items():
+            more = rest - size
+            if isinstance(more, int):
+                return bound + more
+        return op.at_most(rest, _SIZE)
+
+    return fixed
 
 
 def _space(image: Sizes, rank: int) -> range:
@@ -128,7 +152,7 @@ def _max_pool(rank: int) -> None:
             dims,
             _space(dims, rank),
             window,
-            lambda size: op.at_most(size, _SIZE),
+            _fixed(op, dims, counts, window),
         )
 
 
@@ -211,7 +235,7 @@ def _average_pool(rank: int) -> None:
             op, dims, counts, window, padding, count_include_pad, divisor_override, wide
         )
         share = b.divide(b.convert_to(gradient, wide), divisor)
-        made = spread_sums(b, share, dims, window, lambda size: op.at_most(size, _SIZE))
+        made = spread_sums(b, share, dims, window, _fixed(op, dims, counts, window))
         return b.convert_to(made, op.dtype)
 
 

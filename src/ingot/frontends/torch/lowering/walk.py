@@ -32,8 +32,9 @@ from ingot.frontends.torch.nodes import (
     is_size,
     parts,
 )
-from ingot.frontends.torch.sizes import size_of, sizes_of
+from ingot.frontends.torch.sizes import guard_equal, size_of, sizes_of
 from ingot.frontends.torch.types import element_of
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -52,6 +53,10 @@ class RefusedError(Exception):
         super().__init__(why)
         self.node = node
         self.why = why
+
+
+class SizesChangedError(Exception):
+    """By a new guard a symbolic size is a number or another size, also in what is lowered."""
 
 
 class Walk:
@@ -95,11 +100,20 @@ class Walk:
         return made
 
     def _guarded(self, node: Node, made: Any) -> Any:
-        """Return results with the sizes that PyTorch knows."""
-        if not isinstance(made, Instruction) or not isinstance(node.meta["val"], torch.Tensor):
+        """Return results with the sizes that PyTorch knows, or whose equality it guards."""
+        want = node.meta.get("val")
+        if not isinstance(made, Instruction) or not isinstance(want, torch.Tensor):
             return made
-        dims = sizes_of(node.meta["val"].shape)
-        return guarded(self.b, made, dims) if len(dims) == made.shape.rank else made
+        if len(want.shape) != made.shape.rank:
+            return made
+        made = guarded(self.b, made, sizes_of(want.shape))
+        for axis, size in enumerate(sizes_of(want.shape)):
+            have = made.shape.dims[axis]
+            if have != size and isinstance(size, Dim) and guard_equal(have, want.shape[axis]):
+                if size_of(want.shape[axis]) != size:
+                    raise SizesChangedError
+                made = self.b.sliced(made, axis, 0, size)
+        return made
 
     @staticmethod
     def inlined(b: GraphBuilder, body: Any, arguments: Sequence[Any]) -> list[Any]:
