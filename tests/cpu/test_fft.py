@@ -11,6 +11,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.kernel.fft import tables
+from ingot.kernel.fft.factors import factors
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)
@@ -191,6 +192,12 @@ def test_sizes_and_directions_share_the_code():
     real = parts("RFFT", (64,), (256,))
     assert real == parts("IRFFT", (77,), (4096,))
     assert len(parts("RFFT", (), (1 << 20,)) - real) == 1
+
+
+@pytest.mark.parametrize("length", [0, -8])
+def test_no_radices_have_such_a_product(length):
+    with pytest.raises(ValueError, match="no transform has the length"):
+        factors(length)
 
 
 def test_tables_are_bounded_by_their_bytes() -> None:
