@@ -50,7 +50,7 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         b_signed=form.is_rhs_signed,
         begins_with_sums=form.is_shifted,
         whole_vectors=columns // form.lanes,
-        tail_lanes=narrow_lanes(form.lanes * parts, rest * parts),
+        tail_lanes=narrow_lanes(form.lanes * parts, columns * parts, rows),
     )
 
 
