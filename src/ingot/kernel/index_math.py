@@ -23,14 +23,10 @@ Extents = Mapping[str, int | Dim]
 
 
 def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | Dim:
-    """Return the row-major element number of `indices` in an array of `dims`.
-
-    A dimension of size 1 has the index 0 wherever there is an element: its index adds nothing.
-    """
+    """Return the row-major element number of `indices` in an array of `dims`."""
     total: int | Dim = 0
     for position, size in zip(indices, dims, strict=True):
-        if size != 1:
-            total = _put_together(total, position, size)
+        total = _put_together(total, position, size)
     return total
 
 
