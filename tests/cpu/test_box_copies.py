@@ -144,6 +144,32 @@ ENTRY main {{
     assert is_shared(check(module, "avx512")) == shared
 
 
+@wide
+def test_a_stack_of_turned_rows_is_boxes():
+    """Along a part of one element the index is 0, so what is turned in each is known."""
+    module = ingot.parse_hlo("""HloModule stack
+
+ENTRY main {
+  x = f32[3,70,130] parameter(0)
+  first = f32[1,70,130] slice(x), slice={[0:1], [0:70], [0:130]}
+  second = f32[1,70,130] slice(x), slice={[1:2], [0:70], [0:130]}
+  third = f32[1,70,130] slice(x), slice={[2:3], [0:70], [0:130]}
+  one = f32[70,130] reshape(second)
+  two = f32[70,130] reshape(third)
+  last = f32[1,130] slice(one), slice={[69:70], [0:130]}
+  rest = f32[69,130] slice(one), slice={[0:69], [0:130]}
+  down = f32[70,130] concatenate(last, rest), dimensions={0}
+  left = f32[70,1] slice(two), slice={[0:70], [0:1]}
+  right = f32[70,129] slice(two), slice={[0:70], [1:130]}
+  across = f32[70,130] concatenate(right, left), dimensions={1}
+  b = f32[1,70,130] reshape(down)
+  c = f32[1,70,130] reshape(across)
+  ROOT out = f32[3,70,130] concatenate(first, b, c), dimensions={0}
+}
+""")
+    assert is_shared(check(module))
+
+
 def result_of(shape, body):
     rows, *columns = map(int, shape[3:-1].split(","))
     if "transpose" in body:

@@ -11,6 +11,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.kernel.fft import tables
+from ingot.kernel.fft.factors import factors
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)
@@ -187,10 +188,18 @@ def test_sizes_and_directions_share_the_code():
     def parts(kind, batch, lengths):
         return library_parts(ingot.compile(transform(kind, batch, lengths, "c64")[0]))
 
-    assert parts("FFT", (64,), (1024,)) == parts("IFFT", (3000,), (2048,))
-    real = parts("RFFT", (64,), (256,))
-    assert real == parts("IRFFT", (77,), (4096,))
-    assert len(parts("RFFT", (), (1 << 20,)) - real) == 1
+    forth = parts("FFT", (64,), (4096,))
+    assert forth == parts("IFFT", (3000,), (4096,))
+    assert {part.split("_")[2] for part in parts("FFT", (9,), (1024,)) - forth} == {"last4"}
+    real, back = parts("RFFT", (64,), (8192,)), parts("IRFFT", (77,), (8192,))
+    assert len(real - forth) == len(back - forth) == len(real - back) == 1
+    assert any(name.endswith("_fold") for name in parts("RFFT", (), (1 << 20,)) - real)
+
+
+@pytest.mark.parametrize("length", [0, -8])
+def test_no_radices_have_such_a_product(length):
+    with pytest.raises(ValueError, match="no transform has the length"):
+        factors(length)
 
 
 def test_tables_are_bounded_by_their_bytes() -> None:

@@ -94,7 +94,7 @@ def test_special_values(special: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", [5, 7, 8, 11, 16, 17])
+@pytest.mark.parametrize("length", [5, 7, 8, 11, 16, 17, 20, 32, 49, 127, 128])
 @pytest.mark.parametrize("element", ["f32", "s32", "s8", "f64"])
 def test_indices_of_extremes(element: str, length: int) -> None:
     rows = _rows(length, 13)

@@ -4,7 +4,12 @@
 import pytest
 
 from ingot.analysis.library import VECTORS
-from ingot.kernel.contraction.register_block import FEW_ROWS, BlockSearch, most_rows
+from ingot.kernel.contraction.register_block import (
+    FEW_ROWS,
+    BlockSearch,
+    most_rows,
+    narrow_lanes,
+)
 from ingot.llvm.machine_model import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
@@ -19,7 +24,22 @@ def test_blocks_cover_all_rows_and_columns(m, n, vectors):
     assert found.tall * (found.low + 1) + (found.row_blocks - found.tall) * found.low == m
     assert found.rows <= max(1, most_rows(found.vectors, vectors))
     assert found.columns < n + lanes * found.vectors
-    assert found.rest_vectors(n) <= found.vectors
+
+
+@pytest.mark.parametrize(("n", "vectors", "rows"), [(20, 2, 10), (40, 3, 7), (8, 1, 29)])
+def test_blocks_with_a_narrow_vector_leave_registers_free(n, vectors, rows):
+    found = BlockSearch(16, WIDE).even(1000, n)
+    assert found.vectors == vectors
+    assert found.rows <= rows
+    assert narrow_lanes(16, n, found.rows) == 8
+
+
+def test_a_narrow_vector_beside_others_is_not_worth_spilling():
+    assert narrow_lanes(16, 20, 14) == 0
+    assert narrow_lanes(16, 20, 10) == 8
+    assert narrow_lanes(16, 25, 10) == 0
+    assert narrow_lanes(16, 32, 10) == 0
+    assert narrow_lanes(16, 8, 28) == 8
 
 
 def test_the_common_width_is_kept_unless_another_saves_much():

@@ -25,6 +25,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
+from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.expand.exact_boundary import ExactBoundary
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
@@ -63,6 +64,7 @@ _PASSES = (
     WhileLoopTripCountAnnotator(),
     ExactBoundary(),
     AttentionFusion(),
+    DoubleLoops(),
 )
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in _PASSES}
 _STEPS["simplify"] = SIMPLIFICATION

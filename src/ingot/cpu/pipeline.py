@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import Pipeline
+from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
@@ -17,7 +18,15 @@ from ingot.passes.fusion.wide_concatenates import WideConcatenates
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
 PIPELINE = Pipeline(
-    "cpu", (SIMPLIFICATION, WideConcatenates(), AttentionFusion(), Fusion(), BUFFER_PASSES)
+    "cpu",
+    (
+        SIMPLIFICATION,
+        WideConcatenates(),
+        AttentionFusion(),
+        Fusion(),
+        DoubleLoops(),
+        BUFFER_PASSES,
+    ),
 )
 
 ORDER = (
@@ -29,6 +38,7 @@ ORDER = (
     Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
     Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
     Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),
+    Order("fusion", "double-loops", "what a step reads and writes is known of kernels"),
     Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),
     Order("fusion", "split-updates", "it is the updates inside of fusions that are split"),
 )

@@ -153,17 +153,18 @@ def _is_below(value: int | Dim, limit: int | Dim, extents: Extents) -> bool:
 
 
 def delinearize(value: int | Dim, dims: Sequence[int | Dim], extents: Extents) -> Index:
-    """Return the indices of element number `value` in an array of `dims`."""
-    if not dims:
-        return ()
+    """Return the indices of element number `value` in an array of `dims`.
+
+    The first dimension of more than one element takes what is left: `value` lies in the array
+    wherever there is an element.
+    """
     found: list[int | Dim] = []
-    for size in reversed(dims[1:]):
-        if size == 1:
-            found.append(0)
-            continue
-        value, rest = divide(value, size, extents)
+    for number, size in reversed(tuple(enumerate(dims))):
+        rest: int | Dim = 0
+        if size != 1:
+            is_first = all(above == 1 for above in dims[:number])
+            value, rest = (0, value) if is_first else divide(value, size, extents)
         found.append(rest)
-    found.append(0 if dims[0] == 1 else value)
     return tuple(reversed(found))
 
 

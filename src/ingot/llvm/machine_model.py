@@ -29,8 +29,9 @@ from functools import cache
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
 
-LINE_BYTES = 64
-"""Bytes of a cache line, on all CPUs that there is code for."""
+LINE_BYTES, PAGE_BYTES = 64, 4096
+"""Bytes of a cache line, on all CPUs that there is code for, and of a page, within which their own
+prefetchers stay."""
 
 TRANSCENDENTAL_FLOPS = 12
 """Cost of the cheapest of them, f32 exponential, in flops: 2^20 take 380 us where products of

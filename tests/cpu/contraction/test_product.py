@@ -7,6 +7,7 @@ from tests.cpu.contraction.test_contraction import product
 
 import ingot
 from ingot.client import compile
+from ingot.cpu.emit.contraction.microkernel import FAR_ROWS_AHEAD
 from ingot.cpu.emit.contraction.product_call import product_call
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
@@ -322,6 +323,39 @@ def test_a_last_vector_of_few_columns_has_half_the_lanes():
     found = plan(40, 30, 73)
     assert found is not None
     assert not any("_tail" in micro.name for micro in product_call(found).needed[1:])
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "fetches"),
+    [
+        (1, 4096, 4096, True),
+        (8, 4096, 4096, True),
+        (1, 1024, 2049, True),
+        (1, 1024, 2048, False),
+        (1, 300, 4000, False),
+        (14, 200, 20000, False),
+        (512, 4096, 4096, False),
+    ],
+)
+def test_few_rows_fetch_long_rows_from_memory(m, n, k, fetches):
+    found = plan(m, n, k)
+    assert found is not None
+    names = {micro.name for micro in product_call(found).needed[1:]}
+    assert found.form.fetches == fetches
+    assert all(f"_ahead{FAR_ROWS_AHEAD}_" in name for name in names) == fetches
+
+
+@pytest.mark.parametrize("m", [1, 3, 9])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_whose_rhs_comes_from_memory(m, dtype, generator):
+    n, k = 1500, 1501
+    made = compile(module((m, k), (k, n), (m, n), f"f{8 * np.dtype(dtype).itemsize}"))
+    x, y = (generator.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+    y[0, 0], y[1, 1] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        wanted = x.astype(np.float64) @ y.astype(np.float64)
+    bound = 1e-12 if dtype == "float64" else 1e-3
+    np.testing.assert_allclose(made(x, y), wanted, bound, bound)
 
 
 @pytest.mark.parametrize("m", [7, 13, 15, 27, 64, 100, 1000, 1024])

@@ -53,7 +53,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
-from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, Vectors
+from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, L3_BYTES, PAGE_BYTES, Vectors
 from ingot.support.records import record, replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
@@ -203,6 +203,13 @@ def _is_small(given: PlainOperands, form: ProductVariant, even: EvenBlocks) -> b
     )
 
 
+def _is_from_memory(given: PlainOperands) -> bool:
+    """Whether no cache keeps the rhs, and its rows are too long for the CPU's own prefetchers."""
+    _, n, k = given.sizes
+    row_bytes = n * given.cell.bytes
+    return row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
+
+
 def _is_far(given: PlainOperands) -> bool:
     """Whether the lhs is dense along its rows' axis, and its elements of each k lie far apart."""
     step_bytes = given.lhs.inner * cell_bits(given.cell) // 8
@@ -266,7 +273,8 @@ def _form(
         return ProductVariant(given.cell, schedule.lanes, "packed", is_dense, even.vectors, True)
     if given.are_cells and not (packs_rows and _is_far(given)):
         ahead = rhs not in DOTS and _is_ahead(given, schedule)
-        return ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+        form = ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+        return replace(form, fetches=rhs == "direct" and _is_from_memory(given))
     if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
         return None
     if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:

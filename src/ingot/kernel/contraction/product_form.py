@@ -59,6 +59,7 @@ class ProductVariant:
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         rows, depth: of matrices that one register block holds; 0 if they may be any.
         has_rest: whether the columns of those do not fill it.
+        fetches: whether few rows meet an rhs in place that no cache keeps.
     """
 
     element: DType
@@ -72,13 +73,14 @@ class ProductVariant:
     rows: int = 0
     depth: int = 0
     has_rest: bool = False
+    fetches: bool = False
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
         words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
         words += ["dense" if self.is_dense else "across", self.rhs.replace(" ", "_")]
-        words += ["ahead"] * self.ahead
+        words += ["ahead"] * self.ahead + ["fetching"] * self.fetches
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
         if self.rows:

@@ -33,9 +33,22 @@ lines that it shares with other blocks. 8x178x1040 took 0.87 of the time with th
 2026-11-27)."""
 
 
-def narrow_lanes(lanes: int, rest: int) -> int:
-    """Return how many lanes a vector of `rest` columns has if half of `lanes` hold them, else 0."""
-    return lanes // 2 if 0 < 2 * rest <= lanes else 0
+MOST_NARROW_SUMS = 21
+"""Registers of sums of a block whose last vector is a narrower one, beside others: LLVM multiplies
+into the register of its factor, and spills with more. Against 28 products of 2000x16x20 and
+2000x64x20 took 0.88 and 0.86 of the time, with a transposed rhs 0.69 and 0.65, 2000x64x12 of f64
+0.87 and 0.85, 1000x100x40, with 27 before, 0.93; with 24 it took 1.55 (AVX-512, one thread,
+2026-11-28)."""
+
+
+def narrow_lanes(lanes: int, columns: int, rows: int) -> int:
+    """Return how many lanes the last vector of a block has if half of `lanes` hold its columns.
+
+    Otherwise 0. `rows` are those of the block.
+    """
+    vectors, rest = -(-columns // lanes), columns % lanes
+    is_held = vectors == 1 or rows * vectors <= MOST_NARROW_SUMS
+    return lanes // 2 if is_held and 0 < 2 * rest <= lanes else 0
 
 
 @record
@@ -66,19 +79,15 @@ class EvenBlocks:
         """Rows of the highest block."""
         return self.low + (self.tall > 0)
 
-    def rest_vectors(self, n: int) -> float:
-        """Return the vectors of the columns behind whole blocks; the last may be a half one."""
-        whole, rest = divmod(n % self.columns, self.lanes)
-        return whole + (0.5 if narrow_lanes(self.lanes, rest) else rest > 0)
-
     def cycles(self, n: int, more: float = 0.0) -> float:
         """Return the cycles of one k over all blocks, `more` for each block."""
-        whole, rest = n // self.columns, self.rest_vectors(n)
-        cycles = sum(
-            count
-            * (whole * block_cycles(rows, self.vectors) + (block_cycles(rows, rest) if rest else 0))
-            for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low))
-        )
+        whole, rest = divmod(n, self.columns)
+        vectors = -(-rest // self.lanes)
+        cycles = 0.0
+        for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low)):
+            # The last vector may be a half one.
+            left = vectors - (0.5 if narrow_lanes(self.lanes, rest, rows) else 0)
+            cycles += count * (whole * block_cycles(rows, self.vectors) + block_cycles(rows, left))
         return cycles + more * self.row_blocks * (whole + (rest > 0))
 
 
@@ -104,7 +113,7 @@ class BlockSearch:
         """
         lanes, registers = self.lanes, self.vectors.registers
         least = m * -(-n // lanes) / 2
-        best = common = self._of_width(m, VECTORS if n > lanes else 1)
+        best = common = self._of_width(m, n, VECTORS if n > lanes else 1)
         lowest = common.cycles(n, self.more)
         stays = MAX_LOSS if m > FEW_ROWS else 0.0
         if lowest <= stays * least:
@@ -113,15 +122,17 @@ class BlockSearch:
             if count > most or (count > 1 and (count - 1) * lanes >= n):
                 break
             if count + MIN_SPARE <= registers:
-                found = self._of_width(m, count)
+                found = self._of_width(m, n, count)
                 cycles = found.cycles(n, self.more)
                 if (cycles, -count) < (lowest, -best.vectors):
                     best, lowest = found, cycles
         return common if common.cycles(n, self.more) <= stays * lowest else best
 
-    def _of_width(self, m: int, count: int) -> EvenBlocks:
+    def _of_width(self, m: int, n: int, count: int) -> EvenBlocks:
         """Return the blocks of `count` vectors a row."""
         rows = max(1, most_rows(count, self.vectors))
+        if self.lanes < n < count * self.lanes and narrow_lanes(self.lanes, n, 1):
+            rows = min(rows, MOST_NARROW_SUMS // -(-n // self.lanes))
         row_blocks = -(-m // rows)
         low, tall = divmod(m, row_blocks)
         return EvenBlocks(self.lanes, count, row_blocks, low, tall)

@@ -122,15 +122,17 @@ def _concatenate(lowering: ElementalLowering, instruction: Instruction, point: P
     for operand in instruction.operands:
         size, at = operand.shape.dims[axis], point.index[axis] - start
         end = start + size
-        inside = point.at((*point.index[:axis], at, *point.index[axis + 1 :]))
         if isinstance(at, int) and isinstance(size, int):
             if 0 <= at < size:
-                return lowering.value(operand, inside)
+                inside = (*point.index[:axis], at, *point.index[axis + 1 :])
+                return lowering.value(operand, point.at(inside))
         elif size != 0:
             below = compare("LT", position, ex.index(end))
             above = compare("GE", position, ex.index(start))
             mask = ex.conjunction(ex.conjunction(above, below), point.mask)
-            parts.append((below, lowering.value(operand, Point(inside.index, point.values, mask))))
+            # One row of a stack is read at 0 alone: its index is free of the stack's axis.
+            inside = (*point.index[:axis], 0 if size == 1 else at, *point.index[axis + 1 :])
+            parts.append((below, lowering.value(operand, Point(inside, point.values, mask))))
         start = end
     if not parts:
         return lowering.value(instruction.operands[0], point)

@@ -20,7 +20,13 @@ RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 @lru_cache(_CACHE_SIZE)
 def factors(length: int, radices: tuple[int, ...] = RADICES) -> tuple[int, ...] | None:
-    """Return the radices of the passes, out of those given; None if a prime factor is too large."""
+    """Return the radices of the passes, out of those given; None if a prime factor is too large.
+
+    Raises:
+        ValueError: the length is not positive, so that no radices have it as their product.
+    """
+    if length < 1:
+        raise ValueError(f"no transform has the length {length}")
     found: list[int] = []
     rest = length
     for radix in radices:

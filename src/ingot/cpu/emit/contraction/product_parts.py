@@ -10,7 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared
+from ingot.cpu.emit.contraction.microkernel import (
+    FAR_ROWS_AHEAD,
+    MOST_SHARED,
+    MicroKernel,
+    on_panels,
+    shared,
+)
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
@@ -34,6 +40,8 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
     common = shared(cell, form.lanes * parts, rows, vectors, masked=rest > 0)
     if form.has_panels:
         common = on_panels(common, form.columns * parts)
+    elif form.fetches:
+        common = replace(common, rows_ahead=FAR_ROWS_AHEAD)
     return replace(
         common,
         a_row=1 if form.is_lhs_packed and not is_along else None,
@@ -42,7 +50,7 @@ def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel |
         b_signed=form.is_rhs_signed,
         begins_with_sums=form.is_shifted,
         whole_vectors=columns // form.lanes,
-        tail_lanes=narrow_lanes(form.lanes * parts, rest * parts),
+        tail_lanes=narrow_lanes(form.lanes * parts, columns * parts, rows),
     )
 
 

@@ -8,6 +8,7 @@ too little of the array lies to be read in whole vectors, are folded one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
@@ -16,7 +17,7 @@ from ingot.emit.values.types import memory_type, widen
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import TransposedRows
-from ingot.llvm.types import vector
+from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
 
@@ -66,7 +67,7 @@ class TransposedRowsEmitter(LoopEmitter):
             self.one_pass(item, lanes)
 
     def _transpose(self, rooms: dict[Expr, Value], along: str) -> None:
-        """Read whole rows and store their columns."""
+        """Read whole rows and store their columns, square by square."""
         f, emitter, shape = self.f, self.emitter, self._shape
         emitter.names[along] = 0
         emitter.open_scope()
@@ -75,24 +76,31 @@ class TransposedRowsEmitter(LoopEmitter):
             source = f.gep(
                 emitter.buffers[access.buffer], emitter.base_index(access.index, ()), memory
             )
-            step = emitter.index(self.kernel.passes[0].axes[0].extent)
-            side = min(shape.lanes, shape.width)
-            for start in range(0, shape.width, side):
-                rows = [
-                    f.concat_lanes(
-                        [
-                            f.load(
-                                vector(memory, side),
-                                f.gep(source, f.iadd(f.imul(step, row), start), memory),
-                            )
-                            for row in range(number, shape.lanes, side)
-                        ]
-                    )
-                    for number in range(side)
-                ]
-                for number, column in enumerate(transpose(f, rows), start):
-                    f.store(column, f.gep(room, number * shape.lanes, memory))
+            square = partial(self._square, memory, source, room)
+            f.loop(0, shape.width, min(shape.lanes, shape.width), [], square)
         emitter.close_scope()
+
+    def _square(
+        self, memory: Type, source: Value, room: Value, start: Value, carried: list[Value]
+    ) -> list[Value]:
+        """Read elements of all rows from `start` on, and store them as columns."""
+        f, lanes, side = self.f, self._shape.lanes, min(self._shape.lanes, self._shape.width)
+        step = self.emitter.index(self.kernel.passes[0].axes[0].extent)
+        rows = [
+            f.concat_lanes(
+                [
+                    f.load(
+                        vector(memory, side),
+                        f.gep(source, f.iadd(f.imul(step, row), start), memory),
+                    )
+                    for row in range(number, lanes, side)
+                ]
+            )
+            for number in range(side)
+        ]
+        for number, column in enumerate(transpose(f, rows)):
+            f.store(column, f.gep(room, f.imul(f.iadd(start, number), lanes), memory))
+        return carried
 
     def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
         """Emit one column of a block of rows."""
