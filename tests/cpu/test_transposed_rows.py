@@ -14,7 +14,7 @@ from tests.support.against_evaluator import agrees
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
 from ingot.kernel.schedule.transposed_rows import LEAST_ELEMENTS
-from ingot.llvm.target import host_levels
+from ingot.llvm.target import TargetSpec, host_levels
 
 TYPES = {
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
@@ -146,3 +146,46 @@ def test_nothing_is_read_behind_the_last_row(length: int, more: int) -> None:
         _check(_fold("s32", shape, "add"), x)
     finally:
         assert libc.mprotect(address + end, page, 3) == 0
+
+
+@pytest.mark.parametrize("length", [5, 20, 49])
+def test_numbers_of_rows_and_columns_beside_them(length: int) -> None:
+    """Distances to centres: of each row and of each column there is a number more."""
+    rows = _rows(length, 13)
+    module = parse_hlo(f"""HloModule nearest
+
+fold {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  more = pred[] compare(a, b), direction=LT
+  same = pred[] compare(a, b), direction=EQ
+  before = pred[] compare(i, j), direction=LT
+  first = pred[] and(same, before)
+  left = pred[] or(more, first)
+  v = f32[] select(left, a, b)
+  k = s32[] select(left, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, k)
+}}
+
+ENTRY main {{
+  x = f32[{rows},{length}] parameter(0)
+  r = f32[{rows}] parameter(1)
+  c = f32[{length}] parameter(2)
+  of.rows = f32[{rows},{length}] broadcast(r), dimensions={{0}}
+  of.columns = f32[{rows},{length}] broadcast(c), dimensions={{1}}
+  some = f32[{rows},{length}] subtract(of.rows, x)
+  all = f32[{rows},{length}] add(some, of.columns)
+  n = s32[{rows},{length}] iota(), iota_dimension=1
+  high = f32[] constant(inf)
+  zero = s32[] constant(0)
+  ROOT y = (f32[{rows}], s32[{rows}]) reduce(all, n, high, zero), dimensions={{1}}, to_apply=fold
+}}
+""")
+    x = _some("f32", (rows, length))
+    x[3, 1], x[::5, 2] = np.inf, -0.0
+    found = agrees(module, [x, _some("f32", (rows,)), _some("f32", (length,))])
+    (kernel,) = found.executable.kernels
+    if TargetSpec.host().vector_bits >= 512:
+        assert kernel.strategy == "transposed rows"

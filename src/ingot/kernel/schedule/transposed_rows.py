@@ -11,7 +11,7 @@ Invariant: every row's elements are folded in order; nothing is read outside of 
 
 from __future__ import annotations
 
-from ingot.kernel.expr import walk
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.lane_counts import is_expensive
@@ -70,19 +70,30 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
     return TransposedRows(vectors.bits // widest, width)
 
 
-def _widest(item: Pass, rows: Axis, length: int) -> int:
-    """Return the bits of the widest elements of a pass, 0 if not all it reads are dense rows."""
-    loads = [node for node in walk(item.exprs) if node.op == "load"]
+def row_loads(item: Pass, rows: Axis) -> list[Expr]:
+    """Return the loads of a pass that vary with its rows and along them: those are transposed."""
     along = item.axes[0].name
+    return [
+        node
+        for node in walk(item.exprs)
+        if node.op == "load"
+        and coefficient(node.payload.index, along) != 0
+        and coefficient(node.payload.index, rows.name) != 0
+    ]
+
+
+def _widest(item: Pass, rows: Axis, length: int) -> int:
+    """Return the bits of the widest elements of a pass, 0 if its rows are not dense."""
+    every = [node for node in walk(item.exprs) if node.op == "load"]
+    loads = row_loads(item, rows)
     are_rows = all(
-        not load.args
-        and coefficient(load.payload.index, along) == 1
+        coefficient(load.payload.index, item.axes[0].name) == 1
         and coefficient(load.payload.index, rows.name) == length
         for load in loads
     )
-    if not are_rows or len(loads) > MOST_LOADS:
+    if not are_rows or any(load.args for load in every) or len(loads) > MOST_LOADS:
         return 0
     elements = [value.dtype for fold in item.reductions for value in fold.inputs]
-    elements += [load.dtype for load in loads]
+    elements += [load.dtype for load in every]
     is_real = loads and not any(element.is_complex for element in elements)
     return max(element.bits if element.bits >= 8 else 8 for element in elements) if is_real else 0

@@ -14,9 +14,10 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import memory_type, widen
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import TransposedRows
+from ingot.kernel.schedule.transposed_rows import row_loads
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
@@ -36,7 +37,7 @@ class TransposedRowsEmitter(LoopEmitter):
         low, high = self._block_bounds(axis)
         first = self.kernel.passes[0]
         self._prepare(self.kernel.passes, frozenset((axis.name, first.axes[0].name)))
-        loads = [item for item in walk(first.exprs) if item.op == "load"]
+        loads = row_loads(first, axis)
         count = shape.lanes * shape.width
         rooms = {load: f.alloca(memory_type(load.dtype), count, 64) for load in loads}
         # So many rows at the end are shorter than what is read of each.
