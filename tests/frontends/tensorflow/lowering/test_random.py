@@ -69,6 +69,7 @@ LOGITS = numbers(5, 7, scale=2)
 ALPHAS = np.array([0.3, 1.0, 2.5], np.float32)
 STATELESS = {
     "shuffle": lambda s: RANDOM.experimental.stateless_shuffle(LOGITS, s),
+    "shuffle_none": lambda s: RANDOM.experimental.stateless_shuffle(LOGITS[:0], s),
     "shuffle_one": lambda s: RANDOM.experimental.stateless_shuffle(LOGITS[:1], s),
     "categorical": lambda s: RANDOM.stateless_categorical(LOGITS, 6, s),
     "categorical_with_infinities": lambda s: RANDOM.stateless_categorical(

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.programs.beside import COMPILED, check
+from tests.frontends.tensorflow.programs.beside import COMPILED, check, compilations_of
 
 import ingot.tensorflow
 from ingot.frontends.tensorflow.lowering import entry
@@ -93,6 +93,24 @@ def test_sizes_that_only_have_equal_products():
     lines = [found for name, found in ingot.tensorflow.specialisations().items() if "_f_" in name]
     assert lines[0][0] == ()
     assert "size 0 of argument 'x' = 2" in lines[0][1][0]
+
+
+def test_a_shuffle_copies_no_array_for_each_row():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def shuffle_many(x):
+            return tf.random.experimental.stateless_shuffle(x, [1, 2])
+
+        return shuffle_many(tf.range(3000))
+
+    check(program)
+    (made,) = compilations_of("shuffle_many")
+    computations = made.executable.as_text("hlo").split("\n}\n")
+    (loop,) = (part for part in computations if " while(" in part)
+    name = loop.partition(", body=")[2].partition(",")[0]
+    (body,) = (part for part in computations if part.strip().startswith(f"{name} "))
+    assert "[3000]" in body
+    assert " copy(" not in body
 
 
 def test_a_shuffle_of_any_size():

@@ -36,26 +36,33 @@ def _shuffled(op: Op, state: State) -> Value:
 
 
 def shuffled_order(b: TensorBuilder, state: State, rows: Size) -> Instruction:
-    """Return which row comes where: row i is swapped with row i + word % (rows - i), in order."""
+    """Return which row comes where: row i is swapped with row i + word % (rows - i), in order.
+
+    What comes to place i stays there, so it goes to a result of its own: with one array, each step
+    would read what it has written, and copy the array before.
+    """
+    numbers = b.iota_of(S32, (rows,), 0)
+    if rows == 0:
+        return numbers
     words = philox.bits32(b, state, rows)
-    start = [b.constant(0, S32), words, b.iota_of(S32, (rows,), 0)]
+    start = [b.constant(0, S32), words, numbers, numbers]
     *_, order = b.loop(start, _goes_on, _swap)
     return order
 
 
 def _goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
-    last = b.binary("add", b.convert_to(b.size(state[2].shape.dims[0]), S32), -1)
-    return b.compare(state[0], last, direction="LT")
+    rows = b.convert_to(b.size(state[2].shape.dims[0]), S32)
+    return b.compare(state[0], rows, direction="LT")
 
 
 def _swap(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
-    index, words, order = state
-    left = b.subtract(b.convert_to(b.size(order.shape.dims[0]), S32), index)
+    index, words, left, order = state
+    count = b.subtract(b.convert_to(b.size(left.shape.dims[0]), S32), index)
     word = row_at(b, words, index)
-    other = b.add(index, b.convert_to(b.remainder(word, b.convert_to(left, U32)), S32))
-    here, there = row_at(b, order, index), row_at(b, order, other)
-    order = with_row(b, with_row(b, order, index, there), other, here)
-    return [b.binary("add", index, 1), words, order]
+    other = b.add(index, b.convert_to(b.remainder(word, b.convert_to(count, U32)), S32))
+    order = with_row(b, order, index, row_at(b, left, other))
+    left = with_row(b, left, other, row_at(b, left, index))
+    return [b.binary("add", index, 1), words, left, order]
 
 
 def _shuffle(op: Op) -> Value:
