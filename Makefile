@@ -31,7 +31,7 @@ JAX_LIBRARIES := .venv-jax-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-jax-libraries bench-tf bench-torch bench-libraries bench-devices network-model bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
+.PHONY: help demo test test-all test-tensorflow test-jax test-tensorflow-libraries wheel-test doctor check types fast-tests bench bench-jax bench-jax-libraries bench-tf bench-torch bench-libraries bench-devices bench-cold network-model bench-gpu bench-ops bench-aot roofline aot-sweep scaling accuracy conformance conformance-jax conformance-tensorflow conformance-torch conformance-torch-tests conformance-gpu test-gpu fuzz soak faults docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -50,6 +50,7 @@ help:
 	@echo "make bench-torch   whole PyTorch models on Ingot, PyTorch's kernels and inductor (g++)"
 	@echo "make bench-libraries   single kernels beside PyTorch's, NumPy's and SciPy's, and a draw of the day"
 	@echo "make bench-devices   collectives in one process and between two, beside XLA's, Gloo's and MPI's"
+	@echo "make bench-cold  short scripts from the start of a process to its end, beside XLA and others"
 	@echo "make bench-gpu   kernels on the GPU of this machine, beside PyTorch's and a copy of memory"
 	@echo "make bench-aot   programs compiled ahead of time beside the same compiled now; sizes of files"
 	@echo "make aot-sweep   random programs on AArch64 (qemu) and WebAssembly (node), against the evaluator"
@@ -164,6 +165,9 @@ bench-libraries: $(TORCH_BENCH)
 
 bench-devices: $(BENCH)
 	$(BIN)/python -m benchmarks.devices --write $(BENCH_FLAGS)
+
+bench-cold: $(BENCH) $(TORCH_BENCH)
+	$(BIN)/python -m benchmarks.cold --write $(BENCH_FLAGS)
 
 network-model: $(BENCH)
 	$(BIN)/python -m benchmarks.network_model --write $(BENCH_FLAGS)

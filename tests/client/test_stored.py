@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,11 +57,16 @@ ENTRY e { x = f32[5] parameter(0) zero = s32[] constant(0) s = (s32[], f32[5]) t
   ROOT r = f32[5] get-tuple-element(w), index=1 }"""
 
 
+def on_disk(folder: Path) -> dict[str, str]:
+    """Return the variables by which programs are kept in a folder."""
+    return {"INGOT_CACHE_DIR": str(folder), "INGOT_CACHE": "1", "INGOT_PROGRAM_CACHE": "1"}
+
+
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache on the disk, in which programs are kept."""
-    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("INGOT_PROGRAM_CACHE", "1")
+    for name, value in on_disk(tmp_path).items():
+        monkeypatch.setenv(name, value)
     # Sources that changed a moment ago have no stamp, and a developer runs tests.
     monkeypatch.setattr(stored, "sources_stamp", lambda packages: "now")
     return tmp_path
@@ -199,7 +205,7 @@ def test_a_later_process_imports_nothing_of_the_compiler(tmp_path: Path) -> None
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", LATER, text_of("a part of the library")],
-            env={**_environment(), "INGOT_CACHE_DIR": str(tmp_path), "INGOT_PROGRAM_CACHE": "1"},
+            env={**os.environ, **on_disk(tmp_path)},
             capture_output=True,
             text=True,
             check=True,
@@ -209,9 +215,3 @@ def test_a_later_process_imports_nothing_of_the_compiler(tmp_path: Path) -> None
     assert found[0][0] == found[1][0] == 16 * 16 * 24
     assert any(name.startswith(COMPILER) for name in found[0][1])
     assert [name for name in found[1][1] if name.startswith(COMPILER)] == []
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)

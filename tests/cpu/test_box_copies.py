@@ -63,7 +63,7 @@ def inputs_of(module):
 
 
 def is_shared(executable):
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return [part.name for kernel in compiled for part in kernel.shared] == ["copy_boxes"]
 
 

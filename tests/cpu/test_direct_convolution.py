@@ -192,7 +192,7 @@ def test_spread_inputs_of_narrow_floats_run_in_f32(element: str) -> None:
     case = Case(image, (W(3, 1, 1, 1, 2), W(3, 1, 1, 1, 2)), 32, 1, element)
     module = case.module()
     agrees_on_normal_numbers(module, 1e-2)
-    kernels = ingot.compile(module)._compiled.kernels.compiled.values()
+    kernels = ingot.compile(module).inspection.compiled.kernels.compiled.values()
     assert any(part.name.startswith("direct_f32") for kernel in kernels for part in kernel.shared)
 
 

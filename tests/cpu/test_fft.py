@@ -179,7 +179,7 @@ def test_between_kernels_and_evaluator():
 
 
 def library_parts(executable):
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     assert all(kernel.code is None for kernel in compiled)
     return {part.name for kernel in compiled for part in kernel.shared}
 

@@ -71,7 +71,7 @@ def program(kind, shapes):
 
 def symbols(executable):
     """Return the distinct functions that kernels of the program's own run."""
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return {phase.symbol for kernel in compiled for phase in kernel.emitted.phases}
 
 

@@ -79,7 +79,7 @@ def test_common_kernels_are_loaded(name):
     load_library()
     known = len(parts._loaded)
     executable = ingot.compile(ingot.parse_hlo(f"HloModule common\n\n{PROGRAMS[name]}"))
-    kernels = executable._compiled.kernels.compiled.values()
+    kernels = executable.inspection.compiled.kernels.compiled.values()
     assert [kernel for kernel in kernels if kernel.shared and kernel.code is None]
     assert len(parts._loaded) == known
 

@@ -73,7 +73,7 @@ def _inputs(element, place, count, segments, row=(), beyond=2):
 
 
 def _parts(executable):
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     names = {part.name for kernel in compiled for part in kernel.shared}
     return {name for name in names if name.startswith(("update_", "gather_"))}
 

@@ -41,7 +41,7 @@ to_apply=fold
 
 
 def library_parts(executable):
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return [part.name for kernel in compiled for part in kernel.shared]
 
 
@@ -183,7 +183,7 @@ lhs_contracting_dims={{{place}}}, rhs_contracting_dims={{0}}
 }}
 """)
     executable = ingot.compile(program, target=TargetSpec.host(level))
-    (kernel,) = executable._compiled.kernels.compiled.values()
+    (kernel,) = executable.inspection.compiled.kernels.compiled.values()
     assert kernel.code is None, kernel.kernel
     if element == "f32":
         x, y = generator.random(lhs, np.float32), generator.random(rhs, np.float32)

@@ -38,7 +38,7 @@ def _pool(
 
 
 def _parts(executable: ingot.Executable) -> list[str]:
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return [part.name for kernel in compiled for part in kernel.shared]
 
 

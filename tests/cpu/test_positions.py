@@ -18,7 +18,7 @@ def positions(element, dims, dimension):
 
 
 def parts(executable):
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return {part.name for kernel in compiled for part in kernel.shared}
 
 

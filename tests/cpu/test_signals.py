@@ -63,7 +63,7 @@ def test_elements(element):
 def test_signals_have_no_code_of_their_own(labels):
     executable = check(signal("f32", 5000, 64, "pad=63_63", labels))
     if TargetSpec.host().vector_bits >= 512:
-        kernels = executable._compiled.kernels.compiled.values()
+        kernels = executable.inspection.compiled.kernels.compiled.values()
         assert all(kernel.code is None for kernel in kernels)
 
 

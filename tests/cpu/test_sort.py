@@ -92,7 +92,7 @@ def test_what_follows_is_a_kernel_of_its_own() -> None:
 
 
 def _library_parts(executable: ingot.Executable) -> list[str]:
-    compiled = executable._compiled.kernels.compiled.values()
+    compiled = executable.inspection.compiled.kernels.compiled.values()
     return [part.name for kernel in compiled for part in kernel.shared]
 
 

@@ -78,7 +78,7 @@ def test_rounds_are_launched_together(fake: FakeDriver, rounds: int) -> None:
 
 
 def _launched(executable: GpuExecutable) -> list[Any]:
-    kernels = executable._compiled.kernels
+    kernels = executable.inspection.compiled.kernels
     body = next(c for c in executable.module.computations.values() if "step" in c.name)
     return [kernels.of(one) for one in body.instructions if one.opcode == "fusion"]
 

@@ -14,11 +14,13 @@ OWN = frozenset(
         "attention-fusion",
         "async-to-sync",  # XLA:CPU's emitter does it
         "complex-expander",
+        "depthwise-strips",
         "defuser",  # XLA takes dumped fusions as they are
         "domain_remover",  # run by the partitioner there
         "dot-strength-reduction",  # XLA's is of algsimp, off on CPU
         "feed-expander",
         "fft-lengths",
+        "grouped-filter-gradients",
         "hlo-memory-scheduler",
         "latency-hiding-scheduler",  # XLA:GPU's; the runtime of XLA:CPU runs what is ready
         "mulhi-expander",

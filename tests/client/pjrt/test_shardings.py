@@ -51,7 +51,7 @@ def test_other_options_are_refused():
 def test_sharding_proto_lists_devices_by_part():
     sharding = parse_sharding("{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 4)
     assert sharding is not None
-    assert decode(write_sharding(sharding), "OpSharding") == {
+    assert decode(write_sharding(sharding.text()), "OpSharding") == {
         "type": 3,
         "tile_assignment_dimensions": [1, 2, 2],
         "tile_assignment_devices": [0, 2, 1, 3],

@@ -155,7 +155,7 @@ def test_code_multiplies_four_bytes_at_a_time_where_the_target_can(signs):
             executable = compile(_program(signs, sizes), target=target)
             shared = [
                 part.name
-                for kernel in executable._compiled.kernels.compiled.values()
+                for kernel in executable.inspection.compiled.kernels.compiled.values()
                 for part in kernel.shared
             ]
             has_words = any("words4" in part for part in shared)

@@ -43,7 +43,7 @@ rhs_contracting_dims={{{rhs_k + batch}}}
 
 
 def library_names(executable):
-    (kernel,) = executable._compiled.kernels.compiled.values()
+    (kernel,) = executable.inspection.compiled.kernels.compiled.values()
     return [item.name for item in kernel.shared] if kernel.code is None else []
 
 
@@ -202,7 +202,7 @@ def test_epilogues_of_every_form(m, n, k, batch, left, right, level, generator):
     total = build.add(build.add(dot, bias), r)
     program = Module.of("epilogue", build.build(total))
     executable = compile(program, target=TargetSpec.host(level))
-    (kernel,) = executable._compiled.kernels.compiled.values()
+    (kernel,) = executable.inspection.compiled.kernels.compiled.values()
     assert kernel.code is not None
     assert kernel.code.text.count("\ndefine") == 1
     assert any(item.name.startswith("product_") for item in kernel.shared)

@@ -65,7 +65,7 @@ def _error(element, k):
 def test_every_place_of_axes(element, lhs, rhs, level):
     for sizes in SIZES:
         executable = compile(_program(element, lhs, rhs, sizes), target=TargetSpec.host(level))
-        compiled = executable._compiled.kernels.compiled.values()
+        compiled = executable.inspection.compiled.kernels.compiled.values()
         names = [part.name for kernel in compiled for part in kernel.shared]
         assert any(name.startswith(f"product_{element}") for name in names)
         x, y = _value(element, lhs, sizes), _value(element, rhs, sizes)
@@ -86,7 +86,7 @@ def test_what_comes_after_a_product(end):
     """One result is made of the sums while they are in the cache; of two each reads them."""
     program = _program("c64", "mk", "kn", SIZES[0], end)
     executable = compile(program)
-    assert len(executable._compiled.kernels.compiled) == (3 if "tuple" in end else 1)
+    assert len(executable.inspection.compiled.kernels.compiled) == (3 if "tuple" in end else 1)
     x, y = _value("c64", "mk", SIZES[0]), _value("c64", "kn", SIZES[0])
     found, expected = executable(x, y), evaluate(program, [x, y])
     for one, other in zip(

@@ -80,7 +80,7 @@ def test_sums_of_every_type(types, level, generator):
         rhs = (*outer, n, k) if right else (*outer, k, n)
         program = _program(types, lhs, rhs, (*outer, m, n), len(outer), left, right)
         executable = compile(program, target=TargetSpec.host(level))
-        (kernel,) = executable._compiled.kernels.compiled.values()
+        (kernel,) = executable.inspection.compiled.kernels.compiled.values()
         assert (kernel.code is None) == runs_in_drivers
         x, y = _values(generator, types[0], lhs), _values(generator, types[1], rhs)
         a, b = np.swapaxes(x, -1, -2) if left else x, np.swapaxes(y, -1, -2) if right else y
@@ -108,7 +108,7 @@ ENTRY main {
     executable = compile(program, target=TargetSpec.host(level))
     names = [
         part.name
-        for kernel in executable._compiled.kernels.compiled.values()
+        for kernel in executable.inspection.compiled.kernels.compiled.values()
         for part in kernel.shared
     ]
     words = "quads" if TargetSpec.host(level).has_byte_quads else "pairs"

@@ -63,7 +63,10 @@ def test_a_process_that_finds_its_programs_loads_nothing_of_the_compiler(tmp_pat
         {
             name
             for name in loaded(
-                JAX_PLATFORMS="ingot", INGOT_CACHE_DIR=str(tmp_path), INGOT_PROGRAM_CACHE="1"
+                JAX_PLATFORMS="ingot",
+                INGOT_CACHE_DIR=str(tmp_path),
+                INGOT_CACHE="1",
+                INGOT_PROGRAM_CACHE="1",
             )
             if name.startswith(names)
         }

@@ -41,7 +41,8 @@ def test_without_tensorflow_nothing_else_is_imported(tmp_path):
     )
     # `import ingot` itself looks at the platform and knows its version.
     expected = (
-        "['ingot.support', 'ingot.support.platforms', 'ingot.support.versions', 'ingot.tools']"
+        "['ingot.support', 'ingot.support.lazy', 'ingot.support.platforms', "
+        "'ingot.support.versions', 'ingot.tools']"
     )
     assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == expected
 
