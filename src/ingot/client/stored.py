@@ -38,8 +38,8 @@ SOURCES = (
 """The packages that decide what a program's code is, and what an entry holds."""
 
 Made = TypeVar("Made")
-_MOST_BYTES = 2 << 20
-"""Larger programs are mostly constants, and are compiled in little more time than they are read."""
+MOST_BYTES = 2 << 20
+"""Larger programs are mostly constants: they are neither stored nor looked for."""
 
 
 @record
@@ -84,6 +84,8 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
     if target.lacking or switches.dump_folder or flags.DEBUG.value():
         return ""
     if isinstance(program, bytes):
+        if len(program) > MOST_BYTES:
+            return ""
         text = program.hex()
     else:
         from ingot.formats.hlo_text.printer import print_module
@@ -123,7 +125,7 @@ def keep(name: str, executable: object, boundary: object = None) -> None:
     artifact = executable.artifact
     size = artifact.code_bytes + len(artifact.constants)
     size += sum(table.nbytes for table in artifact.tables.values())
-    if artifact.calls or size > _MOST_BYTES:
+    if artifact.calls or size > MOST_BYTES:
         return
     entry = Stored(artifact, executable.facts, boundary)
     write(name, pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))

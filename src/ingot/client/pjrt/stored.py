@@ -71,8 +71,8 @@ def _switches(source: Source) -> xla_flags.XlaFlags:
 
 
 def _name(source: Source, version: str) -> str:
-    """Return the name of a program of one device; empty for several devices."""
-    if source.options.count > 1:
+    """Return the name of a program of one device; empty for several devices, and large programs."""
+    if source.options.count > 1 or len(source.code) > stored.MOST_BYTES:
         return ""
     return stored.name_of(source.meaning(version), TargetSpec.host(), _switches(source))
 

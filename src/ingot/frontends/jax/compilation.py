@@ -116,12 +116,13 @@ def _compile_directly(
     code = _bytecode(given.program)
     if any(name in code for name in _OWN_WAY):
         return ordinary()
+    is_small = len(code) <= stored.MOST_BYTES
 
     def load(header: bytes) -> Any:
         serialized = header + _executable(code)
         return backend.deserialize_executable(serialized, given.devices, given.options)
 
-    name = stored.entry_name("header", _jaxlib_version(), code.hex())
+    name = stored.entry_name("header", _jaxlib_version(), code.hex()) if is_small else ""
     known = stored.read(name)
     if known is not None:
         with contextlib.suppress(refused):
@@ -135,7 +136,7 @@ def _compile_directly(
         executable = ordinary()
         serialized = executable.serialize()
         _Trust.compare(header, serialized)
-        if header.kinds <= _Trust.alike:
+        if name and header.kinds <= _Trust.alike:
             store_under(code, serialized[len(header.data) :], version())
     if header.kinds <= _Trust.alike and not given.callbacks:
         stored.write(name, header.data)
