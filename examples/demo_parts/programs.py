@@ -56,7 +56,7 @@ class TrainingStep(Program):
     """Forward, loss, gradients and Adam in one function."""
 
     def __init__(self, compiled: bool) -> None:
-        self.inspection.compiled = compiled
+        self._compiled = compiled
         data = digits.load()
         network = training_step.Network()
         optimizer = keras.optimizers.Adam(learning_rate=0.003)
@@ -67,7 +67,7 @@ class TrainingStep(Program):
     def train(self) -> Outcome:
         """Train as the example does and read the held-out digits."""
         start = time.perf_counter()
-        network, losses = training_step.train(jit_compile=self.inspection.compiled)
+        network, losses = training_step.train(jit_compile=self._compiled)
         seconds = time.perf_counter() - start
         data = digits.load()
         quality = training_step.accuracy(network, data.test_images, data.test_labels)
@@ -78,7 +78,7 @@ class KerasMlp(Program):
     """One training step of the Keras model, as `fit` runs it."""
 
     def __init__(self, compiled: bool) -> None:
-        self.inspection.compiled = compiled
+        self._compiled = compiled
         self._data = data = digits.load()
         model = keras_mlp.make_model(compiled)
         images = tf.constant(data.train_images[: keras_mlp.BATCH])
@@ -96,7 +96,7 @@ class KerasMlp(Program):
             on_train_batch_end=lambda _, logs: losses.append(float(logs["loss"]))
         )
         start = time.perf_counter()
-        model, data = keras_mlp.make_model(self.inspection.compiled), self._data
+        model, data = keras_mlp.make_model(self._compiled), self._data
         sizes = {"batch_size": keras_mlp.BATCH, "verbose": 0}
         epochs = keras_mlp.EPOCHS
         model.fit(data.train_images, data.train_labels, epochs=epochs, callbacks=[keep], **sizes)
