@@ -93,19 +93,14 @@ def test_special_values(special: float) -> None:
     _check(_fold("f32", x.shape, "maximum"), x)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [5, 7, 8, 11, 16, 17, 20, 32, 49, 127, 128])
-@pytest.mark.parametrize("element", ["f32", "s32", "s8", "f64"])
-def test_indices_of_extremes(element: str, length: int) -> None:
-    rows = _rows(length, 13)
-    module = parse_hlo(f"""HloModule places
-
-fold {{
+def _extreme(element: str, direction: str) -> str:
+    """Return the computation `fold` of pairs: the extreme of the numbers and its first index."""
+    return f"""fold {{
   a = {element}[] parameter(0)
   i = s32[] parameter(1)
   b = {element}[] parameter(2)
   j = s32[] parameter(3)
-  more = pred[] compare(a, b), direction=GT
+  more = pred[] compare(a, b), direction={direction}
   same = pred[] compare(a, b), direction=EQ
   before = pred[] compare(i, j), direction=LT
   first = pred[] and(same, before)
@@ -113,7 +108,17 @@ fold {{
   v = {element}[] select(left, a, b)
   k = s32[] select(left, i, j)
   ROOT t = ({element}[], s32[]) tuple(v, k)
-}}
+}}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [5, 7, 8, 11, 16, 17, 20, 32, 49, 127, 128])
+@pytest.mark.parametrize("element", ["f32", "s32", "s8", "f64"])
+def test_indices_of_extremes(element: str, length: int) -> None:
+    rows = _rows(length, 13)
+    module = parse_hlo(f"""HloModule places
+
+{_extreme(element, "GT")}
 
 ENTRY main {{
   x = {element}[{rows},{length}] parameter(0)
@@ -154,20 +159,7 @@ def test_numbers_of_rows_and_columns_beside_them(length: int) -> None:
     rows = _rows(length, 13)
     module = parse_hlo(f"""HloModule nearest
 
-fold {{
-  a = f32[] parameter(0)
-  i = s32[] parameter(1)
-  b = f32[] parameter(2)
-  j = s32[] parameter(3)
-  more = pred[] compare(a, b), direction=LT
-  same = pred[] compare(a, b), direction=EQ
-  before = pred[] compare(i, j), direction=LT
-  first = pred[] and(same, before)
-  left = pred[] or(more, first)
-  v = f32[] select(left, a, b)
-  k = s32[] select(left, i, j)
-  ROOT t = (f32[], s32[]) tuple(v, k)
-}}
+{_extreme("f32", "LT")}
 
 ENTRY main {{
   x = f32[{rows},{length}] parameter(0)

@@ -99,7 +99,10 @@ REASONS = {
     "support/flags.py": {"_encoded": "the names of the switches"},
     "support/forking.py": {"_foreign": ONCE, "_held": RETURNED},
     "support/observing.py": {"_listeners": RETURNED},
-    "support/sources.py": {"sources_stamp": "the lists of packages that caches depend on"},
+    "support/sources.py": {
+        "_package": "a row for each package of Ingot",
+        "sources_stamp": "the lists of packages that caches depend on",
+    },
 }
 """Every other table, and what bounds it."""
 

@@ -27,6 +27,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stamp() -> str:
     sources.sources_stamp.cache_clear()
+    sources._package.cache_clear()
     return sources.sources_stamp(("package",))
 
 

@@ -23,7 +23,7 @@ from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
 from ingot.hlo.dtype import BF16, F16, F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
-from ingot.hlo.window import WindowDimension
+from ingot.hlo.window import WindowDimension, window_elements
 from ingot.llvm.machine_model import L1_STRIDE
 from ingot.support.records import record, replace
 
@@ -204,7 +204,7 @@ class Part:
     @property
     def depth(self) -> int:
         """Products of a sum."""
-        window = math.prod(one.size for one in self.sizes.window)
+        window = window_elements(self.sizes.window)
         return 0 if self.is_empty else window * self.sizes.group_channels
 
     def is_suited(self, cell: int) -> bool:

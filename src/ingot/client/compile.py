@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ingot.client import shared, stored
@@ -23,7 +22,6 @@ from ingot.support.forking import defers_fork
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
     from ingot.client.gpu_staged import GpuStagedExecutable
-    from ingot.client.inspection import CpuInspection
     from ingot.client.staged import StagedExecutable
     from ingot.hlo.rewrite.pass_base import PassContext
     from ingot.runtime.cuda.devices import Device
@@ -203,17 +201,11 @@ def _find_or_compile(
         stored.keep(name, found)
     else:
         source = module if is_final else module.clone()
-        inspect = stored.again(partial(_stages, source, target, switches))
+        inspect = stored.stages(lambda: source, target, switches)
         found = kept.executable(Origin.of(source, target, inspect))
     if key is not None and isinstance(found, Executable):
         shared.share(key, found)
     return found
-
-
-def _stages(source: Module, target: TargetSpec, switches: xla_flags.XlaFlags) -> CpuInspection:
-    from ingot.client.compilation import stages_again
-
-    return stages_again(source, target, switches)
 
 
 def _pass_context() -> type[PassContext]:

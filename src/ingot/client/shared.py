@@ -79,9 +79,14 @@ _alive: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictiona
 _latest: OrderedDict[Key, Executable] = OrderedDict()
 
 
+def shows_compilations(switches: XlaFlags) -> bool:
+    """Whether dumps or logs are asked for: then every program is compiled."""
+    return bool(switches.dump_folder or flags.DEBUG.value())
+
+
 def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key | None:
     """Return the key of a program and its compile options; None if it must not be shared."""
-    if switches.dump_folder or flags.DEBUG.value():
+    if shows_compilations(switches):
         return None
     constants = (
         instruction.attributes.literal.nbytes

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts
 from ingot.client.executable import Executable, Origin
 from ingot.client.linking import load
+from ingot.client.shared import shows_compilations
 from ingot.hlo.module import Module
 from ingot.llvm.binding import llvmlite_version
 from ingot.llvm.cache import default_cache
@@ -31,13 +32,15 @@ from ingot.support.sources import sources_stamp
 from ingot.support.timing import PhaseTimer
 from ingot.support.xla_flags import XlaFlags
 
+if TYPE_CHECKING:
+    from ingot.client.inspection import CpuInspection
+
 SOURCES = (
     *("support", "native", "llvm", "hlo", "semantics", "artifact", "formats", "evaluator"),
     *("analysis", "passes", "kernel", "emit", "host", "cpu", "runtime", "client"),
 )
 """The packages that decide what a program's code is, and what an entry holds."""
 
-Made = TypeVar("Made")
 MOST_BYTES = 2 << 20
 """Larger programs are mostly constants: they are neither stored nor looked for."""
 
@@ -81,7 +84,7 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
         target: what it is compiled for.
         switches: those of XLA.
     """
-    if target.lacking or switches.dump_folder or flags.DEBUG.value():
+    if target.lacking or shows_compilations(switches):
         return ""
     if isinstance(program, bytes):
         if len(program) > MOST_BYTES:
@@ -131,12 +134,22 @@ def keep(name: str, executable: object, boundary: object = None) -> None:
     write(name, pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
 
 
-def again(make: Callable[[], Made]) -> Callable[[], Made]:
-    """Return a function that runs with the settings of now whenever it is called."""
+def stages(
+    source: Callable[[], Module], target: TargetSpec, switches: XlaFlags
+) -> Callable[[], CpuInspection]:
+    """Return what compiles a stored program again, with the settings of now.
+
+    Args:
+        source: returns the module before the passes.
+        target: what was compiled for.
+        switches: those of XLA.
+    """
     settings = flags.values()
 
-    def made() -> Made:
+    def made() -> CpuInspection:
+        from ingot.client.compilation import stages_again
+
         with flags.override_values(settings):
-            return make()
+            return stages_again(source(), target, switches)
 
     return made

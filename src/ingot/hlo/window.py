@@ -13,6 +13,8 @@ Example:
 
 from __future__ import annotations
 
+import math
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.support.records import record
@@ -54,3 +56,8 @@ class WindowDimension:
 
 
 Window = tuple[WindowDimension, ...]
+
+
+def window_elements(window: Window) -> int:
+    """Return the number of elements of a window."""
+    return math.prod(one.size for one in window)

@@ -2,7 +2,7 @@
 """Packages whose names are imported when they are used.
 
 Example, at the end of a package's `__init__`:
-    __getattr__ = names_at_home(__name__, {"parse": "ingot.formats.hlo_text.parser"})
+    __getattr__ = names_at_home(__name__, {"parse": ".parser"})
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def names_at_home(package: str, homes: Mapping[str, str]) -> Callable[[str], obj
 
     Args:
         package: its name.
-        homes: each name with the module that defines it.
+        homes: each name with the module that defines it; one with a dot before is the package's.
     """
 
     def find(name: str) -> object:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute {name!r}")
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(importlib.import_module(home, package), name)
         setattr(sys.modules[package], name, value)
         return value
 

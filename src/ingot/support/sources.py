@@ -28,11 +28,20 @@ def sources_stamp(packages: tuple[str, ...]) -> str:
     """
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
-    found = sorted(status for name in packages for status in _sources(root / name))
+    found = sorted(status for name in packages for status in _package(root / name))
     for path, size, changed in found:
         digest.update(f"{path}|{size}|{changed}\n".encode())
     newest = max(changed for _, _, changed in found) / 1e9
     return digest.hexdigest() if newest + SETTLED_SECONDS < BEGAN else ""
+
+
+@cache
+def _package(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return path, bytes and time of change (ns) of every source file of a package.
+
+    Stamps share packages, whose files are looked at once in a process.
+    """
+    return tuple(_sources(folder))
 
 
 def _sources(folder: Path | str) -> Iterator[tuple[str, int, int]]:

@@ -22,7 +22,6 @@ from ingot.support.records import replace
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
-    from ingot.client.inspection import CpuInspection
     from ingot.hlo.module import Module
 
 
@@ -41,7 +40,7 @@ def find_or_compile_source(
     kept = stored.find(name)
     if kept is not None and isinstance(kept.boundary, Boundary):
         read = partial(_module, source)
-        inspect = stored.again(partial(_stages, source, target, switches))
+        inspect = stored.stages(read, target, switches)
         origin = Origin(kept.facts.name, target, read, inspect)
         return kept.executable(origin), kept.boundary
 
@@ -81,9 +80,3 @@ def _module(source: Source) -> Module:
     from ingot.client.pjrt.compilation import module_of
 
     return module_of(source.code, source.options)
-
-
-def _stages(source: Source, target: TargetSpec, switches: xla_flags.XlaFlags) -> CpuInspection:
-    from ingot.client.compilation import stages_again
-
-    return stages_again(_module(source), target, switches)

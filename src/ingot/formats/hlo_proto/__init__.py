@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "parse_hlo_proto", "parse_snapshot", "print_hlo_proto", "print_snapshot"]
 
-_READER, _WRITER = f"{__name__}.reader", f"{__name__}.writer"
-
 __getattr__ = names_at_home(
     __name__,
     {
-        "Snapshot": _READER,
-        "parse_hlo_proto": _READER,
-        "parse_snapshot": _READER,
-        "print_hlo_proto": _WRITER,
-        "print_snapshot": _WRITER,
+        "Snapshot": ".reader",
+        "parse_hlo_proto": ".reader",
+        "parse_snapshot": ".reader",
+        "print_hlo_proto": ".writer",
+        "print_snapshot": ".writer",
     },
 )

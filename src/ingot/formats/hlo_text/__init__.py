@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["parse", "parse_hlo", "print_computation", "print_instruction", "print_module"]
 
-_PARSER, _PRINTER = f"{__name__}.parser", f"{__name__}.printer"
-
 __getattr__ = names_at_home(
     __name__,
     {
-        "parse": _PARSER,
-        "parse_hlo": _PARSER,
-        "print_computation": _PRINTER,
-        "print_instruction": _PRINTER,
-        "print_module": _PRINTER,
+        "parse": ".parser",
+        "parse_hlo": ".parser",
+        "print_computation": ".printer",
+        "print_instruction": ".printer",
+        "print_module": ".printer",
     },
 )

@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Exported", "parse_exported", "parse_stablehlo", "print_stablehlo"]
 
-_PARSE = f"{__name__}.parse"
-
 __getattr__ = names_at_home(
     __name__,
     {
-        "Exported": _PARSE,
-        "parse_exported": _PARSE,
-        "parse_stablehlo": _PARSE,
-        "print_stablehlo": f"{__name__}.printing",
+        "Exported": ".parse",
+        "parse_exported": ".parse",
+        "parse_stablehlo": ".parse",
+        "print_stablehlo": ".printing",
     },
 )

@@ -14,7 +14,6 @@ Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathe
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from typing import ClassVar
 
@@ -27,7 +26,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.reduction import SelectAndScatterAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.hlo.window import Window, WindowDimension
+from ingot.hlo.window import Window, WindowDimension, window_elements
 from ingot.support.records import record
 
 MAX_WINDOW_SIZE = 32
@@ -93,7 +92,7 @@ class _Expansion:
         return total
 
     def _window_size(self) -> int:
-        return math.prod(one.size for one in self.window)
+        return window_elements(self.window)
 
     def _windowed(self) -> tuple[int, ...]:
         """Return the dimensions along which the window moves at all."""

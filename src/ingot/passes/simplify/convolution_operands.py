@@ -15,12 +15,12 @@ import math
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.window import WindowDimension
+from ingot.hlo.window import WindowDimension, window_elements
 from ingot.passes.expand.expander import Expander
+from ingot.passes.simplify.convolutions import has_known_sizes
 from ingot.support.records import record, replace
 
 MIN_FACTOR = 2
@@ -54,11 +54,10 @@ def _pays(convolution: Instruction) -> bool:
     given = convolution.as_(ConvolutionAttributes)
     if given.feature_group_count * given.batch_group_count != 1:
         return False
-    sizes = [size for operand in convolution.operands for size in operand.shape.dims]
-    if 0 in sizes or any(isinstance(size, Dim) for size in sizes):
+    if not has_known_sizes(convolution):
         return False
     positions = math.prod(_extents(convolution))
-    elements = math.prod(one.size for one in given.window)
+    elements = window_elements(given.window)
     if elements < MIN_FACTOR * positions:
         return False
     features = convolution.shape.static_dims[given.labels.output.index("f")]

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from ingot.analysis.conv1d import is_conv1d
 from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
@@ -120,6 +121,13 @@ def canonical_labels(labels: ConvolutionLabels) -> ConvolutionLabels:
     if lhs[-1] != "f" and not dense_along_batch:
         lhs = f"b{digits}f"
     return ConvolutionLabels(lhs, rhs, output)
+
+
+def has_known_sizes(convolution: Instruction) -> bool:
+    """Whether all sizes of a convolution are known, and none is 0."""
+    items = (convolution, *convolution.operands)
+    sizes = [size for item in items for size in item.shape.dims]
+    return 0 not in sizes and not any(isinstance(size, Dim) for size in sizes)
 
 
 def reordered(build: Builder, value: Instruction, labels: str, wanted: str) -> Instruction:

@@ -22,15 +22,16 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.direct_convolution import DIMENSIONS, ConvolutionSizes, Sizes
 from ingot.analysis.library import ELEMENTS, driver_vector_bits
 from ingot.hlo.builder import Builder, scalar_computation
-from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.window import WindowDimension
+from ingot.hlo.window import WindowDimension, window_elements
 from ingot.passes.expand.expander import Expander
+from ingot.passes.simplify.convolutions import has_known_sizes, reordered
 from ingot.support.records import record, replace
 
 MAX_CHANNELS, MAX_FEATURES_OF_ONE = 7, 3
@@ -80,7 +81,7 @@ class _Problem:
     @property
     def taps(self) -> int:
         """Products of a sum."""
-        return math.prod(one.size for one in self.window)
+        return window_elements(self.window)
 
     def rows(self, strips: int) -> tuple[int, int]:
         """Return the rows of a strip's results, and of its input."""
@@ -148,7 +149,7 @@ class DepthwiseStrips(Expander):
             return op
         labels = op.as_(ConvolutionAttributes).labels
         made = _added(made, problem, build, module)
-        return _reordered(made, _labels(len(problem.window)).output, labels.output, build)
+        return reordered(build, made, _labels(len(problem.window)).output, labels.output)
 
 
 def _made(op: Instruction, problem: _Problem, build: Builder) -> Instruction | None:
@@ -180,7 +181,7 @@ def _filter_gradient(op: Instruction, build: Builder) -> Instruction:
     is_dilated = any(one.base_dilation > 1 for one in given.window)
     pads = groups <= MAX_CHANNELS and is_padded and not is_dilated
     repeats = 1 < features // groups <= MAX_REPEATED
-    products = math.prod(op.shape.static_dims) * math.prod(one.size for one in given.window)
+    products = math.prod(op.shape.static_dims) * window_elements(given.window)
     if not (pads or repeats) or products < MIN_PRODUCTS:
         return op
     window = given.window
@@ -211,10 +212,9 @@ def _has_driver(convolution: Instruction) -> bool:
     """Whether all sizes are known, and drivers exist for the dimensions and the element type."""
     window = convolution.as_(ConvolutionAttributes).window
     items = (convolution, *convolution.operands)
-    sizes = [size for item in items for size in item.shape.dims]
     return (
         1 <= len(window) <= DIMENSIONS
-        and not any(isinstance(size, Dim) or size == 0 for size in sizes)
+        and has_known_sizes(convolution)
         and {item.shape.dtype for item in items} == {convolution.shape.dtype}
         and convolution.shape.dtype in ELEMENTS
     )
@@ -224,7 +224,9 @@ def _problem(convolution: Instruction) -> _Problem | None:
     """Return a convolution as a depthwise one; None if it is another one."""
     given = convolution.as_(ConvolutionAttributes)
     lhs = convolution.operands[0]
-    if not _has_driver(convolution):
+    # A line of one channel is a product, which takes 10 us for 5000 numbers and 64 taps, and 17 in
+    # strips (AVX-512, one thread, 2026-11-28).
+    if not _has_driver(convolution) or is_conv1d(convolution):
         return None
     input = dict(zip(given.labels.lhs, lhs.shape.static_dims, strict=True))
     result = dict(zip(given.labels.output, convolution.shape.static_dims, strict=True))
@@ -243,7 +245,6 @@ def _problem(convolution: Instruction) -> _Problem | None:
     if (
         is_small
         or problem.taps == 1
-        or _is_signal(problem)
         or min(problem.repeated, problem.added) > 1
         or max(problem.repeated, problem.added) > most
         or (groups == 1 and problem.added > 1)
@@ -252,25 +253,9 @@ def _problem(convolution: Instruction) -> _Problem | None:
     return problem
 
 
-def _is_signal(problem: _Problem) -> bool:
-    """Whether a convolution is of one channel along a line, which a product takes.
-
-    (5000 numbers, 64 taps: 10 us, in strips 17; AVX-512, one thread, 2026-11-28.)
-    """
-    lines = sum(size > 1 for size in problem.results)
-    return problem.channels == problem.batch == 1 and lines == 1
-
-
 def _labels(rank: int) -> ConvolutionLabels:
     digits = "".join(map(str, range(rank)))
     return ConvolutionLabels(f"b{digits}f", f"{digits}io", f"b{digits}f")
-
-
-def _reordered(value: Instruction, have: str, want: str, build: Builder) -> Instruction:
-    """Return a value whose dimensions `have` these labels in another order."""
-    return (
-        value if have == want else build.transpose(value, dimensions=tuple(map(have.index, want)))
-    )
 
 
 def _repeated(image: Instruction, problem: _Problem, build: Builder) -> Instruction:
@@ -296,7 +281,7 @@ def _filter(op: Instruction, build: Builder) -> Instruction:
     """Return the filter of a depthwise convolution: [..., 1, channels]."""
     given = op.as_(ConvolutionAttributes)
     digits = _labels(len(given.window)).rhs[:-2]
-    taps = _reordered(op.operands[1], given.labels.rhs, f"{digits}oi", build)
+    taps = reordered(build, op.operands[1], given.labels.rhs, f"{digits}oi")
     *window, features, channels = taps.shape.static_dims
     return build.reshape_to(taps, (*window, 1, features * channels))
 
@@ -304,7 +289,7 @@ def _filter(op: Instruction, build: Builder) -> Instruction:
 def _whole(op: Instruction, problem: _Problem, build: Builder) -> Instruction:
     """Return what each channel gives, of whole images."""
     given, labels = op.as_(ConvolutionAttributes), _labels(len(problem.window))
-    image = _reordered(op.operands[0], given.labels.lhs, labels.lhs, build)
+    image = reordered(build, op.operands[0], given.labels.lhs, labels.lhs)
     return build.convolution(
         _repeated(image, problem, build),
         _filter(op, build),
@@ -347,7 +332,7 @@ def _strips_of(op: Instruction, problem: _Problem, strips: int, build: Builder) 
     """Return strips of all images side by side: [1, rows, ..., strips * batch * channels]."""
     given, rank = op.as_(ConvolutionAttributes), len(problem.window)
     digits = _labels(rank).lhs[1:-1]
-    image = _reordered(op.operands[0], given.labels.lhs, f"{digits}bf", build)
+    image = reordered(build, op.operands[0], given.labels.lhs, f"{digits}bf")
     rows, read = problem.rows(strips)
     step, low = rows * problem.window[0].stride, problem.window[0].low
     length = (strips - 1) * step + read

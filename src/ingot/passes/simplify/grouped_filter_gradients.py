@@ -18,11 +18,12 @@ import math
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.window import window_elements
 from ingot.passes.expand.expander import Expander
+from ingot.passes.simplify.convolutions import has_known_sizes
 from ingot.support.records import record
 
 MAX_CHANNELS, JOINED_CHANNELS = 4, 16
@@ -52,13 +53,12 @@ def _joined_groups(op: Instruction) -> int:
     """Return how many groups become one."""
     given, lhs = op.as_(ConvolutionAttributes), op.operands[0]
     groups, labels = given.batch_group_count, given.labels
-    sizes = [size for item in (op, *op.operands) for size in item.shape.dims]
-    if groups == 1 or any(isinstance(size, Dim) or size == 0 for size in sizes):
+    if groups == 1 or not has_known_sizes(op):
         return 1
     channels = lhs.shape.static_dims[labels.lhs.index("b")] // groups
     features = op.shape.static_dims[labels.output.index("f")] // groups
     batch = lhs.shape.static_dims[labels.lhs.index("f")]
-    products = math.prod(op.shape.static_dims) * math.prod(one.size for one in given.window) * batch
+    products = math.prod(op.shape.static_dims) * window_elements(given.window) * batch
     few = max(channels, features)
     # Of one channel and one feature there is nothing to block (`depthwise_strips`).
     if few > MAX_CHANNELS or channels == 1 or products < MIN_PRODUCTS:

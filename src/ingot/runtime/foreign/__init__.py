@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["register_custom_call_target"]
 
-__getattr__ = names_at_home(__name__, {"register_custom_call_target": f"{__name__}.register"})
+__getattr__ = names_at_home(__name__, {"register_custom_call_target": ".register"})

@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["ffi_target"]
 
-__getattr__ = names_at_home(__name__, {"ffi_target": f"{__name__}.link"})
+__getattr__ = names_at_home(__name__, {"ffi_target": ".link"})
