@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from ingot.analysis.convolution_phases import has_phases, phases_of
+from ingot.analysis.convolution_phases import MAX_PHASES, has_phases, phases_of
 from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32
@@ -270,6 +270,19 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
             is_all=False,
             is_empty=is_empty,
         )
+
+
+def has_many_phases(convolution: Instruction) -> bool:
+    """Whether a convolution of known sizes in space has more phases than convolutions are worth."""
+    given = convolution.as_(ConvolutionAttributes)
+    labels, groups = given.labels, given.feature_group_count * given.batch_group_count
+    digits = [str(number) for number, _ in enumerate(given.window)]
+    sizes = [convolution.operands[0].shape.dims[labels.lhs.index(digit)] for digit in digits]
+    results = [convolution.shape.dims[labels.output.index(digit)] for digit in digits]
+    is_simple = all(one.stride == 1 and one.window_dilation == 1 for one in given.window)
+    phases = math.prod(one.base_dilation for one in given.window)
+    taps = known_sizes((*sizes, *results, *convolution.operands[1].shape.dims))
+    return groups == 1 and is_simple and phases > MAX_PHASES and taps is not None
 
 
 def runs_whole(convolution: Instruction) -> bool:
