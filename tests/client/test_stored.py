@@ -175,6 +175,35 @@ def test_a_program_that_calls_outside_is_not_stored(disk: Path) -> None:
     np.testing.assert_array_equal(second(X), 2 * X)
 
 
+def test_a_program_of_kernels_that_two_others_share(disk: Path) -> None:
+    # Kernels of one form are one function in the object of each program that has several.
+    def transposes(*sizes: tuple[int, int]) -> str:
+        lines = [
+            f"x{n} = f32[{a},{b}] parameter({n}) "
+            f"t{n} = f32[{b},{a}] transpose(x{n}), dimensions={{1,0}}"
+            for n, (a, b) in enumerate(sizes)
+        ]
+        # What no other program has, so that the objects differ.
+        own = f"f32[{sum(map(sum, sizes))}]"
+        lines.append(f"y = {own} parameter({len(sizes)}) z = {own} sine(y)")
+        names = ", ".join([*(f"t{n}" for n in range(len(sizes))), "z"])
+        shapes = ", ".join([*(f"f32[{b},{a}]" for a, b in sizes), own])
+        return f"HloModule m ENTRY e {{ {' '.join(lines)} ROOT r = ({shapes}) tuple({names}) }}"
+
+    first, second, third, fourth = (640, 352), (672, 384), (704, 416), (736, 448)
+    kept = [ingot.compile(transposes(*pair)) for pair in ((first, second), (third, fourth))]
+    text = transposes(first, third)
+    inputs = [np.random.default_rng(3).random(size, np.float32) for size in (first, third)]
+    inputs.append(np.ones(2112, np.float32))
+    expected = ingot.compile(text)(*inputs)
+    del kept
+    clear_caches()
+    found = ingot.compile(text)(*inputs)
+    for left, right, x in zip(found, expected, [*inputs[:2], np.sin(inputs[2]).T], strict=True):
+        np.testing.assert_array_equal(left, right)
+        np.testing.assert_allclose(left, x.T, rtol=1e-6)
+
+
 def test_without_the_switch_nothing_is_stored(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_PROGRAM_CACHE", "0")
     again(text_of("steps"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.support.against_evaluator import agrees_on_normal_numbers
+from tests.support.against_evaluator import agrees, agrees_on_normal_numbers
 
 import ingot
 from ingot.hlo.builder import Builder
@@ -125,3 +125,38 @@ def test_sums_do_not_depend_on_the_epilogue() -> None:
 )
 def test_what_has_code_of_its_own(case: Case) -> None:
     assert _plan(case.module()) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "image", "gradient", "result", "groups", "has_driver"),
+    [
+        # PyTorch's, and JAX's with channels first
+        ("fb01_io01->fb01", "5,24,13,12", "5,32,13,12", "32,24,3,3", 1, True),
+        ("fb01_io01->bf01", "5,24,13,12", "5,32,13,12", "24,32,3,3", 1, True),
+        ("fb01_io01->fb01", "?n,24,13,12", "?n,32,13,12", "32,24,3,3", 1, True),
+        ("b01f_01io->b01f", "24,13,12,5", "13,12,5,32", "24,3,3,32", 1, False),
+        ("fb01_io01->fb01", "5,6,13,12", "5,32,13,12", "32,6,3,3", 1, False),
+        ("fb01_io01->fb01", "5,24,13,12", "5,32,13,12", "32,6,3,3", 4, False),
+        ("fb01_io01->fb01", "5,24,13,12", "5,24,13,12", "24,1,3,3", 24, False),
+        ("fb01_io01->fb01", "?n,24,13,12", "?n,24,13,12", "24,1,3,3", 24, False),
+    ],
+)
+def test_orders_of_dimensions(
+    labels: str, image: str, gradient: str, result: str, groups: int, has_driver: bool
+) -> None:
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = f32[{image}] parameter(0)
+  g = f32[{gradient}] parameter(1)
+  ROOT y = f32[{result}] convolution(x, g), window={{size=13x12 pad=1_1x1_1}}, \
+dim_labels={labels}, batch_group_count={groups}
+}}""")
+    executable = ingot.compile(module)
+    generator = np.random.default_rng(2)
+    for batch in (0, 1, 7) if "?n" in image else (5,):
+        sizes = [text.replace("?n", str(batch)).split(",") for text in (image, gradient)]
+        shapes = [tuple(map(int, size)) for size in sizes]
+        inputs = [generator.integers(-9, 9, shape).astype(np.float32) for shape in shapes]
+        agrees(module, inputs, executable=executable)
+    (kernel,) = [kernel for kernel in executable.kernels if "convolution" in kernel.opcodes]
+    assert (kernel.strategy == "filter gradient") == has_driver

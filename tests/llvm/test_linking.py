@@ -5,13 +5,10 @@ import ctypes
 import gc
 from pathlib import Path
 
-import pytest
-
 from ingot.llvm import linking
 from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
-from ingot.support.diagnostics import InternalError
 
 HOST = TargetSpec.host()
 
@@ -94,11 +91,16 @@ def test_no_page_is_written_and_executed():
     assert permissions(library.address("count")) == "rw-p"
 
 
-def test_two_objects_may_not_define_one_symbol():
-    objects = [compile_object(COUNTER, HOST, Optimization())] * 2
-    with pytest.raises(InternalError, match="two objects define") as caught:
-        link_object(objects)
-    assert caught.value.diagnostic.code == "INGOT0931"
+def test_of_two_objects_that_define_a_symbol_the_first_counts():
+    # Kernels of one form are one function in each program that has several of them.
+    first, second = (
+        compile_object(text, HOST, Optimization())
+        for text in (COUNTER, COUNTER.replace("%old, 1", "%old, 2"))
+    )
+    library = link_object([first, second])
+    call = library.function("next", ctypes.c_int64)
+    assert [call() for _ in range(3)] == [41, 42, 43]
+    assert library.symbols == link_object([first]).symbols
 
 
 def test_code_is_unmapped_with_its_library(monkeypatch):

@@ -109,7 +109,7 @@ def test_the_same_sums(kind, labels, element):
     assert sum(changed) > 3
 
 
-@pytest.mark.parametrize(("channels", "repeated"), [(3, 1), (3, 2), (12, 2)])
+@pytest.mark.parametrize(("channels", "repeated"), [(3, 1), (3, 2), (12, 2), (40, 1)])
 def test_filter_gradients_are_the_same_sums(channels, repeated):
     random = np.random.default_rng(5)
     for _ in range(4):
@@ -124,6 +124,26 @@ def test_filter_gradients_are_the_same_sums(channels, repeated):
         rest = f"dim_labels=f01b_i01o->01bf, batch_group_count={channels}"
         window = (taps, stride, base, dilation, backwards, pads)
         assert _checked(_text("f32", shapes, window, rest), random)
+
+
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_filter_gradients_of_a_symbolic_batch(repeated):
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = f32[?n,19,17,24] parameter(0)
+  g = f32[?n,19,17,{24 * repeated}] parameter(1)
+  ROOT y = f32[3,5,1,{24 * repeated}] convolution(x, g), window={{size=19x17 pad=1_1x2_2}}, \
+dim_labels=f01b_i01o->01bf, batch_group_count=24
+}}""")
+    made = module.clone()
+    assert DepthwiseStrips().run(made, PassContext())
+    executable, random = ingot.compile(module), np.random.default_rng(1)
+    for batch in (0, 1, 5):
+        shapes = (batch, 19, 17, 24), (batch, 19, 17, 24 * repeated)
+        inputs = [random.integers(-9, 9, shape).astype(np.float32) for shape in shapes]
+        expected = evaluate(module, inputs)
+        np.testing.assert_array_equal(evaluate(made, inputs), expected)
+        np.testing.assert_array_equal(executable(*inputs), expected)
 
 
 def test_one_kernel_sums_them_by_the_driver():

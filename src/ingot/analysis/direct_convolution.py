@@ -15,11 +15,12 @@ Invariant: what `runs_whole` leaves to the driver, the driver takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
-from ingot.analysis.convolution_phases import has_phases, phases_of
+from ingot.analysis.convolution_phases import MAX_PHASES, has_phases, phases_of
 from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
@@ -39,13 +40,16 @@ MIN_FEATURES = 4
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
 
+ASSUMED_BATCH = 8
+"""What a symbolic batch is taken for where the work is cut: enough images for all threads."""
+
 
 @record
 class ConvolutionSizes:
     """The sizes of a convolution.
 
     Attributes:
-        batch: size of the batch dimension.
+        batch: size of the batch dimension, which may be symbolic.
         sizes: spatial sizes of the input.
         results: spatial sizes of the result.
         channels, features: input features and output features, of all groups.
@@ -53,7 +57,7 @@ class ConvolutionSizes:
         window: how the filter slides.
     """
 
-    batch: int
+    batch: int | Dim
     sizes: tuple[int, ...]
     results: tuple[int, ...]
     channels: int
@@ -61,19 +65,26 @@ class ConvolutionSizes:
     groups: int
     window: tuple[WindowDimension, ...]
 
+    @property
+    def images(self) -> int:
+        """Images of the batch, or what a symbolic one is taken for."""
+        return self.batch if isinstance(self.batch, int) else ASSUMED_BATCH
+
 
 @record
 class Sizes:
     """A convolution in three dimensions.
 
     Attributes:
-        batch, sizes, results, window, channels, features, groups: see `ConvolutionSizes`.
+        batch, images, sizes, results, window, channels, features, groups: see
+            `ConvolutionSizes`.
         group_channels, group_features: channels and features of a group.
         is_depthwise: whether each feature is a sum over its own channel alone.
         column_step: the step in the input from feature to feature, 0 where there is none.
     """
 
-    batch: int
+    batch: int | Dim
+    images: int
     sizes: tuple[int, ...]
     results: tuple[int, ...]
     window: tuple[WindowDimension, ...]
@@ -93,6 +104,7 @@ class Sizes:
         groups = 1 if is_depthwise else given.groups
         return Sizes(
             given.batch,
+            given.images,
             ones + given.sizes,
             ones + given.results,
             tuple(WindowDimension(1) for _ in ones) + given.window,
@@ -218,8 +230,8 @@ class Part:
 
     @property
     def outer(self) -> int:
-        """Units, if each had all lines and features of a group."""
-        return self.sizes.batch * self.sizes.results[0] * self.sizes.groups
+        """Units of an image, if each had all lines and features of a group."""
+        return self.sizes.results[0] * self.sizes.groups
 
 
 def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
@@ -260,6 +272,19 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
         )
 
 
+def has_many_phases(convolution: Instruction) -> bool:
+    """Whether a convolution of known sizes in space has more phases than convolutions are worth."""
+    given = convolution.as_(ConvolutionAttributes)
+    labels, groups = given.labels, given.feature_group_count * given.batch_group_count
+    digits = [str(number) for number, _ in enumerate(given.window)]
+    sizes = [convolution.operands[0].shape.dims[labels.lhs.index(digit)] for digit in digits]
+    results = [convolution.shape.dims[labels.output.index(digit)] for digit in digits]
+    is_simple = all(one.stride == 1 and one.window_dilation == 1 for one in given.window)
+    phases = math.prod(one.base_dilation for one in given.window)
+    taps = known_sizes((*sizes, *results, *convolution.operands[1].shape.dims))
+    return groups == 1 and is_simple and phases > MAX_PHASES and taps is not None
+
+
 def runs_whole(convolution: Instruction) -> bool:
     """Whether the driver runs a convolution with phases as it is.
 
@@ -291,23 +316,33 @@ def _is_taken(convolution: Instruction) -> bool:
 
 
 def _sizes_of(convolution: Instruction) -> ConvolutionSizes | None:
-    """Return the sizes of a convolution; None if one is symbolic or 0."""
+    """Return the sizes of a convolution; None if one is 0, or another than the batch symbolic."""
     given = convolution.as_(ConvolutionAttributes)
     lhs, rhs = convolution.operands
-    dims = (*lhs.shape.dims, *rhs.shape.dims, *convolution.shape.dims)
-    known = [size for size in dims if isinstance(size, int) and size > 0]
-    if len(known) < len(dims) or given.batch_group_count > 1:
-        return None
     labels = given.labels
-    input = dict(zip(labels.lhs, known, strict=False))
-    result = dict(zip(labels.output, known[-len(labels.output) :], strict=True))
-    spatial = [str(number) for number in range(len(given.window))]
+    input = dict(zip(labels.lhs, lhs.shape.dims, strict=True))
+    result = dict(zip(labels.output, convolution.shape.dims, strict=True))
+    order = [*map(str, range(len(given.window))), "f"]
+    sizes = known_sizes(input[label] for label in order)
+    results = known_sizes(result[label] for label in order)
+    is_known = sizes and results and known_sizes(rhs.shape.dims)
+    if not is_known or input["b"] == 0 or given.batch_group_count > 1:
+        return None
+    assert sizes is not None
+    assert results is not None
     return ConvolutionSizes(
         input["b"],
-        tuple(input[label] for label in spatial),
-        tuple(result[label] for label in spatial),
-        input["f"],
-        result["f"],
+        sizes[:-1],
+        results[:-1],
+        sizes[-1],
+        results[-1],
         given.feature_group_count,
         given.window,
     )
+
+
+def known_sizes(dims: Iterable[int | Dim]) -> tuple[int, ...] | None:
+    """Return sizes that are numbers above 0; None if one is not."""
+    every = tuple(dims)
+    known = tuple(size for size in every if isinstance(size, int) and size > 0)
+    return known if len(known) == len(every) else None

@@ -30,6 +30,8 @@ def merge_objects(
 ) -> bytes:
     """Return one object with the sections of all.
 
+    Of functions that several objects define the first is taken (`llvm.image`).
+
     Args:
         objects: position independent objects for one machine.
         blocks: read-only data by symbol, each aligned to 64 bytes.
@@ -37,7 +39,7 @@ def merge_objects(
         prefix: of the names of all defined symbols, so that two programs can be joined.
 
     Raises:
-        InternalError: INGOT0931 two of them define the same symbol.
+        InternalError: INGOT0931 a block has the name of another symbol.
     """
     sources = [ElfObject(data) for data in objects]
     merger = _Merger(sources[0].machine, exports, prefix)
@@ -146,7 +148,7 @@ class _Merger:
             if section is None:
                 continue
             kind, rest = symbol.info & 15, (section, symbol.value, symbol.size)
-            if symbol.is_global:
+            if symbol.is_global and symbol.name not in self._home:
                 self._define(symbol.name, kind, *rest)
             else:
                 self._numbers[number, symbol] = self._add_symbol(symbol.name, kind, *rest, False)

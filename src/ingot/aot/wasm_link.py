@@ -73,7 +73,7 @@ def link_wasm(
     Raises:
         UnsupportedError: a function is called that neither the objects nor `IMPORTS` have.
         ResourceError: INGOT0403 the data does not fit in 32-bit memory.
-        InternalError: INGOT0931 two objects define the same symbol.
+        InternalError: INGOT0931 a block has the name of another symbol.
     """
     return _Linker(parts, blocks).file(exports)
 
@@ -130,7 +130,8 @@ class _Linker:
                 is_shared = symbol.kind == FUNCTION_SYMBOL and not symbol.is_local
                 if is_shared and symbol.is_defined:
                     function = self._first_defined[-1] + symbol.index
-                    _define(self._functions, prefix + symbol.name, function)
+                    # Of several objects that define it the first is taken, as in `llvm.image`.
+                    self._functions.setdefault(prefix + symbol.name, function)
             number += len(source.functions)
 
     def _lay_out(self) -> int:
@@ -146,10 +147,12 @@ class _Linker:
             for symbol in source.defined:
                 if symbol.kind == DATA_SYMBOL and not symbol.is_local:
                     address = addresses[symbol.index] + symbol.offset
-                    _define(self._data, prefix + symbol.name, address)
+                    self._data.setdefault(prefix + symbol.name, address)
         for name, data in self._blocks.items():
             at += -at % ALIGNMENT
-            _define(self._data, name, at)
+            if name in self._data:
+                raise InternalError(f"two objects define '{name}'", code="INGOT0931")
+            self._data[name] = at
             at += len(data)
         if at + STACK_BYTES > MOST_BYTES:
             raise ResourceError(
@@ -272,12 +275,6 @@ class _Linker:
                     yield address, found
         for name, data in self._blocks.items():
             yield self._data[name], data
-
-
-def _define(table: dict[str, int], name: str, value: int) -> None:
-    if name in table:
-        raise InternalError(f"two objects define '{name}'", code="INGOT0931")
-    table[name] = value
 
 
 def _bodies(code: bytes, source: WasmObject) -> bytes:

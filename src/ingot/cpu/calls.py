@@ -38,9 +38,7 @@ class KernelCalls:
     ) -> None:
         """Fill the slots of a kernel's env."""
         f = self._emitter.f
-        symbols = map(self._slot, kernel.symbols)
-        first, last = kernel.ordered(addresses), kernel.last(addresses)
-        for number, value in enumerate([*first, scratch, *symbols, *last]):
+        for number, value in enumerate(kernel.env(addresses, scratch, self._slot)):
             f.store(value, f.gep(env, number * SLOT_BYTES), 8)
 
     def _slot(self, held: Slot) -> Value:

@@ -99,8 +99,7 @@ class _Maker:
 
     def _call(self, kernel: EmittedKernel, places: list[Slot], site: int) -> Step:
         scratch = Slot(TEMP, _known(self._assignment.scratch_offset))
-        symbols = map(_kernel_slot, kernel.symbols)
-        slots = [*kernel.ordered(places), scratch, *symbols, *kernel.last(places)]
+        slots = kernel.env(places, scratch, _kernel_slot)
         phases = [(phase.symbol, _known(phase.chunks)) for phase in kernel.phases]
         return Step(tuple(slots), tuple(phase for phase in phases if phase[1]), site)
 

@@ -230,6 +230,11 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
     return _function("floordiv", left, right)
 
 
+def ceil_div(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return left / right, rounded up."""
+    return floordiv(left + right - 1, right)
+
+
 def canonical_floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
     """Return left // right without what divides: (n - 2) // 2 is n // 2 - 1, (2n + 1) // 2 is n.
 

@@ -249,7 +249,7 @@ class ConvolutionKernel:
     """A convolution that shared code may run, and the kernel that computes the same by itself.
 
     Attributes:
-        convolution: operands, sizes and window; all sizes are numbers.
+        convolution: operands, sizes and window; all sizes but the batch are numbers.
         general: the implicit matrix product, with the epilogue among its stores; or, where each
             feature is a sum over its own channel alone, loops, whose last buffer is the result.
     """

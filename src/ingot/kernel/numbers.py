@@ -4,6 +4,8 @@
 A plain product or convolution is nothing but such numbers (`contraction.product`,
 `convolution.direct`, `convolution.winograd`).
 
+Most are plain integers; how many units there are may be a symbolic size.
+
 Invariant: `parameters` has a number for each name of `NAMES`, in that order.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ingot.hlo.dim import Dim
 from ingot.support.records import record
 
 
@@ -24,11 +27,13 @@ class Numbered:
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ()
-    parameters: tuple[int, ...]
+    parameters: tuple[int | Dim, ...]
 
     def value(self, name: str) -> int:
-        """Return a parameter."""
-        return self.parameters[self.NAMES.index(name)]
+        """Return a parameter that is an integer."""
+        found = self.parameters[self.NAMES.index(name)]
+        assert isinstance(found, int), f"{name} is symbolic"
+        return found
 
     @property
     def heights(self) -> tuple[int, int]:

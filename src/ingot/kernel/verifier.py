@@ -206,6 +206,7 @@ def _broken_sizes(sizes: Iterable[int | Dim]) -> Broken:
 
 
 def _broken_convolution(given: PlainConvolution, buffers: int) -> Broken:
+    yield from _broken_sizes((given.batch,))
     if not (0 <= given.lhs < buffers and 0 <= given.rhs < buffers):
         yield "convolution_buffers", f"buffers {given.lhs} and {given.rhs} of {buffers}"
     rank = len(given.window)

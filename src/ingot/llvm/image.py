@@ -38,8 +38,8 @@ class Image:
     def __init__(self, objects: Sequence[bytes]) -> None:
         """Read the objects; `place_code` and `place_data` lay them out.
 
-        Raises:
-            InternalError: two of them define the same symbol.
+        Objects of two programs may define the same function, as kernels of one form share code: its
+        name says all that it does, and the first is taken.
         """
         self.objects = [ElfObject(data) for data in objects]
         self.machine = self.objects[0].machine if self.objects else MACHINES[X86_64]
@@ -48,7 +48,7 @@ class Image:
         for number, source in enumerate(self.objects):
             for symbol in source.symbols:
                 if symbol.section and symbol.name and symbol.is_global:
-                    self._define(number, symbol)
+                    self._home.setdefault(symbol.name, (number, symbol))
         needed = dict.fromkeys(name for source in self.objects for name in source.undefined)
         self.foreign = tuple(name for name in needed if name not in self._home and name != _TABLE)
         self._foreign = frozenset(self.foreign)
@@ -59,11 +59,6 @@ class Image:
         self._slots = self._jumps = 0
         self._slot_numbers: dict[str, int] = {}
         self._jump_numbers: dict[str, int] = {}
-
-    def _define(self, number: int, symbol: Symbol) -> None:
-        if symbol.name in self._home:
-            raise InternalError(f"two objects define '{symbol.name}'", code="INGOT0931")
-        self._home[symbol.name] = number, symbol
 
     @property
     def defined(self) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 """Calls of drivers: library code for products and convolutions, given its numbers and an epilogue.
 
 A driver's env is operands and result; scratch; the address of an epilogue; the number of parts that
-the work is cut into; for each part a block of its parameters and addresses of micro-kernels; the
-kernel's buffers, for code of its own. Where the sums are the result there is no epilogue (0). So
-the host program fills env and calls the driver. Of a kernel that does more than a plain sum nothing
-but its epilogue is compiled. Where an operand does not begin with its buffer, a phase before the
-driver puts its address into env.
+the work is cut into; for each part a block of its parameters and addresses of micro-kernels; an env
+for code of the kernel's own, with its buffers and symbolic sizes. Where the sums are the result
+there is no epilogue (0). So the host program fills env and calls the driver. Of a kernel that does
+more than a plain sum nothing but its epilogue is compiled. Where an operand does not begin with its
+buffer, a phase before the driver puts its address into env.
 
 Invariant: sizes are in the parameters only.
 """
@@ -20,6 +20,7 @@ from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
 from ingot.cpu.emit.template import Template
 from ingot.emit.values.types import memory_type
+from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.schedule import oriented, schedule_contraction
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
@@ -124,7 +125,7 @@ class DriverPart:
         micro_kernels: the micro-kernels in the order of its env.
     """
 
-    parameters: tuple[int, ...]
+    parameters: tuple[int | Dim, ...]
     micro_kernels: tuple[Template, ...]
 
 
@@ -177,7 +178,8 @@ class DriverCall:
             epilogue = CodeSlot(f"{symbol}_epilogue")
             self._emit_epilogue(module, epilogue.symbol, kernel, target)
         made = self._called(result, epilogue)
-        made = replace(made, behind=tuple(range(len(kernel.buffers))), templates=self.needed)
+        own = {"behind": tuple(range(len(kernel.buffers))), "behind_symbols": kernel.symbols}
+        made = replace(made, **own, templates=self.needed)
         if self.first == (None, None):
             return made
         addresses = Phase(f"{symbol}_addresses", 1)
@@ -205,9 +207,8 @@ class DriverCall:
         params = [("env", lt.PTR), ("chunk", lt.I64)]
         f = module.function(symbol, lt.VOID, params, attrs="nounwind", is_quick=True)
         env = f.params[0]
-        first_held = (made.slots - len(made.behind)) * SLOT_BYTES
-        held = f.at_entry(lambda: f.gep(env, first_held))
-        emitter = bind_env(f, held, len(kernel.buffers), (), target.has_fma)
+        held = f.at_entry(lambda: f.gep(env, made.first_behind * SLOT_BYTES))
+        emitter = bind_env(f, held, len(kernel.buffers), kernel.symbols, target.has_fma)
         for slot, (number, first) in enumerate(zip(self.operands, self.first, strict=True)):
             if first is not None:
                 memory = memory_type(kernel.buffers[number].dtype)

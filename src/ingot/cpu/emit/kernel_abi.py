@@ -42,7 +42,7 @@ class CodeSlot:
     symbol: str
 
 
-Buffer = TypeVar("Buffer")
+Held = TypeVar("Held")
 
 
 @record
@@ -65,7 +65,8 @@ class EmittedKernel:
         scratch_bytes: bytes that all phases share.
         templates: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
-        behind: the fusion's buffers whose addresses the last slots hold, behind `symbols`.
+        behind: the fusion's buffers whose addresses come behind `symbols`, as the start of an env.
+        behind_symbols: what the slots behind those and another slot for the scratch hold.
         is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
     """
@@ -77,13 +78,20 @@ class EmittedKernel:
     templates: tuple[Template, ...] = ()
     order: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
+    behind_symbols: tuple[str, ...] = ()
     is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=fresh(dict[str, Numbers]))
 
     @property
     def slots(self) -> int:
         """Slots of env."""
-        return self.buffers + 1 + len(self.symbols) + len(self.behind)
+        behind = len(self.behind) + (1 + len(self.behind_symbols) if self.behind_symbols else 0)
+        return self.first_behind + behind
+
+    @property
+    def first_behind(self) -> int:
+        """The first slot behind `symbols`."""
+        return self.buffers + 1 + len(self.symbols)
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -91,13 +99,21 @@ class EmittedKernel:
         held = (slot.symbol for slot in self.symbols if isinstance(slot, CodeSlot))
         return (*(phase.symbol for phase in self.phases), *held)
 
-    def ordered(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Return the fusion's buffers in the order of the slots."""
-        return [buffers[number] for number in self.order] or buffers
+    def env(
+        self, buffers: Sequence[Held], scratch: Held, held: Callable[[Slot], Held]
+    ) -> list[Held]:
+        """Return what env holds, slot by slot.
 
-    def last(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Return those of the fusion's buffers that the last slots hold."""
-        return [buffers[number] for number in self.behind]
+        Args:
+            buffers: the fusion's buffers.
+            scratch: the scratch.
+            held: returns what a slot of `symbols` holds.
+        """
+        first = [buffers[number] for number in self.order] or buffers
+        last = [buffers[number] for number in self.behind]
+        if self.behind_symbols:
+            last += [scratch, *map(held, self.behind_symbols)]
+        return [*first, scratch, *map(held, self.symbols), *last]
 
 
 def with_sizes(made: EmittedKernel, values: Mapping[str, int]) -> EmittedKernel:

@@ -18,10 +18,10 @@ from ingot.gpu.schedule.strategies import (
     one_stage,
 )
 from ingot.gpu.schedule.sums import is_along
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import F32
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel
-from ingot.kernel.schedule.work import ceil_div, weight
+from ingot.kernel.schedule.work import weight
 from ingot.support.records import replace
 
 TILE, LARGE_TILE = 64, 128

@@ -21,12 +21,11 @@ from ingot.gpu.schedule.strategies import (
     one_stage,
 )
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.ir import Axis, Kernel, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
-from ingot.kernel.schedule.work import ceil_div
 
 LEAST_ROW = 32
 """Elements of a fold that are worth a warp; fewer are folded by one thread."""

@@ -21,12 +21,11 @@ from ingot.gpu.schedule.strategies import (
     Strategy,
 )
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.fft import build as fft
 from ingot.kernel.fft.factors import factors
 from ingot.kernel.fft.steps import is_columns, padded_length
 from ingot.kernel.ir import Buffer, FftKernel, Kernel
-from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)

@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import (
     one_stage,
 )
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare, converted
@@ -31,7 +31,6 @@ from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
 OWNERS = 1024

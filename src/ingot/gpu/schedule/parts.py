@@ -11,13 +11,12 @@ from __future__ import annotations
 from ingot.gpu.machine import BLOCKS, GpuMachine
 from ingot.gpu.schedule.strategies import PART, Stage, Threads
 from ingot.gpu.schedule.sums import sum_of, with_sums
-from ingot.hlo.dim import Dim, product
+from ingot.hlo.dim import Dim, ceil_div, product
 from ingot.hlo.dtype import PRED
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, ContractionKernel, LoopKernel, Pass, Store
-from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import record, replace
 
 LEAST_PART = 512

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.strategies import GpuSchedule, WarpScan, one_stage
+from ingot.hlo.dim import ceil_div
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.lane_folds import scans_lanes, starts_from_identity
-from ingot.kernel.schedule.work import ceil_div
 
 
 def match_scan(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:

@@ -13,14 +13,13 @@ from ingot.gpu.schedule.sorts import TILE, sort_stages
 from ingot.gpu.schedule.strategies import GpuSchedule, Selection, Stage
 from ingot.gpu.schedule.threads import match_threads
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import PRED, S32, DType
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import converted
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store, TopKKernel
-from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
 MOST_SELECTED = TILE // 2

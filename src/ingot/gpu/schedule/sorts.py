@@ -18,10 +18,9 @@ from ingot.gpu.schedule.strategies import (
     Stage,
     Widths,
 )
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import Buffer, Kernel, SortKernel
-from ingot.kernel.schedule.work import ceil_div
 from ingot.support.records import replace
 
 TILE = 1024

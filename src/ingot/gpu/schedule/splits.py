@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from ingot.gpu.machine import BLOCKS
 from ingot.gpu.schedule.strategies import PART, BlockRows, Columns, GpuSchedule, Strategy
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import converted
@@ -24,7 +24,6 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.lane_folds import starts_from_identity
-from ingot.kernel.schedule.work import ceil_div
 from ingot.semantics.identities import identity_of
 from ingot.support.records import record, replace
 

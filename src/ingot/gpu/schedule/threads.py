@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.strategies import GpuSchedule, Threads, one_stage
+from ingot.hlo.dim import ceil_div
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.schedule.work import ceil_div
 
 
 def match_threads(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:

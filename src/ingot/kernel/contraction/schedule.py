@@ -243,7 +243,10 @@ def schedule_contraction(
         n_block = min(n_block, multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
         m_block = min(m_block, multiple(TILE_BYTES * 8 // bits // n_block, rows))
-    row_blocks, column_blocks = _ceil(kernel.m.extent, m_block), _ceil(kernel.n.extent, n_block)
+    row_blocks, column_blocks = (
+        dim.ceil_div(kernel.m.extent, m_block),
+        dim.ceil_div(kernel.n.extent, n_block),
+    )
     units = kernel.batch.extent * column_blocks * row_blocks
     unit_products = min(m_block, m) * min(n_block, n) * -(-k // factors)
     grain = max(1, CHUNK_PRODUCTS // 2 // max(1, unit_products))
@@ -260,7 +263,7 @@ def schedule_contraction(
         store_direct,
         units,
         grain,
-        _ceil(units, grain),
+        dim.ceil_div(units, grain),
     )
 
 
@@ -306,10 +309,6 @@ def _dot_columns(rows: int, vectors: Vectors) -> int:
 def assumed(extent: int | Dim) -> int:
     """Return an extent, or what a symbolic one is taken for."""
     return extent if isinstance(extent, int) else ASSUMED_EXTENT
-
-
-def _ceil(value: int | Dim, divisor: int) -> int | Dim:
-    return dim.floordiv(value + (divisor - 1), divisor)
 
 
 # ---- how operands are read

@@ -20,7 +20,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ingot.analysis.direct_convolution import (
@@ -32,6 +32,7 @@ from ingot.analysis.direct_convolution import (
     parts_of,
 )
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
@@ -79,7 +80,7 @@ class Direct:
     element: DType
     panel: tuple[int, int]
     packing_chunks: int
-    chunks: int
+    chunks: int | Dim
     scratch_bytes: int
     rest: int
     is_depthwise: bool
@@ -88,8 +89,8 @@ class Direct:
 def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | str:
     """Return how the shared driver sums a convolution, or why it cannot or would be slow."""
     given, general = kernel.convolution, kernel.general
-    if given.is_of_filter or kernel.symbols:
-        return "it is no plain convolution of known sizes"
+    if given.is_of_filter:
+        return "it is the gradient of a filter"
     if not 1 <= len(given.window) <= DIMENSIONS:
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
     is_loop = isinstance(general, LoopKernel)
@@ -130,13 +131,13 @@ def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
 def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     parts = tuple(parts_of(sizes))
     max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
-    found = [plan_part(part, block, max_chunks) for part in parts]
+    found = [plan_part(part, block) for part in parts]
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
-        found = [plan_part(part, block, max_chunks, n_block) for part in parts]
-    used = _lay_out(found, parts, block.columns)
+        found = [plan_part(part, block, n_block) for part in parts]
+    used = _lay_out(found, parts, block.columns, max_chunks)
     return Direct(
-        tuple(DirectPart(tuple(plan[name] for name in PARAMETERS)) for plan in found),
+        tuple(used.parts),
         element,
         (block.vectors, block.lanes),
         used.packing,
@@ -149,14 +150,17 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
 
 @dataclass(slots=True)
 class _Used:
-    """What parts take: chunks of packing and of units, elements of scratch."""
+    """Parts, and what they take: chunks of packing and of units, elements of scratch."""
 
     packing: int = 0
-    chunks: int = 0
+    chunks: int | Dim = 0
     elements: int = 0
+    parts: list[DirectPart] = field(default_factory=list[DirectPart])
 
 
-def _lay_out(plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: int) -> _Used:
+def _lay_out(
+    plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: int, max_chunks: int
+) -> _Used:
     """Give each part its chunks and its parts of the scratch: packed panels, then chunks."""
     used = _Used()
     for plan, part in zip(plans, parts, strict=True):
@@ -165,9 +169,14 @@ def _lay_out(plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: in
         if part.depth:
             used.packing += -(-panels // plan["panel_grain"])
         used.elements += panels * part.depth * columns
-    for plan in plans:
-        plan["first_chunk"], plan["chunks_at"] = used.chunks, used.elements
-        chunks = -(-plan["units"] // plan["grain"])
+    for plan, part in zip(plans, parts, strict=True):
+        units = part.sizes.batch * part.outer * plan["line_units"] * plan["blocks"]
+        grain = maximum(ceil_div(units, max_chunks), 1)
+        counts = {"units": units, "grain": grain, "first_chunk": used.chunks}
+        numbers = {**plan, **counts, "chunks_at": used.elements}
+        used.parts.append(DirectPart(tuple(numbers[name] for name in PARAMETERS)))
+        chunks = ceil_div(units, grain)
         used.chunks += chunks
-        used.elements += chunks * plan["chunk_elements"]
+        room = chunks if isinstance(chunks, int) else max_chunks
+        used.elements += room * plan["chunk_elements"]
     return used

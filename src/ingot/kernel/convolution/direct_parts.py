@@ -92,15 +92,12 @@ def tap_rows(taps: int, count: int, vectors: Vectors) -> int:
     return max(MIN_TAP_ROWS, vectors.registers // count - taps - 1)
 
 
-def plan_part(
-    part: Part, block: RegisterBlock, max_chunks: int, n_block: int | None = None
-) -> dict[str, int]:
-    """Return a part's numbers but for where it stands among others.
+def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> dict[str, int]:
+    """Return a part's numbers but for how many units it has, and where it stands among others.
 
     Args:
         part: the part.
         block: its register blocks.
-        max_chunks: chunks of units at most.
         n_block: features of a unit (default: as suits the part).
     """
     sizes = part.sizes
@@ -118,7 +115,7 @@ def plan_part(
     panels = -(-sizes.group_features // columns)
     copied_bytes = planes * row_bytes * cell if copies else 0
     lines = _lines(sizes, copied_bytes, panels if is_panel else 1)
-    outer = part.outer * -(-sizes.results[1] // lines)
+    outer = sizes.images * part.outer * -(-sizes.results[1] // lines)
     if is_panel:
         n_block = columns
     elif n_block is None:
@@ -132,7 +129,6 @@ def plan_part(
     plane = plane_rows * row if copies else sizes.window[0].window_dilation * sizes.sizes[1] * row
     steps = (plane, sizes.window[1].window_dilation * row, last.window_dilation * pixel)
     blocks = -(-sizes.group_features // n_block)
-    units = outer * blocks
     least = -(-sizes.results[2] // block.rows)
     count = min(
         range(least, max(least, sizes.results[2] // MIN_LINE) + 1),
@@ -191,8 +187,6 @@ def plan_part(
         "line_units": -(-sizes.results[1] // lines),
         "n_block": n_block,
         "blocks": blocks,
-        "units": units,
-        "grain": -(-units // max_chunks),
         "chunk_elements": -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell,
         "copy_elements": copy,
         "is_packed": int(outer > sizes.groups or not part.is_all),
@@ -211,7 +205,7 @@ def _copied_pixel(sizes: Sizes, copied: int, cell: int) -> int:
 def _lines(sizes: Sizes, row_bytes: int, panels: int) -> int:
     """Return the lines of a unit; `panels` of features have units of their own."""
     width, height = sizes.results[2], sizes.results[1]
-    outer = sizes.batch * sizes.results[0] * panels
+    outer = sizes.images * sizes.results[0] * panels
     rows = UNIT_ROWS if panels == 1 else height * width
     lines = max(1, min(height, -(-rows // width)))
     while lines > 1 and sizes.reach(1, lines) * row_bytes > COPY_BYTES:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from ingot.analysis.filter_gradient import MIN_CHANNELS
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
@@ -29,7 +30,7 @@ from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.support.records import record
 
 DIMENSIONS = 3
-MIN_CHANNELS, MIN_TAPS = 8, 4
+MIN_TAPS = 4
 """From so many on the copies pay."""
 
 MAX_WASTE = 1.4
@@ -86,8 +87,8 @@ class FilterGradient(Numbered):
 def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradient | str:
     """Return how the shared driver sums a filter's gradient, or why it cannot or would be slow."""
     given, general = kernel.convolution, kernel.general
-    if not given.is_of_filter or kernel.symbols or isinstance(general, LoopKernel):
-        return "it is no gradient of a filter of known sizes"
+    if not given.is_of_filter or isinstance(general, LoopKernel):
+        return "it is no gradient of a filter"
     element = general.accumulate
     held = (general.buffers[given.lhs], general.buffers[given.rhs])
     is_same = all(buffer.dtype is element for buffer in held)
@@ -194,5 +195,7 @@ def _group(given: PlainConvolution, gradient: tuple[int, ...]) -> tuple[int, int
     lines = -(-gradient[1] // -(-gradient[1] // lines))
     if lines < gradient[1] or gradient[0] > 1:
         return lines, 1
-    images = max(1, min(given.batch, GROUP // (lines * gradient[2])))
+    images = max(1, GROUP // (lines * gradient[2]))
+    if not isinstance(given.batch, int):
+        return lines, images
     return lines, -(-given.batch // -(-given.batch // images))

@@ -5,11 +5,13 @@ Such a convolution is the same computation at every size, so code that all progr
 (`kernel.convolution.winograd`): sizes, strides and padding become numbers. What follows it in its
 fusion stays code of its own.
 
-Invariant: every extent is a number.
+Invariant: every extent but the batch's is a number.
 """
 
 from __future__ import annotations
 
+from ingot.analysis.direct_convolution import known_sizes
+from ingot.analysis.filter_gradient import filter_labels
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -29,21 +31,24 @@ def plain_convolution(
     lhs, rhs = convolution.operands
     digits = "".join(map(str, range(len(form.given.window))))
     labels = (form.lhs, form.rhs, form.output)
-    is_of_filter = labels == (f"f{digits}b", f"i{digits}o", f"{digits}bf") and form.groups == 1
+    of_filter = filter_labels(len(digits))
+    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and form.groups == 1
     is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
-    given, result = _ints(lhs.shape.dims), _ints(convolution.shape.dims)
-    is_static = given is not None and result is not None and _ints(rhs.shape.dims) is not None
-    if not is_canonical or not is_static or form.given.batch_group_count > 1:
+    batch, *others = lhs.shape.dims
+    given = known_sizes(others)
+    result = known_sizes(convolution.shape.dims[not is_of_filter :])
+    taps = known_sizes(rhs.shape.dims[is_of_filter:])
+    if not is_canonical or batch == 0 or form.given.batch_group_count > 1:
+        return None
+    if given is None or result is None or taps is None:
         return None
     image, weights = _buffer(lowering, lhs), _buffer(lowering, rhs)
     if image is None or weights is None:
         return None
-    assert given is not None
-    assert result is not None
     return PlainConvolution(
-        given[0],
-        given[1:-1],
-        result[:-2] if is_of_filter else result[1:-1],
+        batch,
+        given[:-1],
+        result[:-2] if is_of_filter else result[:-1],
         given[-1],
         result[-1],
         form.groups,
@@ -59,11 +64,6 @@ def plain_root(fused: Computation) -> PlainConvolution | None:
     if fused.root.opcode != "convolution":
         return None
     return plain_convolution(elemental_lowering(fused, {}), fused.root)
-
-
-def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:
-    known = tuple(size for size in dims if isinstance(size, int) and size > 0)
-    return known if len(known) == len(dims) else None
 
 
 def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.product import NO_DRIVER, heights_of
@@ -93,15 +94,15 @@ class Winograd(Numbered):
     element: DType
     lanes: int
     taps_chunks: int
-    chunks: int
+    chunks: int | Dim
     scratch_bytes: int
 
 
 def winograd(kernel: ConvolutionKernel, vectors: Vectors) -> Winograd | str:
     """Return how a convolution runs by Winograd's algorithm, or why it cannot or should not."""
     given, general = kernel.convolution, kernel.general
-    if given.is_of_filter or kernel.symbols:
-        return "it is no plain convolution of known sizes"
+    if given.is_of_filter:
+        return "it is the gradient of a filter"
     if isinstance(general, LoopKernel):
         return "each feature is a sum over its own channel alone"
     element = general.accumulate
@@ -136,13 +137,21 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     per_tile = PLANES * cell * (image_row + features)
     is_out_of_cache = PLANES * cell * channels * features > OUT_OF_CACHE_BYTES
     most = MAX_TILES if is_out_of_cache else max(MIN_TILES, min(MAX_TILES, UNIT_BYTES // per_tile))
-    row_units = -(-tile_rows // max(1, most // across))
-    most_tiles = -(-tile_rows // row_units) * across
-    rows = _height(tile_rows // row_units * across, most_tiles, heights)
-    if rows is None or not _pays(given, element, lanes, (tile_rows * across, rows, most_tiles)):
+    unit_rows = max(1, most // across)
+    row_units = ceil_div(tile_rows, unit_rows)
+    if isinstance(tile_rows, int) and isinstance(row_units, int):
+        least, unit_rows = tile_rows // row_units, -(-tile_rows // row_units)
+    else:
+        # Units share the rows evenly: one has all of them, or several more than half of the most.
+        least = min(down, (unit_rows + 1) // 2)
+    most_tiles = unit_rows * across
+    rows = _height(least * across, most_tiles, heights)
+    tiles = given.images * down * across
+    if rows is None or not _pays(given, element, lanes, (tiles, rows, most_tiles)):
         return "transforms would take longer than the products that they save"
     n_block = features
-    while row_units * (features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
+    assumed_units = -(-given.images * down // unit_rows)
+    while assumed_units * (features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
         if n_block // 2 < MIN_BLOCK:
             break
         n_block //= 2
@@ -152,10 +161,12 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     rest = PLANES * channels + n_block + 2 * given.results[1] * n_block
     chunk = PLANES * (image_plane + sums_plane) + _odd(rest, line)
     fitting = SCRATCH_BYTES // (cell * chunk)
-    grain = -(-units // max(FEW_UNITS, min(MAX_CHUNKS, fitting)))
+    max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, fitting))
+    grain = maximum(ceil_div(units, max_chunks), 1)
     panels = features // (VECTORS * lanes)
     panel_grain = -(-panels // MAX_CHUNKS)
-    chunks = -(-units // grain)
+    chunks = ceil_div(units, grain)
+    room = chunks if isinstance(chunks, int) else max_chunks
     tap_steps = (3 * channels * features, channels * features)
     reversals = [one.reversal for one in given.window]
     tap_row, tap_column = (
@@ -197,7 +208,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         lanes,
         -(-panels // panel_grain),
         chunks,
-        cell * (PLANES * taps_plane + chunks * chunk),
+        cell * (PLANES * taps_plane + room * chunk),
     )
 
 
@@ -224,7 +235,7 @@ def _pays(
     """Whether this takes fewer cycles than summing directly."""
     tiles, rows, of_unit = counts
     products = given.channels * given.features / lanes
-    results = given.batch * given.results[0] * given.results[1]
+    results = given.images * given.results[0] * given.results[1]
     direct = results * 9 * products / 2
     vectors = (given.channels + given.features) / lanes
     planes = PLANES * products / VECTORS * _block_cycles(of_unit, rows) / of_unit

@@ -47,7 +47,7 @@ from ingot.kernel.schedule.splits import split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
-from ingot.kernel.schedule.work import ceil_div, chunks_of, computes_little
+from ingot.kernel.schedule.work import chunks_of, computes_little
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
@@ -113,7 +113,7 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
         return block
     *outer, rows, axis = kernel.grid
     assert isinstance(axis.extent, int), "short rows have known lengths"
-    units = dim.product([ceil_div(rows.extent, block), *(item.extent for item in outer)])
+    units = dim.product([dim.ceil_div(rows.extent, block), *(item.extent for item in outer)])
     return LoopSchedule(
         axis,
         (lanes_of_short_row(axis.extent),) * len(kernel.passes),

@@ -22,7 +22,6 @@ from ingot.kernel.schedule.shares import IN_ORDER, block_of
 from ingot.kernel.schedule.vector_axis import grid_vector_axis, is_column_reduction
 from ingot.kernel.schedule.work import (
     block_points,
-    ceil_div,
     chunks_of,
     share,
     streams,
@@ -163,7 +162,7 @@ class LoopRequest:
         """
         axes = self.kernel.grid if grid is None else grid
         count = dim.product(
-            ceil_div(item.extent, block) if item in blocked else item.extent for item in axes
+            dim.ceil_div(item.extent, block) if item in blocked else item.extent for item in axes
         )
         return Units(block, count, math.prod(block_points(item, block) for item in blocked))
 

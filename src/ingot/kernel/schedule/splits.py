@@ -12,7 +12,7 @@ from ingot.kernel.ir import LoopKernel, Pass
 from ingot.kernel.schedule.lane_folds import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
 from ingot.kernel.schedule.shares import LARGE_SHARE, share_of
-from ingot.kernel.schedule.work import ceil_div, pass_work, weight
+from ingot.kernel.schedule.work import pass_work, weight
 
 ENOUGH_UNITS = 16
 """Kernels of as many units are shared out as they are."""
@@ -59,11 +59,11 @@ def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> Sp
     inner = dim.product(axis.extent for axis in first.axes[1:])
     step_work = dim.maximum(inner * weight(first.exprs) * units * points, 1)
     by_work = dim.maximum(dim.floordiv(LARGE_SHARE, step_work), 1)
-    length = dim.maximum(by_work, ceil_div(outer, MAX_SPLITS))
+    length = dim.maximum(by_work, dim.ceil_div(outer, MAX_SPLITS))
     if len(first.axes) == 1:
-        length = ceil_div(length, WHOLE_LINES) * WHOLE_LINES
+        length = dim.ceil_div(length, WHOLE_LINES) * WHOLE_LINES
     # Nothing to reduce is still one part: the last phase reads the first part's value.
-    return SplitReduction(length, dim.maximum(ceil_div(outer, length), 1), rows)
+    return SplitReduction(length, dim.maximum(dim.ceil_div(outer, length), 1), rows)
 
 
 def _aligned(length: int, first: Pass) -> int:

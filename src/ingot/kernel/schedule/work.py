@@ -63,17 +63,12 @@ def chunks_of(kernel: LoopKernel, units: int | Dim, points: int) -> tuple[int | 
     if kernel.serial:
         return units, 1
     grain = grain_of(units, unit_work(kernel) * points, share(kernel))
-    return grain, ceil_div(units, dim.maximum(grain, 1))
+    return grain, dim.ceil_div(units, dim.maximum(grain, 1))
 
 
 def block_points(axis: Axis, block: int) -> int:
     """Return the points of a block of an axis: no more than the axis has."""
     return min(block, axis.extent) if isinstance(axis.extent, int) else block
-
-
-def ceil_div(value: int | Dim, divisor: int | Dim) -> int | Dim:
-    """Return a quotient, rounded up."""
-    return dim.floordiv(value + divisor - 1, divisor)
 
 
 def computes_little(kernel: LoopKernel) -> bool:

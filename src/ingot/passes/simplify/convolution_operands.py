@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from ingot.analysis.direct_convolution import has_many_phases
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -52,7 +53,9 @@ class ConvOperandSwapper(Expander):
 
 def _pays(convolution: Instruction) -> bool:
     given = convolution.as_(ConvolutionAttributes)
-    if given.feature_group_count * given.batch_group_count != 1:
+    groups = given.feature_group_count * given.batch_group_count
+    # Phases that become features (`convolution_phases`) leave a small kernel.
+    if groups != 1 or has_many_phases(convolution):
         return False
     if not has_known_sizes(convolution):
         return False

@@ -4,15 +4,19 @@
 The result is several dense convolutions with parts of the kernel, one for each phase
 (`analysis.convolution_phases`), with interleaved results. A convolution that a driver of the
 library runs whole stays as it is; one of narrower floats is converted to f32 for that.
+
+Many phases (the gradient of patches, large steps of upsampling) are features of one convolution:
+its filter has as many elements as most phases use, zeros in the others.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import ClassVar
 
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
-from ingot.analysis.direct_convolution import runs_whole, runs_whole_in_f32
+from ingot.analysis.direct_convolution import has_many_phases, runs_whole, runs_whole_in_f32
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32
@@ -20,6 +24,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify.convolutions import canonical_labels, reordered, unreversed
 from ingot.support.records import record, replace
 
@@ -44,6 +49,9 @@ class ConvolutionPhases(Pass):
                 if runs_whole_in_f32(item):
                     computation.replace(item, _in_f32(item))
                     changed = True
+                elif has_many_phases(item):
+                    computation.replace(item, _as_features(item))
+                    changed = True
                 elif _pays(item):
                     convolution = _with_filter_order(item)
                     computation.replace(convolution, _interleaved(convolution))
@@ -62,6 +70,68 @@ def _pays(convolution: Instruction) -> bool:
     products = _int(convolution.shape.size) * _int(rhs.shape.size) // max(_int(features), 1)
     is_symbolic = not isinstance(convolution.shape.size, int)
     return is_symbolic or products >= MIN_PRODUCTS
+
+
+def _as_features(convolution: Instruction) -> Instruction:
+    """Return a convolution whose features are the phases of each feature, interleaved.
+
+    Result s * q + r - first along a dimension meets element s * a + s - 1 - r of the filter and the
+    input at q + a - low.
+    """
+    build = Builder(convolution.computation, convolution.metadata)
+    given = convolution.as_(ConvolutionAttributes)
+    labels, rank = given.labels, len(given.window)
+    digits = "".join(map(str, range(rank)))
+    order, space = f"b{digits}f", range(rank)
+    image = reordered(build, convolution.operands[0], labels.lhs, order)
+    taps = reordered(build, convolution.operands[1], labels.rhs, f"{digits}io")
+    backwards = tuple(n for n, one in enumerate(given.window) if one.reversal)
+    taps = build.reverse(taps, dimensions=backwards) if backwards else taps
+    *_, channels, features = taps.shape.static_dims
+    dims = dict(zip(labels.output, convolution.shape.dims, strict=True))
+    steps = [one.base_dilation for one in given.window]
+    parts = [-(-one.size // one.base_dilation) for one in given.window]
+    edges = [
+        (0, part * step - one.size, 0)
+        for part, step, one in zip(parts, steps, given.window, strict=True)
+    ]
+    zero = build.constant(0, taps.shape.dtype)
+    taps = build.pad(taps, zero, padding=(*edges, (0, 0, 0), (0, 0, 0)))
+    cut = [size for pair in zip(parts, steps, strict=True) for size in pair]
+    taps = build.reshape_to(taps, (*cut, channels, features))
+    taps = build.reverse(taps, dimensions=tuple(2 * n + 1 for n in space))
+    kept, moved = [2 * n for n in space], [2 * n + 1 for n in space]
+    taps = build.transpose(taps, dimensions=(*kept, 2 * rank, *moved, 2 * rank + 1))
+    taps = build.reshape_to(taps, (*parts, channels, math.prod(steps) * features))
+    firsts = [(step - 1 - one.low) % step for step, one in zip(steps, given.window, strict=True)]
+    counts: list[int] = []
+    window: list[WindowDimension] = []
+    for n, one in enumerate(given.window):
+        size, results = image.shape.dims[1 + n], dims[str(n)]
+        assert isinstance(size, int)
+        assert isinstance(results, int)
+        low = (one.low + firsts[n] + 1 - steps[n]) // steps[n]
+        counts.append(-(-(results + firsts[n]) // steps[n]))
+        window.append(
+            WindowDimension(parts[n], low=low, high=counts[n] - size + parts[n] - 1 - low)
+        )
+    batch = image.shape.dims[0]
+    made = build.convolution(
+        image,
+        taps,
+        shape=convolution.shape.with_dims((batch, *counts, math.prod(steps) * features)),
+        window=tuple(window),
+        dim_labels=f"{order}_{digits}io->{order}",
+        operand_precision=given.operand_precision,
+    )
+    made = build.reshape_to(made, (batch, *counts, *steps, features))
+    pairs = (at for n in space for at in (1 + n, 1 + rank + n))
+    made = build.transpose(made, dimensions=(0, *pairs, 1 + 2 * rank))
+    whole = (count * step for count, step in zip(counts, steps, strict=True))
+    made = build.reshape_to(made, (batch, *whole, features))
+    bounds = [(first, first + dims[str(n)], 1) for n, first in enumerate(firsts)]
+    made = build.slice(made, slice=((0, batch, 1), *bounds, (0, features, 1)))
+    return reordered(build, made, order, labels.output)
 
 
 def _in_f32(convolution: Instruction) -> Instruction:

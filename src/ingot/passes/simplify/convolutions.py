@@ -3,10 +3,11 @@
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
-get transposes, which other passes move or cancel (`transposes`). A reversed kernel is read
-backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and reversed
-filters (`analysis.conv1d`): what is left is a product, which saves much more than these copies
-cost. So is one whose window is as large as the image (`whole_images`).
+get transposes, which other passes move or cancel (`transposes`); those of a filter's gradient bring
+its operands into the order of images with channels last, which its driver takes. A reversed kernel
+is read backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and
+reversed filters (`analysis.conv1d`): what is left is a product, which saves much more than these
+copies cost. So is one whose window is as large as the image (`whole_images`).
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.analysis.conv1d import is_conv1d
+from ingot.analysis.filter_gradient import filter_labels, is_of_filter
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -51,13 +53,14 @@ def _canonicalize(convolution: Instruction) -> bool:
     if 0 in (*convolution.operands[0].shape.dims, *convolution.operands[1].shape.dims):
         computation.replace(convolution, build.full(0, convolution.shape))
         return True
-    product = product_of_whole_image(convolution, build)
-    if product is not None:
-        computation.replace(convolution, product)
+    whole = product_of_whole_image(convolution, build)
+    if whole is not None:
+        computation.replace(convolution, whole)
         return True
     given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
-    wanted = canonical_labels(labels)
+    is_gradient = is_of_filter(convolution)
+    wanted = filter_labels(len(given.window)) if is_gradient else canonical_labels(labels)
     lhs, rhs = convolution.operands
     if is_conv1d(convolution):
         lhs, kernel, window = _as_product(build, lhs, rhs, given)

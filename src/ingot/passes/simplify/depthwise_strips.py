@@ -23,7 +23,7 @@ import math
 from typing import ClassVar
 
 from ingot.analysis.conv1d import is_conv1d
-from ingot.analysis.direct_convolution import DIMENSIONS, ConvolutionSizes, Sizes
+from ingot.analysis.direct_convolution import DIMENSIONS, ConvolutionSizes, Sizes, known_sizes
 from ingot.analysis.library import ELEMENTS, driver_vector_bits
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.instruction import Instruction
@@ -170,16 +170,22 @@ def _made(op: Instruction, problem: _Problem, build: Builder) -> Instruction | N
 def _filter_gradient(op: Instruction, build: Builder) -> Instruction:
     """Return the filter gradient of a depthwise convolution, with as many channels as features.
 
-    The input of few channels is padded before. `op` itself where nothing is to be done.
+    The input is padded before: sums without masks took 0.1 to 0.45 of the time (3x3 to
+    7x7, 16 to 512 channels), and the copy less than that saves. The batch, which is summed over,
+    may be symbolic. `op` itself where nothing is to be done.
     """
     given, lhs = op.as_(ConvolutionAttributes), op.operands[0]
     groups, at = given.batch_group_count, given.labels.lhs.index("b")
-    if not _has_driver(op) or lhs.shape.dims[at] != groups or given.feature_group_count > 1:
+    others = [lhs.shape.dims[at] for at, label in enumerate(given.labels.lhs) if label != "f"]
+    is_known = known_sizes((*op.shape.dims, *others)) is not None
+    if not _has_driver(op) or not is_known or lhs.shape.dims[at] != groups:
+        return op
+    if given.feature_group_count > 1 or 0 in lhs.shape.dims:
         return op
     features = op.shape.static_dims[given.labels.output.index("f")]
     is_padded = any(one.low or one.high for one in given.window)
     is_dilated = any(one.base_dilation > 1 for one in given.window)
-    pads = groups <= MAX_CHANNELS and is_padded and not is_dilated
+    pads = is_padded and not is_dilated
     repeats = 1 < features // groups <= MAX_REPEATED
     products = math.prod(op.shape.static_dims) * window_elements(given.window)
     if not (pads or repeats) or products < MIN_PRODUCTS:
@@ -192,7 +198,7 @@ def _filter_gradient(op: Instruction, build: Builder) -> Instruction:
         window = tuple(replace(one, low=0, high=0) for one in window)
         lhs = build.pad(lhs, build.constant(0, lhs.shape.dtype), padding=tuple(edges))
     if repeats:
-        dims = list(lhs.shape.static_dims)
+        dims = list(lhs.shape.dims)
         wide = (*dims[: at + 1], features // groups, *dims[at + 1 :])
         kept = tuple(number for number in range(len(wide)) if number != at + 1)
         dims[at] = features
@@ -209,12 +215,11 @@ def _filter_gradient(op: Instruction, build: Builder) -> Instruction:
 
 
 def _has_driver(convolution: Instruction) -> bool:
-    """Whether all sizes are known, and drivers exist for the dimensions and the element type."""
+    """Whether drivers exist for the dimensions and the element type."""
     window = convolution.as_(ConvolutionAttributes).window
     items = (convolution, *convolution.operands)
     return (
         1 <= len(window) <= DIMENSIONS
-        and has_known_sizes(convolution)
         and {item.shape.dtype for item in items} == {convolution.shape.dtype}
         and convolution.shape.dtype in ELEMENTS
     )
@@ -226,7 +231,8 @@ def _problem(convolution: Instruction) -> _Problem | None:
     lhs = convolution.operands[0]
     # A line of one channel is a product, which takes 10 us for 5000 numbers and 64 taps, and 17 in
     # strips (AVX-512, one thread, 2026-11-28).
-    if not _has_driver(convolution) or is_conv1d(convolution):
+    is_known = has_known_sizes(convolution)
+    if not is_known or not _has_driver(convolution) or is_conv1d(convolution):
         return None
     input = dict(zip(given.labels.lhs, lhs.shape.static_dims, strict=True))
     result = dict(zip(given.labels.output, convolution.shape.static_dims, strict=True))

@@ -149,7 +149,8 @@ class _Unit(DirectEmitter):
                 at_least_once=True,
             )
 
-        f.loop(0, given["images"], given["unit_images"], [], images, at_least_once=True)
+        f.if_(f.icmp("eq", given["images"], f.const(lt.I64, 0)), self._clear)
+        f.loop(0, given["images"], given["unit_images"], [], images)
         self._finish()
 
     def _at(self, image: Value, plane: Value, line: Value) -> _Group:
@@ -179,8 +180,12 @@ class _Unit(DirectEmitter):
         start = f.gep(self.at(self.env.rhs, (place, given["features"])), self.feature, self.cell)
         depth = f.mul(f.mul(group.images, group.lines), given["gradient_2"])
         self.packer.pack(start, self.rows, depth, self.left)
-        taps = f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
-        f.loop(0, taps, 1, [], lambda tap, _: self._tap(group, tap), at_least_once=True)
+        f.loop(0, self._taps, 1, [], lambda tap, _: self._tap(group, tap), at_least_once=True)
+
+    @property
+    def _taps(self) -> Value:
+        f, given = self.f, self.given
+        return f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
 
     @property
     def _lines(self) -> Value:
@@ -255,14 +260,28 @@ class _Unit(DirectEmitter):
         tile = self.at(self.tile, (f.mul(tap, self.count), columns))
         return f.select(is_plain, direct, tile), f.select(is_plain, given["features"], columns)
 
+    def _clear(self) -> None:
+        """Emit sums of no images."""
+        f = self.f
+        columns = self.bytes(f.as_value(f.imin(self.left, self.columns)))
+
+        def tap(number: Value, _: list[Value]) -> None:
+            sums, step = self._sums(number)
+
+            def channel(number: Value, _: list[Value]) -> None:
+                f.memset(self.at(sums, (number, step)), 0, columns)
+
+            f.loop(0, self.count, 1, [], channel, at_least_once=True)
+
+        f.loop(0, self._taps, 1, [], tap, at_least_once=True)
+
     def _row(self, tap: Value) -> Value:
         """Return the first row of a tap's results."""
         return self.f.add(self.f.mul(tap, self.given["channels"]), self.channel)
 
     def _finish(self) -> None:
         """Emit the epilogue, tap by tap."""
-        f, given = self.f, self.given
-        taps = f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
+        f = self.f
         zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
         columns = f.as_value(f.imin(self.left, self.columns))
 
@@ -271,4 +290,4 @@ class _Unit(DirectEmitter):
             place = [zero, self._row(number), self.count, one, self.feature, columns]
             self.env.finish(f, sums, place)
 
-        f.loop(0, taps, 1, [], tap, at_least_once=True)
+        f.loop(0, self._taps, 1, [], tap, at_least_once=True)
