@@ -32,6 +32,7 @@ from ingot.passes.fusion.recompute import (
     is_costly_at,
     is_gathered_often,
     is_repeated,
+    is_spread,
     moves_to,
     read_of,
 )
@@ -422,6 +423,8 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
         return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
     if frame is None:
         return "expensive, and read at other indices than it is computed at"
+    if is_spread(group, producer):
+        return "expensive, and would be computed for each element that it is broadcast to"
     return _why_not_every_row(group, frame)
 
 
