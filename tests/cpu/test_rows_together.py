@@ -60,7 +60,9 @@ def test_extremes_of_other_floats(name, generator):
 
 
 @pytest.mark.parametrize("level", host_levels())
-@pytest.mark.parametrize(("rows", "length"), [(65, 17), (740, 28), (131, 300), (3001, 8), (4099, 5)])
+@pytest.mark.parametrize(
+    ("rows", "length"), [(65, 17), (740, 28), (131, 300), (3001, 8), (4099, 5)]
+)
 def test_expensive_ends_of_few_rows(rows, length, level, generator):
     """Ends of rows run in lanes however few elements are folded, NaN and infinities too."""
     x = generator.normal(0, 1, (rows, length)).astype(np.float32)

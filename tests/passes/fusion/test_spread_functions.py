@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expensive functions that are broadcast: a kernel of their own, unless they follow a row's fold."""
+"""Expensive functions that are broadcast: kernels of their own, unless they follow a row's fold."""
 
 import numpy as np
 import pytest

@@ -31,8 +31,8 @@ MIN_REPETITIONS = 32
 
 LEAST_SPREAD, LEAST_TIMES = 128, 4
 """Elements of an expensive function, and points that each is broadcast to, from which on it is a
-kernel of its own: in the kernel of 8000x28 elements an exponential took 2.3 to 3.5 times as long, of
-1000x8 1.2 to 1.9, of 64x28 1.1, of 8000x3 0.9 to 1.5 (AVX-512, one thread, 2026-11-28)."""
+kernel of its own: for 8000x28 elements an exponential in theirs took 2.3 to 3.5 times as long, for
+1000x8 1.2 to 1.9, for 64x28 1.1, for 8000x3 0.9 to 1.5 (AVX-512, one thread, 2026-11-28)."""
 
 MAX_DEPTH = 16
 """Ops between a reduction and what follows it, at most."""
