@@ -57,3 +57,35 @@ def test_extremes_of_other_floats(name, generator):
         found = np.asarray(executable(*inputs)).astype(np.float64)
         wanted = FOLDS[opcode][1](inputs[0].astype(np.float64), axis=1)
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize(
+    ("rows", "length"), [(65, 17), (740, 28), (131, 300), (3001, 8), (4099, 5)]
+)
+def test_expensive_ends_of_few_rows(rows, length, level, generator):
+    """Ends of rows run in lanes however few elements are folded, NaN and infinities too."""
+    x = generator.normal(0, 1, (rows, length)).astype(np.float32)
+    x[1, 0], x[2, 1], x[3, :2] = np.nan, np.inf, (np.inf, -np.inf)
+    module = ingot.parse_hlo(f"""\
+HloModule ends
+
+fold {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}}
+
+ENTRY main {{
+  x = f32[{rows},{length}] parameter(0)
+  start = f32[] constant(0)
+  folded = f32[{rows}] reduce(x, start), dimensions={{1}}, to_apply=fold
+  ROOT end = f32[{rows}] exponential(folded)
+}}
+""")
+    executable = ingot.compile(module, target=TargetSpec.host(level))
+    (kernel,) = executable.kernels
+    assert kernel.strategy in ("joined rows", "transposed rows")
+    with np.errstate(all="ignore"):
+        wanted = np.exp(x.astype(np.float64).sum(1)).astype(np.float32)
+    np.testing.assert_allclose(executable(x), wanted, rtol=2e-5)

@@ -16,6 +16,21 @@ SOFTMAX = """p = f32[{rows},{length}] parameter(0)
   tb = f32[{rows},{length}] broadcast(t), dimensions={{0}}
   ROOT d = f32[{rows},{length}] divide(e, tb)"""
 
+RESIDUAL = """r = f32[{rows},{length}] parameter(0)
+  q = f32[{rows},{length}] parameter(1)
+  a = f32[] parameter(2)
+  ab = f32[{rows},{length}] broadcast(a), dimensions={{}}
+  m = f32[{rows},{length}] multiply(ab, q)
+  n = f32[{rows},{length}] subtract(r, m)
+  o = f32[{rows},{length}] multiply(n, n)
+  zero = f32[] constant(0)
+  s = f32[{left}] reduce(o, zero), dimensions={{{over}}}, to_apply=add_f32
+  sb = f32[{rows},{length}] broadcast(s), dimensions={{{kept}}}
+  p = f32[{rows},{length}] multiply(sb, q)
+  d = f32[{rows},{length}] add(n, p)
+  ROOT t = (f32[{rows},{length}], f32[{rows},{length}]) tuple(n, d)"""
+"""What its first pass stores its second pass reads."""
+
 REDUCTION = """x = {type}[{dims}] parameter(0)
   init = {type}[] parameter(1)
   ROOT r = {type}[{left}] reduce(x, init), dimensions={{{over}}}, to_apply={op}_{type}"""
@@ -95,6 +110,13 @@ KERNELS = {
     "elementwise": Case(ELEMENTWISE.format(rows=64), 1e-6),
     "softmax of a warp": Case(SOFTMAX.format(rows=13, length=67), 1e-5),
     "softmax of a block": Case(SOFTMAX.format(rows=3, length=1500), 1e-5),
+    "residuals of a warp": Case(RESIDUAL.format(rows=13, length=67, left=13, over=1, kept=0), 1e-5),
+    "residuals of a block": Case(
+        RESIDUAL.format(rows=3, length=1500, left=3, over=1, kept=0), 1e-5
+    ),
+    "residual of everything": Case(
+        RESIDUAL.format(rows=71, length=300, left="", over="0,1", kept=""), 1e-4
+    ),
     "column sum": Case(REDUCTION.format(type="f32", dims="97,33", left=33, over=0, op="add"), 1e-4),
     "sum of everything": Case(
         REDUCTION.format(type="f32", dims="200003", left="", over=0, op="add"), 1e-3

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.gpu.kernels import REDUCTION, SOFTMAX
+from tests.gpu.kernels import KERNELS, REDUCTION, SOFTMAX
 from tests.gpu.programs import SEEDS, arguments, check, check_result, program
 from tests.gpu.simt import EmulatedModule, Emulation, StuckError
 
@@ -148,3 +148,16 @@ def test_folds_that_do_not_fit_shared_memory_are_a_threads_own() -> None:
     kernel = check(body, "a thread per point", tolerance=1e-12, seeds=(0,))
     assert dict(kernel.refused)[COLUMNS] == "its folds do not fit shared memory"
     assert kernel.launches[0].shared_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("residuals of a warp", WARP),
+        ("residuals of a block", BLOCK),
+        ("residual of everything", BLOCK),
+    ],
+)
+def test_later_passes_read_what_earlier_ones_stored(name: str, strategy: str) -> None:
+    case = KERNELS[name]
+    check(case.body, strategy, tolerance=case.tolerance)

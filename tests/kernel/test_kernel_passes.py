@@ -67,6 +67,19 @@ PROGRAMS = {
   t = f32[?n] reduce(e, zero), dimensions={1}, to_apply=add
   tb = f32[?n,64] broadcast(t), dimensions={0}
   ROOT d = f32[?n,64] divide(e, tb)""",
+    "residual": """r = f32[300] parameter(0)
+  q = f32[300] parameter(1)
+  a = f32[] parameter(2)
+  ab = f32[300] broadcast(a), dimensions={}
+  m = f32[300] multiply(ab, q)
+  n = f32[300] subtract(r, m)
+  o = f32[300] multiply(n, n)
+  zero = f32[] constant(0)
+  s = f32[] reduce(o, zero), dimensions={0}, to_apply=add
+  sb = f32[300] broadcast(s), dimensions={}
+  p = f32[300] multiply(sb, q)
+  d = f32[300] add(n, p)
+  ROOT t = (f32[300], f32[300]) tuple(n, d)""",
     "window": """x = f32[3,40] parameter(0)
   zero = f32[] constant(0)
   ROOT r = f32[3,40] reduce-window(x, zero), window={size=1x3 pad=0_0x1_1}, to_apply=add""",

@@ -23,6 +23,7 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.narrow_indices import narrow_indices
+from ingot.kernel.loop.reuse_stores import reuse_stores
 from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
 from ingot.kernel.loop.unmask_loads import unmask_loads
@@ -63,6 +64,7 @@ KERNEL_PASSES = (
     KernelPass("unroll-short-rows", unroll_short_rows),
     KernelPass("unroll-and-jam", unroll_and_jam),
     KernelPass("unroll-stacks", unroll_stacks),
+    KernelPass("reuse-stores", reuse_stores),
     KernelPass("select-to-index", select_to_index),
     KernelPass("unmask-loads", unmask_loads),
     KernelPass("narrow-indices", narrow_indices),
@@ -81,6 +83,11 @@ ORDER = (
     Order("unroll-and-jam", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),
+    Order(
+        "unroll-short-rows", "reuse-stores", "passes that become one compute what they share once"
+    ),
+    Order("unroll-and-jam", "reuse-stores", "points are joined that store nothing in between"),
+    Order("reuse-stores", "select-to-index", "what is read again needs no masks"),
     Order("select-to-index", "unmask-loads", "fewer masks remain to be proven needless"),
     Order("unmask-loads", "narrow-indices", "masks that hold need no numbers"),
     Order("unroll-short-rows", "cache-rows", "what is unrolled has no rows to keep"),

@@ -43,7 +43,9 @@ def unroll_windows(kernel: LoopKernel) -> LoopKernel:
     if kernel.serial or not kernel.grid or len(inner) != 1 or inner[0].is_running:
         return kernel
     taps = dim.product(axis.extent for axis in inner[0].axes)
-    if not isinstance(taps, int) or taps > MAX_TAPS or not _moves(inner[0], kernel.grid[-1].name):
+    if not isinstance(taps, int) or taps > MAX_TAPS:
+        return kernel
+    if not _moves(inner[0], kernel.grid[-1].name) and not _chooses(inner[0]):
         return kernel
     return kernel if _size(inner) is None else _without_loops(kernel)
 
@@ -57,6 +59,13 @@ def _moves(item: Pass, name: str) -> bool:
         and any(coefficient(index, axis.name) in near for axis in item.axes)
         for index in indices
     )
+
+
+def _chooses(item: Pass) -> bool:
+    """Whether a pass chooses between values by its position, as along a stack it does."""
+    names = {axis.name for axis in item.axes}
+    compared = [node.axes for node in walk(item.exprs) if node.op == "compare"]
+    return any(axes and axes <= names for axes in compared)
 
 
 def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:

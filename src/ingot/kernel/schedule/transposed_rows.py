@@ -56,7 +56,7 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
         return "rows have symbolic sizes"
     if rows * length < LEAST_ELEMENTS:
         return f"fewer than {LEAST_ELEMENTS} elements"
-    if any(map(is_expensive, walk(kernel.exprs))):
+    if any(map(is_expensive, walk(first.exprs))):
         return "expensive functions take longer than the loads"
     widest = _widest(first, kernel.grid[-1], length)
     if not widest:

@@ -83,9 +83,8 @@ def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
     lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
-    return (
-        _has_many_rows(kernel) and short and any(is_expensive(node) for node in walk(kernel.exprs))
-    )
+    values = (node for item in inner for node in walk(item.exprs))
+    return _has_many_rows(kernel) and short and any(map(is_expensive, values))
 
 
 def _best_store_axis(kernel: LoopKernel) -> Axis:

@@ -32,10 +32,12 @@ from ingot.passes.fusion.recompute import (
     is_costly_at,
     is_gathered_often,
     is_repeated,
+    is_spread,
     moves_to,
     read_of,
 )
 from ingot.passes.fusion.torn_operands import tears_operand
+from ingot.passes.fusion.windows import MASKING, folds_window
 
 MAX_INDICES = 4
 """Indices, relative to one point, at which a kernel recomputes the same cheap value, at most."""
@@ -102,7 +104,6 @@ ALONE = ops_with(FusionClass.OPAQUE)
 """Ops that are kernels of their own, with nothing fused into them."""
 
 EPILOGUE_DEPTH = 16
-_MASKING = frozenset({"pad", "concatenate"})
 
 NARROW_PART = 4
 """Elements of rows that fill a part of a vector at most."""
@@ -222,6 +223,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_dot(grouping, producer, group, frame)
     if is_repeated(group, producer):
         return "a reduction would compute it again for each of its results"
+    if folds_window(group, producer):
+        return "a fold would ask for each element of a window whether it lies inside"
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
     return _why_not_parts(producer) or _why_not_indices(producer, group)
@@ -229,7 +232,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
 
 def _why_not_parts(producer: Instruction) -> str:
     """Parts of a kernel are computed where others are, too, or in as few lanes as they have."""
-    if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
+    if producer.opcode == "gather" and any(u.opcode in MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
     if any(_is_narrow_part(producer, user) for user in producer.users) and gathers(producer):
         return "narrow parts beside each other would be gathered a few lanes at a time"
@@ -422,6 +425,8 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
         return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
     if frame is None:
         return "expensive, and read at other indices than it is computed at"
+    if is_spread(group, producer):
+        return "expensive, and would be computed for each element that it is broadcast to"
     return _why_not_every_row(group, frame)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import cast
 
+from ingot.analysis.frames import grid_of
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
@@ -27,6 +28,14 @@ MAX_REPEATED = 2
 
 MIN_REPETITIONS = 32
 """Results below which repeating them is cheaper than one more kernel."""
+
+LEAST_SPREAD, LEAST_TIMES = 128, 4
+"""Elements of an expensive function, and points that each is broadcast to, from which on it is a
+kernel of its own: for 8000x28 elements an exponential in theirs took 2.3 to 3.5 times as long, for
+1000x8 1.2 to 1.9, for 64x28 1.1, for 8000x3 0.9 to 1.5 (AVX-512, one thread, 2026-11-28)."""
+
+MAX_DEPTH = 16
+"""Ops between a reduction and what follows it, at most."""
 
 MIN_GATHERED = 2
 """Times that gathers read each element of a value, from which on several arrays are not gathered to
@@ -45,6 +54,8 @@ RESHAPES = ops_with(Trait.RESHAPE_LIKE)
 STEPS = ops_with(Trait.ELEMENTWISE, also=("broadcast",))
 """Ops that a kernel computes at a point from the operands at that point."""
 
+_REDUCTIONS = ops_with(FusionClass.REDUCTION)
+_SAME_PLACE = ops_with(Trait.ELEMENTWISE, Trait.RESHAPE_LIKE)
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
 FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
 """Ops that kernels compute; what others give is in memory."""
@@ -221,6 +232,45 @@ def is_repeated(group: Group, producer: Instruction) -> bool:
     if isinstance(times, int) and times < MIN_REPETITIONS:
         return False
     return moves or not is_cheap_to_recompute(producer, MAX_REPEATED)
+
+
+def is_spread(group: Group, producer: Instruction) -> bool:
+    """Whether elements of `producer`, an expensive function, are each broadcast to several points.
+
+    Broadcast along rows it is computed row by row, without lanes, along columns again for each row.
+    What follows a row's fold stays in the fold's kernel.
+    """
+    extents = group.frames.extents
+    axes = grid_of(group.frames.frames.get(producer) or ())
+    size = dim.product(extents[axis] for axis in axes)
+    if isinstance(size, int) and size < LEAST_SPREAD:
+        return False
+    if group.grid in (None, axes) and _follows_reduction(producer):
+        return False
+    seen, stack = {producer}, [producer]
+    while stack:
+        for user in _users_in(group, stack.pop()):
+            frame = group.frames.frames.get(user)
+            if frame is None or user in seen:
+                continue
+            seen.add(user)
+            times = dim.product(extents[axis] for axis in grid_of(frame) - axes)
+            if not isinstance(times, int) or times >= LEAST_TIMES:
+                return True
+            stack.append(user)
+    return False
+
+
+def _follows_reduction(producer: Instruction) -> bool:
+    """Whether a value is computed from a reduction's result by ops on elements."""
+    seen, level = set[Instruction](), [producer]
+    for _ in range(MAX_DEPTH):
+        level = list({o: None for item in level for o in item.operands if o not in seen})
+        if any(item.opcode in _REDUCTIONS for item in level):
+            return True
+        seen.update(level)
+        level = [item for item in level if item.opcode in _SAME_PLACE]
+    return False
 
 
 def _moves_last(transpose: Instruction) -> bool:

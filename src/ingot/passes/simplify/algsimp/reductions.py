@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ingot.analysis.common_factors import common_factors
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.rewrite.licence import Fp
@@ -123,6 +124,32 @@ def reduce_of_transpose(
     if unreduced != sorted(unreduced) or not reducer_opcode(root.attributes.to_apply):
         return None
     return _reduce_again(build, root, x, start, tuple(sorted(order[n] for n in reduced)))
+
+
+@rule(
+    m.reduce(m.reshape(x), start),
+    fp=Fp.CONTRACT,
+    example="""
+        x = f32[4,3,5] parameter(0)
+        zero = f32[] constant(0)
+        a = f32[4,15] reshape(x)
+        ROOT b = f32[4] reduce(a, zero), dimensions={1}, to_apply=add_f32""",
+)
+def reduce_of_reshape(
+    root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reduce(reshape(x)) => reduce(x) where a reshape changes only dimensions that are folded"""
+    reduced, folded = dimensions_of(root), list[int]()
+    dims = root.operands[0].shape.dims
+    for (left, left_end), (right, right_end) in common_factors(x.shape.dims, dims):
+        is_folded = [dim in reduced for dim in range(right, right_end)]
+        if all(is_folded):
+            folded += range(left, left_end)
+        elif any(is_folded) or x.shape.dims[left:left_end] != dims[right:right_end]:
+            return None
+    if not reducer_opcode(root.attributes.to_apply):
+        return None
+    return _reduce_again(build, root, x, start, tuple(folded))
 
 
 @rule(
