@@ -63,10 +63,14 @@ def _real(function: Callable[..., Real]) -> Rule:
 
 def _rounded(function: Callable[..., Real]) -> Rule:
     """Return the rule of a function of `Real` operands that takes the type it is rounded to."""
-    return lambda op: _real(partial(function, element=op.result()))(op)
+
+    def rule(op: Op) -> Value | tuple[Value, ...]:
+        return _real(partial(function, element=op.result()))(op)
+
+    return rule
 
 
-def _erf_inverse(op: Op) -> Value:
+def _erf_inverse(op: Op) -> Value | tuple[Value, ...]:
     return _wide(partial(special.erf_inverse, element=op.result()))(op)
 
 
