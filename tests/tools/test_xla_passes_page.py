@@ -30,6 +30,7 @@ OWN = frozenset(
         "scaled-dot-rewriter",
         "scan_expander",
         "send-recv-to-permute",
+        "separable-windows",
         "split-updates",
         "while-loop-all-reduce-code-motion",  # XLA:GPU's
         "while-loop-dot-code-motion",

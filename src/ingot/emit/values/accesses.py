@@ -95,7 +95,7 @@ class AccessEmitter(IndexEmitter):
                 offsets, combined = near, None
             whole = cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
-                pointer = self._pointer(base, where, values, memory, combined)
+                pointer = self._readable(base, where, values, memory, mask)
                 picked = self._picked(pointer, memory, whole, combined)
                 if combined is None or whole.shared == 1:
                     return picked
@@ -103,7 +103,7 @@ class AccessEmitter(IndexEmitter):
                 return f.select(combined, picked, f.zero(picked.type))
             first = self._pointer(base, where, values, memory, combined)
             return self._gather(self._behind(first, offsets, memory, combined), memory, combined)
-        pointer = self._pointer(base, where, values, memory, combined)
+        pointer = self._readable(base, where, values, memory, mask)
         parts: list[Value] = []
         for start, length in _pieces(lanes, count):
             part = None if combined is None else f.slice_lanes(combined, start, length)
@@ -145,6 +145,24 @@ class AccessEmitter(IndexEmitter):
         """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
         index = self.base_index(where, values)
         return self.f.gep(base, index, memory, inbounds=mask is None)
+
+    def _readable(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+    ) -> Value:
+        """Return the address of lane 0, in the buffer if one mask for all lanes is false.
+
+        A vector that reads nothing from a page that is not mapped takes hundreds of cycles.
+        """
+        combined = mask if mask is not None or self.lanes is None else self.lanes.mask
+        pointer = self._pointer(base, where, values, memory, combined)
+        if mask is None or mask.type.lanes > 1:
+            return pointer
+        return self.f.select(mask, pointer, base)
 
     def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
         """Load each lane's element by itself."""

@@ -13,8 +13,12 @@ import math
 
 from ingot.frontends.building.reals import Real, iterate
 from ingot.frontends.building.special import digamma, log_gamma
+from ingot.hlo.dtype import F64, DType
 
 _EPSILON = 2.0**-52
+# Where the last term of an f64 sum lies, of what is rounded to f32 or less: sums of up to 1000
+# terms as large keep f32's digits.
+_COARSE = 2.0**-35
 _LOG_GREATEST = math.log(1.7976931348623157e308)
 _MOST_FRACTIONS, _MOST_BETA_FRACTIONS = 2000, 600
 
@@ -32,7 +36,14 @@ def _power_part(a: Real, x: Real) -> Real:
     return a * x.log() - x - _lgamma(a)
 
 
-def _series(a: Real, x: Real, open_: Real, derivative: bool) -> tuple[Real, Real]:
+def _last_term(element: DType) -> float:
+    """Return how small a term of a sum must be, relative to it, to be the last one."""
+    return _EPSILON if element is F64 else _COARSE
+
+
+def _series(
+    a: Real, x: Real, open_: Real, derivative: bool, least: float = _EPSILON
+) -> tuple[Real, Real]:
     """Return the sum of x^n / ((a+1) ... (a+n)) and its derivative in a."""
     zero, one = a.filled(0), a.filled(1)
 
@@ -43,14 +54,16 @@ def _series(a: Real, x: Real, open_: Real, derivative: bool) -> tuple[Real, Real
         slopes = slopes + slope
         term = term * (x / r)
         total = total + term
-        ratio = (slope / slopes).abs() if derivative else term / total
-        return ratio > _EPSILON, [r, term, total, x, slope, slopes]
+        more = (slope / slopes).abs() > least if derivative else term > total * least
+        return more, [r, term, total, x, slope, slopes]
 
     found = iterate([a, one, one, x, zero, zero], step, open_)
     return found[2], found[5]
 
 
-def _fraction(a: Real, x: Real, open_: Real, derivative: bool) -> tuple[Real, Real]:
+def _fraction(
+    a: Real, x: Real, open_: Real, derivative: bool, least: float = _EPSILON
+) -> tuple[Real, Real]:
     """Return the continued fraction of gamma(a, x) / (x^a e^-x), and its derivative in a."""
     y = 1 - a
     z = x + y + 1
@@ -70,14 +83,14 @@ def _fraction(a: Real, x: Real, open_: Real, derivative: bool) -> tuple[Real, Re
         dq = dq1 * z - q1 - dq2 * yc + q2 * count
         some = ~q.equals(0)
         ratio = p / q
-        gap = ((value - ratio) / ratio).abs().where(some, 1)
+        is_far = ((value - ratio).abs() > ratio.abs() * least) | ~some
         value = ratio.where(some, value)
         new_slope = ((dp - value * dq) / q).where(some, slope)
         change = (new_slope - slope).abs().where(some, 1)
         large = p.abs() > 1 / _EPSILON
         rows = [p, q, p1, q1, dp, dq, dp1, dq1]
         rows = [(row * _EPSILON).where(large, row) for row in rows]
-        more = (change if derivative else gap) > _EPSILON
+        more = change > least if derivative else is_far
         return more & (count < _MOST_FRACTIONS), [value, new_slope, y, z, count, *rows]
 
     found = iterate(start, step, open_)
@@ -91,13 +104,14 @@ def _regular(a: Real, x: Real) -> tuple[Real, Real, Real, Real]:
     return power.exp(), power >= -_LOG_GREATEST, wrong, x.equals(math.inf)
 
 
-def igamma(a: Real, x: Real) -> Real:
-    """The regularized lower incomplete gamma function P(a, x)."""
+def igamma(a: Real, x: Real, element: DType = F64) -> Real:
+    """The regularized lower incomplete gamma function P(a, x), to the digits of `element`."""
+    least = _last_term(element)
     part, is_regular, wrong, endless = _regular(a, x)
     beyond = (x >= 1) & (x > a)
     open_ = is_regular & ~(x.equals(0) | wrong | endless)
-    upper, _ = _fraction(a, x, open_ & beyond, False)
-    lower, _ = _series(a, x, open_ & ~beyond, False)
+    upper, _ = _fraction(a, x, open_ & beyond, False, least)
+    lower, _ = _series(a, x, open_ & ~beyond, False, least)
     found = (1 - upper * part).where(beyond, lower * part / a)
     # Where the power part is 0 the function is 0 or 1.
     found = found.where(is_regular, found.filled(1).where(beyond, 0))
@@ -106,13 +120,14 @@ def igamma(a: Real, x: Real) -> Real:
     return found.filled(0).where(x.equals(0), found)
 
 
-def igammac(a: Real, x: Real) -> Real:
-    """The regularized upper incomplete gamma function Q(a, x)."""
+def igammac(a: Real, x: Real, element: DType = F64) -> Real:
+    """The regularized upper incomplete gamma function Q(a, x), to the digits of `element`."""
+    least = _last_term(element)
     part, is_regular, wrong, endless = _regular(a, x)
     below = (x < 1) | (x < a)
     open_ = is_regular & ~(wrong | endless)
-    lower, _ = _series(a, x, open_ & below, False)
-    upper, _ = _fraction(a, x, open_ & ~below, False)
+    lower, _ = _series(a, x, open_ & below, False, least)
+    upper, _ = _fraction(a, x, open_ & ~below, False, least)
     found = (1 - lower * part / a).where(below, upper * part)
     found = found.where(is_regular, found.filled(1).where(below, 0))
     found = found.filled(0).where(endless, found)

@@ -162,12 +162,17 @@ class Real:
         return (first - third) * 0.5
 
 
+_STEPS_OF_A_TRIP = 4
+"""`igamma` of 20,000 f32 took 2.9 ms with 1, 2.2 with 2, 1.7 with 4 and 8 (AVX-512, 2026-11-28)."""
+
+
 def iterate(
     state: Sequence[Real], step: Callable[[list[Real]], tuple[Real, list[Real]]], open_: Real
 ) -> list[Real]:
     """Repeat `step` while some element is open; closed elements stay as they are.
 
-    `step` returns which elements go on, and the new state.
+    `step` returns which elements go on, and the new state. A trip of the loop is several steps, so
+    that the state is not written after each.
     """
     b = open_.b
 
@@ -175,10 +180,12 @@ def iterate(
         return inner.reduced("or", values[0], range(values[0].shape.rank))
 
     def body(inner: ArrayBuilder, values: list[Instruction]) -> list[Instruction]:
-        flag, *old = (Real(inner, value) for value in values)
-        more, new = step(old)
-        kept = (after.where(flag, before) for before, after in zip(old, new, strict=True))
-        return [(flag & more).x, *(item.x for item in kept)]
+        flag, *state = (Real(inner, value) for value in values)
+        for _ in range(_STEPS_OF_A_TRIP):
+            more, new = step(state)
+            state = [after.where(flag, before) for before, after in zip(state, new, strict=True)]
+            flag = flag & more
+        return [flag.x, *(item.x for item in state)]
 
     made = b.loop([open_.x, *(item.x for item in state)], goes_on, body)
     return [Real(b, value) for value in made[1:]]

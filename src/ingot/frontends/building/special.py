@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.hlo.dtype import F64, DType
 from ingot.hlo.instruction import Instruction
 
 LANCZOS_G = 7.0
@@ -118,13 +119,13 @@ def _polynomial(b: ArrayBuilder, x: Instruction, factors: tuple[float, ...]) -> 
     return total
 
 
-def erf_inverse(b: ArrayBuilder, y: Instruction) -> Instruction:
-    """X with erf(x) = y."""
+def erf_inverse(b: ArrayBuilder, y: Instruction, element: DType = F64) -> Instruction:
+    """X with erf(x) = y, f64, to the digits of `element`: what is begun with has those of f32."""
     w = b.negate(b.log_plus_one(b.negate(b.multiply(y, y))))
     centre = _polynomial(b, b.binary("add", w, -2.5), GILES_CENTRE)
     tail = _polynomial(b, b.binary("add", b.sqrt(w), -3.0), GILES_TAIL)
     x = b.multiply(b.select(b.compared("LT", w, 5.0), centre, tail), y)
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(_NEWTON_STEPS if element is F64 else 1):
         error = b.subtract(b.erf(x), y)
         slope = b.exponential(b.negate(b.multiply(x, x)))
         step = b.divide(error, b.binary("multiply", slope, 2 / math.sqrt(math.pi)))

@@ -42,6 +42,7 @@ from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.grouped_filter_gradients import GroupedFilterGradients
 from ingot.passes.simplify.pair_reductions import PairReductions
 from ingot.passes.simplify.scatters import ScatterSimplifier
+from ingot.passes.simplify.separable_windows import SeparableWindows
 from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.unfolding import UnfoldingLimit
@@ -106,6 +107,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         PairReductions(),
+        SeparableWindows(),
         DotCanonicalizer(),
         WhileLoopProductLayout(),
         ConvolutionFilterSlicer(),

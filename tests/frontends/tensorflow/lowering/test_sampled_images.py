@@ -51,6 +51,20 @@ def test_crops_and_their_gradients(size):
     check(crops(size, "nearest"), IMAGE, BOXES)
 
 
+@pytest.mark.parametrize("count", [2, 3, 7, 20, 31])
+def test_crops_that_end_at_the_last_pixel(count):
+    low = np.linspace(0.05, 0.9, 18, dtype=np.float32)
+    boxes = np.stack([low, low[::-1], np.ones_like(low), np.ones_like(low)], 1)
+    image = numbers(1, 64, 61, 2)
+    owners = np.zeros(len(boxes), np.int32)
+    check(
+        lambda x, b: tf.image.crop_and_resize(x, b, owners, [count, count]),
+        image,
+        boxes,
+        tolerance=1e-4,
+    )
+
+
 def test_crops_of_other_types_and_of_no_box():
     check(nearest_crops_image_gradient, IMAGE)
     check(

@@ -139,3 +139,36 @@ def test_the_logarithm_of_gamma_keeps_its_precision_near_its_roots():
     ((found,), _) = trace(tf.math.lgamma, specs_of([x])).evaluate([x])
     np.testing.assert_allclose(found, tf.math.lgamma(x).numpy(), rtol=2e-14, atol=0)
     assert found[0] == found[1] == 0
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma_functions_are_rounded_once_to_f32(name):
+    choose = np.random.default_rng(0)
+    a = np.exp(choose.uniform(np.log(1e-3), np.log(1e5), 2000)).astype(np.float32)
+    x = (a * np.exp(choose.normal(size=2000) * np.minimum(3 / np.sqrt(a), 2))).astype(np.float32)
+    function = getattr(tf.math, name)
+    found, wanted = (
+        trace(function, specs_of(given)).evaluate(given)[0][0]
+        for given in ([a, x], [a.astype(np.float64), x.astype(np.float64)])
+    )
+    normal = wanted > 1e-30
+    ulps = np.abs(found - wanted)[normal] / np.spacing(wanted[normal].astype(np.float32))
+    assert np.max(ulps) < 0.6
+
+
+def test_the_inverse_of_erf_is_rounded_once_to_f32():
+    choose = np.random.default_rng(0)
+    near_one, near_zero = (
+        1 - np.exp(choose.uniform(-16.6, 0, 500)),
+        np.exp(choose.uniform(-80, 0, 500)),
+    )
+    y = np.concatenate([choose.uniform(-1, 1, 500), near_one, near_zero, [1, -1, 0, np.nan, 2]])
+    y = y.astype(np.float32)
+    found, wanted = (
+        trace(tf.math.erfinv, specs_of([given])).evaluate([given])[0][0]
+        for given in (y, y.astype(np.float64))
+    )
+    finite = np.isfinite(wanted) & (wanted != 0)
+    ulps = np.abs(found - wanted)[finite] / np.spacing(np.abs(wanted[finite]).astype(np.float32))
+    assert np.max(ulps) < 0.6
+    np.testing.assert_array_equal(found[~finite], wanted[~finite].astype(np.float32))

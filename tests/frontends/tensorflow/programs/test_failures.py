@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import error_interpolation
 from tests.frontends.tensorflow.programs.beside import check
 
 from ingot.frontends.tensorflow.lowering import resizing
@@ -207,3 +208,17 @@ def test_a_variable_that_is_not_there_is_tensorflows_error():
             doubled = tf.function(lambda v=v: v * 2.0, jit_compile=jit)()
             with pytest.raises(tf.errors.FailedPreconditionError, match="Could not find variable"):
                 session.run(doubled)
+
+
+def test_a_failed_assertion_is_not_searched_for_tags_that_it_does_not_have(monkeypatch):
+    @tf.function(jit_compile=True)
+    def checked(x):
+        tf.debugging.assert_less(x, 1.0, message="too large")
+        return x * 2
+
+    checked(tf.zeros([2]))
+    searched = []
+    monkeypatch.setattr(error_interpolation, "parse_message", searched.append)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed: too large"):
+        checked(tf.constant([0.5, 2.0]))
+    assert not searched

@@ -19,7 +19,7 @@ from ingot.frontends.tensorflow.lowering.pixels import (
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
@@ -47,8 +47,8 @@ class _Places:
             middle = b.multiply(b.binary("multiply", b.add(low, high), 0.5), last)
             return _Places(middle, size, count)
         scale = b.binary("divide", b.multiply(b.subtract(high, low), last), count - 1)
-        steps = b.multiply(b.iota_of(F32, low.shape.dims, 1), scale)
-        return _Places(b.add(b.multiply(low, last), steps), size, count)
+        steps = _rounded_product(b, b.iota_of(F32, low.shape.dims, 1), scale)
+        return _Places(b.add(_rounded_product(b, low, last), steps), size, count)
 
     def is_inside(self, b: TensorBuilder) -> Instruction:
         """Whether they lie on the images."""
@@ -67,6 +67,14 @@ class _Places:
             return half, half
         high = b.multiply(b.iota_of(F32, dims, 0), b.binary("divide", last, self.count - 1))
         return b.subtract(last, high), high
+
+
+def _rounded_product(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    """Return x * y in f32, rounded before it is added to anything.
+
+    The last place of a box that ends at the last pixel would else lie behind it by a rounding.
+    """
+    return b.convert_to(b.multiply(b.convert_to(x, F64), b.convert_to(y, F64)), F32)
 
 
 @record

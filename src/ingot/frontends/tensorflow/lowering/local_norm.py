@@ -38,7 +38,11 @@ def _bias(op: Op) -> float:
 
 
 def _scale(op: Op, b: TensorBuilder, norm: Instruction) -> Instruction:
-    return b.binary("power", norm, -_number(op, "beta", 0.5))
+    """Return norm^-beta, as TensorFlow's kernel computes it."""
+    beta = _number(op, "beta", 0.5)
+    if beta == 0.5:
+        return b.emit("rsqrt", norm)
+    return b.exponential(b.binary("multiply", b.emit("log", norm), -beta))
 
 
 def _forward(op: Op) -> Value:

@@ -132,7 +132,10 @@ def _max_pool_gradient(op: Op) -> Value:
 
 
 def _average_pool_gradient(op: Op) -> Value:
-    """Input sizes, gradient: each window's share, summed over the windows of an element."""
+    """Input sizes, gradient: each window's share, summed over the windows of an element.
+
+    A window's share is its gradient times a reciprocal, as in TensorFlow's kernel.
+    """
     b = op.b
     image, gradient = op.sizes(0, "input sizes"), op.tensor(1)
     pool = _Pool.of(op, image)
@@ -140,7 +143,8 @@ def _average_pool_gradient(op: Op) -> Value:
     if 0 in (*image, *gradient.shape.dims):
         return b.zeros(gradient.shape.with_dims(image))
     counts = _counts(op, pool, image, gradient.shape.dtype)
-    share = b.divide(gradient, b.spread(counts, gradient.shape.dims))
+    parts = b.divide(b.like(1, counts.shape), counts)
+    share = b.binary("multiply", gradient, b.spread(parts, gradient.shape.dims))
     return spread_sums(
         b, share, image, pool.window, lambda size: op.fixed(size, "size of the image")
     )

@@ -61,6 +61,19 @@ def _real(function: Callable[..., Real]) -> Rule:
     return rule
 
 
+def _rounded(function: Callable[..., Real]) -> Rule:
+    """Return the rule of a function of `Real` operands that takes the type it is rounded to."""
+
+    def rule(op: Op) -> Value | tuple[Value, ...]:
+        return _real(partial(function, element=op.result()))(op)
+
+    return rule
+
+
+def _erf_inverse(op: Op) -> Value | tuple[Value, ...]:
+    return _wide(partial(special.erf_inverse, element=op.result()))(op)
+
+
 def _next_after(op: Op) -> Value:
     return next_after(op.b, *op.b.together(op.tensor(0), op.tensor(1)))
 
@@ -81,13 +94,13 @@ RULES: dict[str, Rule] = {
     "Betainc": _real(betainc),
     "Dawsn": _real(integrals.dawson),
     "Digamma": _wide(special.digamma),
-    "Erfinv": _wide(special.erf_inverse),
+    "Erfinv": _erf_inverse,
     "Expint": _real(integrals.exponential_integral),
     "FresnelCos": _real(integrals.fresnel_cosine),
     "FresnelSin": _real(integrals.fresnel_sine),
-    "Igamma": _real(igamma),
+    "Igamma": _rounded(igamma),
     "IgammaGradA": _real(igamma_slope),
-    "Igammac": _real(igammac),
+    "Igammac": _rounded(igammac),
     "Lgamma": _wide(special.log_gamma),
     "Ndtri": _real(normal_quantile),
     "NextAfter": _next_after,

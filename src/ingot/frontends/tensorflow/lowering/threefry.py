@@ -94,5 +94,5 @@ def truncated_normal(b: TensorBuilder, state: State, dims: Sizes, element: DType
     below = (1 - math.erf(_BOUND / math.sqrt(2))) / 2
     share = b.binary("add", b.binary("multiply", drawn, 1 - 2 * below), below)
     value = b.binary("add", b.binary("multiply", share, 2), -1)
-    inverse = b.convert_to(erf_inverse(b, b.convert_to(value, F64)), element)
+    inverse = b.convert_to(erf_inverse(b, b.convert_to(value, F64), element), element)
     return b.binary("multiply", inverse, math.sqrt(2))

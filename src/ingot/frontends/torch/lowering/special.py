@@ -105,7 +105,13 @@ def _polygamma(op: Op, n: int, x: Operand) -> Instruction:
 
 RULES.add(in_f64(special.log_gamma), "lgamma")
 RULES.add(in_f64(_digamma), "digamma")
-RULES.add(in_f64(special.erf_inverse), "erfinv")
+
+
+@RULES.rule("erfinv")
+def _erf_inverse(op: Op, x: Operand) -> Instruction:
+    (operand,) = op.together(x, element=F64)
+    return op.b.convert_to(special.erf_inverse(op.b, operand, op.dtype), op.dtype)
+
 
 _OF_REALS: dict[str, Callable[..., Real]] = {
     "special_erfcx": erfcx,
