@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare import largest_error
-from benchmarks.process import ENVIRONMENT, Stopwatch, WorkerProcess
+from benchmarks.process import Stopwatch, WorkerProcess
 from benchmarks.programs import Timing
 from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
 
@@ -159,7 +159,6 @@ def crew(
     start: Callable[..., Any], threads: int, engines: Engines
 ) -> Iterator[dict[str, WorkerProcess]]:
     """Start a process for each engine, which calls `start(engine, threads)`; end them after."""
-    os.environ |= ENVIRONMENT
     started = {
         engine: WorkerProcess(f"{engine}, {threads} threads", start, (engine, threads), quiet=True)
         for engine in engines

@@ -80,7 +80,7 @@ def _leaps(n: int) -> list[int]:
 
 
 def _gather_tree(n: int, size: float) -> Phases:
-    """Recursive doubling: all-gather of `size` bytes of each; what is missing is sent last."""
+    """Recursive doubling: all-gather of `size` bytes of each; the rest is sent last."""
     return tuple(Phase(LEAP, 1, size * min(leap, n - leap), leap) for leap in _leaps(n))
 
 

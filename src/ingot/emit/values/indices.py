@@ -61,7 +61,7 @@ class IndexEmitter:
                 self._values[key] = before
 
     def find(self, key: object) -> Value | None:
-        """Return what is bound to `key` in an open scope."""
+        """Return the value bound to `key` in an open scope."""
         return self._values.get(key)
 
     def bind(self, key: object, value: Value) -> None:

@@ -18,7 +18,7 @@ def dot(
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     element: DType | None = None,
 ) -> Instruction:
-    """Emit `dot`: batch dimensions, then what is left of lhs, then what is left of rhs."""
+    """Emit `dot`: batch dimensions, then the free ones of lhs, then those of rhs."""
     sides: list[list[int]] = []
     for operand, summed, kept in (
         (left, contracting[0], batch[0]),

@@ -139,7 +139,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     row_units = -(-tile_rows // max(1, most // across))
     most_tiles = -(-tile_rows // row_units) * across
     rows = _height(tile_rows // row_units * across, most_tiles, heights)
-    if rows is None or not _pays(given, element, lanes, (tile_rows * across, rows, most_tiles)):
+    if rows is None or not _pays(given, lanes, (tile_rows * across, rows, most_tiles)):
         return "transforms would take longer than the products that they save"
     n_block = features
     while row_units * (features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
@@ -218,9 +218,7 @@ def _block_cycles(tiles: int, rows: int) -> float:
     return -(-tiles // rows) * block_cycles(rows, VECTORS)
 
 
-def _pays(
-    given: PlainConvolution, element: DType, lanes: int, counts: tuple[int, int, int]
-) -> bool:
+def _pays(given: PlainConvolution, lanes: int, counts: tuple[int, int, int]) -> bool:
     """Whether this takes fewer cycles than summing directly."""
     tiles, rows, of_unit = counts
     products = given.channels * given.features / lanes

@@ -5,8 +5,8 @@ In memory, output features come last in kernel and result; the input ends in its
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
 get transposes, which other passes move or cancel (`transposes`). A reversed kernel is read
 backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and reversed
-filters (`analysis.conv1d`): what is left is a product, which saves much more than these copies
-cost. So is one whose window is as large as the image (`whole_images`).
+filters (`analysis.conv1d`): the rest is a product, which saves much more than these copies
+cost. A window as large as the image gives a product too (`whole_images`).
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """

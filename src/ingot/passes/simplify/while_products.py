@@ -60,11 +60,11 @@ class WhileLoopProductLayout(Pass):
                 found.setdefault(dot.operands[1], []).append(dot)
         moved: list[Instruction] = []
         for matrix, dots in found.items():
-            turned = Builder(body, dots[0].metadata).transpose(matrix, dimensions=(1, 0))
-            moved.append(turned)
+            transposed = Builder(body, dots[0].metadata).transpose(matrix, dimensions=(1, 0))
+            moved.append(transposed)
             for dot in dots:
                 left, _ = sides_of(dot)
-                sides = (left, Side(turned, (), (0,)))
+                sides = (left, Side(transposed, (), (0,)))
                 body.replace(dot, dot_of(dot, Builder(body, dot.metadata), sides))
         if moved:
             hoist(loop, moved, module)

@@ -180,7 +180,7 @@ class Trips:
         return step, start
 
     def _clamped(self, value: Instruction, depth: int) -> tuple[int, int] | None:
-        """Return what is clamped, if it is within the bounds in each trip."""
+        """Return the clamped value, if it is within the bounds in each trip."""
         low, inner, high = value.operands
         found, bounds = self.affine(inner, depth), (splat_of(low), splat_of(high))
         if None in bounds:

@@ -148,7 +148,7 @@ class Values:
             self.computation.replace_operand(op, number, self.convert(operand, self.whole))
 
     def compute_part(
-        self, op: Instruction, division: Division, summands: Column, annotated: Annotations = ()
+        self, op: Instruction, division: Division, summands: Column, annotated: Annotations
     ) -> None:
         """Replace an op by its part, or by its part of each summand."""
         operands = [
@@ -243,7 +243,7 @@ class Values:
         return self._converted[value, wanted]
 
     def _convert(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
-        """Exchange parts if that is enough; else sum, gather what is divided otherwise, and cut."""
+        """Exchange parts if that is enough; else sum, gather dimensions divided otherwise, and cut."""
         if given.summands == wanted.summands:
             made = self._moved(value, given, wanted)
             self.note(made, wanted)

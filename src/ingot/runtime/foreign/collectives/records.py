@@ -220,7 +220,7 @@ class Site(
 
 
 PART_ALIGNMENT = 64
-"""Parts of an all-reduce begin at multiples of these bytes; the last is what is left."""
+"""Parts of an all-reduce begin at multiples of these bytes; the last one is the rest."""
 SLICE_NANOSECONDS = 20_000_000
 """A waiting device checks this often whether others failed, and whether it has waited too long."""
 
