@@ -146,7 +146,7 @@ def settle() -> None:
 
 
 def take_cpus(threads: int) -> None:
-    """Let this process use so many CPUs: libraries that start after it see no more.
+    """Restrict this process to `threads` CPUs; libraries that start afterwards see no more.
 
     Threads that libraries have started before (OpenBLAS's, when NumPy was imported) share them.
     """

@@ -82,7 +82,7 @@ class Measured:
 
     Attributes:
         task: what was measured.
-        threads: on so many.
+        threads: how many it used.
         when: the day.
         load: processes that wanted to run when it began, those of the benchmark not among them.
         sides: what each engine took; nothing if the row failed, and nothing of the framework's

@@ -120,3 +120,10 @@ def _spacing(value: Array) -> Array:
     _, exponent = np.frexp(np.abs(value.astype(np.float64)))
     least = {"f64": -1022, "f16": -14}.get(element.name, -126)
     return np.ldexp(1.0, np.maximum(exponent - 1, least) - element.mantissa)
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the arrays of a value, whose tuples may be nested."""
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in flat(item)]
+    return [np.asarray(value)]

@@ -408,7 +408,7 @@ def reached(start: Computation) -> Iterator[Computation]:
 def reaches(
     instruction: Instruction,
     holds: Callable[[Instruction], bool],
-    known: dict[Computation, bool],
+    known: dict[Computation, bool] | None = None,
 ) -> bool:
     """Whether `holds` is true of the instruction or of one in a called computation, at any depth.
 

@@ -220,7 +220,7 @@ class IndexEmitter:
     def lane_offsets(
         self, where: int | Dim, values: tuple[Value, ...], mask: Value | None
     ) -> tuple[int, ...] | None:
-        """Return how far each lane's element lies from lane 0's, None where it is not known.
+        """Return the offset of each lane's element from lane 0's, None where it is unknown.
 
         Under a mask lane 0 may lie anywhere, where divisions mean nothing.
         """

@@ -35,8 +35,8 @@ from ingot.llvm.math import CIRCLE, circle
 from ingot.llvm.values import Value
 
 MUCH_LOWER = 6
-"""An operand that takes this many ops fewer than another is emitted after it. Closer ones keep their
-order: calls or divisions side by side are slower."""
+"""An operand that takes this many ops fewer than another is emitted after it. Closer ones keep
+their order: calls or divisions side by side are slower."""
 
 
 class ValueEmitter(AccessEmitter):

@@ -37,7 +37,7 @@ SHORTEST_SPLIT = 64
 """Sequences shorter than this are not worth two stages."""
 
 FEWEST_LANES = 8
-"""Both parts of a split have at least so many sequences side by side."""
+"""Least sequences side by side in each part of a split."""
 
 SHORTEST_ALONE: Mapping[int, int] = {512: 240, 256: 900}
 LONGEST_ALONE = 1 << 15

@@ -32,7 +32,7 @@ MOST_POSITIONS = 16
 """Positions of short axes at most, together."""
 
 SHARED_OF_FOUR = 3
-"""Written out, the ops at all positions are fewer than so many quarters of theirs one by one."""
+"""Quarters of the ops of separate positions that the unrolled ones may have at most."""
 
 WORK_OF_ELEMENT = 4
 """Weighted ops for each element from which on it pays to share them, and from which on rows side by

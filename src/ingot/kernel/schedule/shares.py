@@ -2,8 +2,8 @@
 """The sizes of shares: the parts of a kernel that threads take one after the other.
 
 A kernel of little work is one share: waking another thread would cost more. A larger kernel has an
-even number of shares of some microseconds each, so that two threads end together. Very large kernels
-and those of unknown size have larger shares.
+even number of shares of some microseconds each, so that two threads end together. Very large
+kernels and those of unknown size have larger shares.
 
 Invariant: shares depend on sizes alone, never on the number of threads.
 """

@@ -17,7 +17,7 @@ from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import folds_lanes
 
 SHORT_ROW, MANY_ROWS = 12, 64
-"""Rows up to this length are computed side by side, a lane each, where there are so many."""
+"""Rows up to this length are computed side by side, a lane each, if there are MANY_ROWS."""
 
 NARROW = 4
 """Columns that lie side by side, up to so many, are each gathered by all lanes: sums of three take
@@ -105,7 +105,7 @@ def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
 
 
 def _step(load: Expr, name: str) -> int | Dim | None:
-    """Return how far a load moves with an axis; None where it is not known, or varies."""
+    """Return the step of a load along an axis; None where it is unknown or varies."""
     values = load.args[1:] if load.payload.masked else load.args
     is_by_value = any(name in value.axes for value in values)
     return None if is_by_value else coefficient(load.payload.index, name)

@@ -3,8 +3,8 @@
 
 Distances between all pairs of points are an example: `reduce(f(broadcast(x), broadcast(y)))`, where
 each result reads a row of x and a row of y. Lanes along the rows must be added up for each result,
-and a row of a few coordinates does not fill them. With y transposed, lanes are neighbouring results,
-which read a column of y in one piece.
+and a row of a few coordinates does not fill them. With y transposed, lanes are neighbouring
+results, which read a column of y in one piece.
 
     reduce(f(x[i,k], y[j,k]), dimensions={2})
         => reduce(f(x[i,k], transpose(y)[k,j]), dimensions={1})

@@ -11,7 +11,7 @@ gradient of a recurrent layer's weights is one product, and not read and written
 A product with few rows takes as long as its matrix takes to be read, or its sum to be read and
 written; one with many takes that once. Products of many rows gain nothing, and stay.
 
-Invariant: the loop runs a known number of trips; the arrays kept for all trips are limited in bytes.
+Invariant: the number of trips is known; the arrays kept for all trips are limited in bytes.
 
 Source: ours; Appleyard et al., "Optimizing Performance of Recurrent Neural Networks on GPUs"
 (arXiv:1604.01946), 3.2 and 3.3, which does so by hand. XLA moves sums over devices out of loops in

@@ -243,7 +243,7 @@ class Values:
         return self._converted[value, wanted]
 
     def _convert(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
-        """Exchange parts if that is enough; else sum, gather dimensions divided otherwise, and cut."""
+        """Exchange parts if that is enough; else sum, gather what is divided otherwise, and cut."""
         if given.summands == wanted.summands:
             made = self._moved(value, given, wanted)
             self.note(made, wanted)

@@ -52,6 +52,11 @@ def compiled():
     hook.disable()
 
 
+def numbers(*dims: int, seed: int = 0) -> np.ndarray:
+    """Return random f32 numbers, the same for the same sizes and seed."""
+    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
+
+
 def compilations_of(part: str) -> list[Compilation]:
     """Return the compilations of functions whose name has `part` in it."""
     return [item for item in COMPILED if part in item.name]
