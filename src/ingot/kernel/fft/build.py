@@ -53,7 +53,7 @@ FOLD_BLOCK = 4096
 """Elements of a chunk of a fold stage."""
 
 FINE = 1024
-"""Roots of a fold stage are products of one of so many, and of one of a table of coarse ones."""
+"""Size of the table of fine roots: a root of a fold stage is a fine one times a coarse one."""
 
 PAGE_PART = 2048
 """Rows whose size in bytes is a multiple of this are kept a cache line further apart."""

@@ -20,8 +20,8 @@ SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, if there are MANY_ROWS."""
 
 NARROW = 4
-"""Columns that lie side by side, up to so many, are each gathered by all lanes: sums of three take
-a third of the time that a lane for each takes."""
+"""The most neighbouring columns that are gathered one after the other by all lanes: sums of three
+take a third of the time of a lane for each."""
 
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
