@@ -38,10 +38,9 @@ class ConvolutionCanonicalizer(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
-                if not item.control_predecessors:
-                    changed = _canonicalize(item) or changed
+        for item in module.find("convolution"):
+            if not item.control_predecessors:
+                changed = _canonicalize(item) or changed
         return changed
 
 

@@ -240,11 +240,9 @@ class DotStrengthReduction(Pass):
         if context.fp < Fp.CONTRACT:
             return False
         changed = False
-        for computation in module.post_order():
-            for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
-                if dot.shape.dtype.is_complex or not _is_weak(dot):
-                    continue
-                computation.replace(dot, _product(dot))
+        for dot in module.find("dot"):
+            if not dot.shape.dtype.is_complex and _is_weak(dot):
+                dot.computation.replace(dot, _product(dot))
                 changed = True
         return changed
 

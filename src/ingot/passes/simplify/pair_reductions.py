@@ -54,12 +54,11 @@ class PairReductions(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "reduce"]:
-                ops = _ops_of_pairs(item)
-                if ops:
-                    computation.replace(item, _with_columns(item, ops))
-                    changed = True
+        for item in module.find("reduce"):
+            ops = _ops_of_pairs(item)
+            if ops:
+                item.computation.replace(item, _with_columns(item, ops))
+                changed = True
         return changed
 
 

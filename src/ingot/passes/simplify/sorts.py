@@ -44,11 +44,10 @@ class SortSimplifier(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the sorts of every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for sort in [i for i in computation.post_order() if i.opcode == "sort"]:
-                if not sort.control_predecessors:
-                    done = _narrow(sort, module) or _select(sort) or _transpose(sort, module)
-                    changed = done or changed
+        for sort in module.find("sort"):
+            if not sort.control_predecessors:
+                done = _narrow(sort, module) or _select(sort) or _transpose(sort, module)
+                changed = done or changed
         return changed
 
 

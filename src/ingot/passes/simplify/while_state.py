@@ -66,10 +66,9 @@ def plain_loops(module: Module) -> Iterator[Instruction]:
 
     A loop may be replaced before the next one is asked for.
     """
-    for computation in module.post_order():
-        for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-            if loop.parent is not None and is_plain(loop):
-                yield loop
+    for loop in module.find("while"):
+        if loop.parent is not None and is_plain(loop):
+            yield loop
 
 
 def is_plain(loop: Instruction) -> bool:
