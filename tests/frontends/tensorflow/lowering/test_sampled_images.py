@@ -12,7 +12,7 @@ from tests.frontends.tensorflow.lowering.checking import (
     with_gradients,
 )
 
-import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.support.diagnostics import ExecutionError
 
 RAW = tf.raw_ops
