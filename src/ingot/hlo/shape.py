@@ -268,7 +268,7 @@ class Shape:
 
 
 def size_text(size: int | Dim) -> str:
-    """Return a size as it stands in attributes: `3`, `?n` or `?(n+1)`."""
+    """Return a size as attributes print it: `3`, `?n` or `?(n+1)`."""
     if isinstance(size, int):
         return str(size)
     return f"?{size}" if size.is_symbol else f"?({size})"

@@ -243,7 +243,7 @@ class AccessEmitter(IndexEmitter):
         values: tuple[Value, ...],
         mask: Value | None,
     ) -> None:
-        """Store lanes, as they are in memory, at element `where` of `base`."""
+        """Store lanes in the element type of memory at element `where` of `base`."""
         f, memory, lanes = self.f, value.type.element, value.type.lanes
         if lanes == 1:
             f.store(value, self._pointer(base, where, values, memory, mask))

@@ -102,7 +102,7 @@ class _Style:
         return text
 
     def operand(self, operand: Instruction) -> str:
-        """Return the text of an operand: its name, after its shape where that is asked for."""
+        """Return the text of an operand: its name, after its shape if the style has shapes."""
         name = self.names(operand.name)
         return f"{self.shape(operand.shape)} {name}" if self.operand_shapes else name
 

@@ -167,7 +167,7 @@ class Reader:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is one value as `raw_value` takes it, so that it can be printed as it is."""
+    """Whether `raw_value` reads a text as one value, so that it can be printed unchanged."""
     reader = Reader(text)
     try:
         return reader.raw_value() == text

@@ -337,7 +337,7 @@ class Stage:
     """One launch: what the threads of its blocks do.
 
     Attributes:
-        kernel: as it is emitted; a strategy may have rewritten it. Its buffers are those of the
+        kernel: the emitted kernel; a strategy may have rewritten it. Its buffers are those of the
             kernel that is scheduled, then the schedule's scratch. The extent of a pass may vary
             with the grid, which no kernel has before it is scheduled.
         strategy: what the threads of a block do.

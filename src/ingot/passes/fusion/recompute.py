@@ -132,8 +132,8 @@ def _arrays_read(producer: Instruction) -> int:
 def is_costly_at(indices: frozenset[object], producer: Instruction) -> bool:
     """Whether computing `producer` at several indices for each point is dearer than a read of it.
 
-    Operands with fewer elements are not counted: each is asked about itself, so that the value
-    that goes through memory is the smallest one that saves the work.
+    Operands with fewer elements are not counted: each is decided by itself, so that the smallest
+    value that saves the work goes through memory.
     """
     if not producer.has(Trait.ELEMENTWISE):
         return False
@@ -221,7 +221,7 @@ def _moves_last(transpose: Instruction) -> bool:
 
 
 def _is_work(producer: Instruction) -> bool:
-    """Whether a kernel computes something for a value, be it one of several parts."""
+    """Whether a kernel computes something for a value, or chooses one of its parts."""
     return producer.has(Trait.ELEMENTWISE) or producer.opcode == "concatenate"
 
 

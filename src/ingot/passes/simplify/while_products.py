@@ -33,7 +33,7 @@ class WhileLoopProductLayout(Pass):
     """Transposes matrices that products of a loop would pack in each trip.
 
     Attributes:
-        least_rows: products of fewer rows read the matrix once, as it lies.
+        least_rows: products of fewer rows read the matrix once, in place.
         most_rows: in products of more, packing the matrix is a small part.
         least_elements: smaller matrices are packed in no time.
     """

@@ -49,7 +49,7 @@ class Row:
 
 
 def row_of(value: Instruction, invariant: Container[Instruction]) -> Row | None:
-    """Return of which array a value is a row, be it converted; None if it is not one.
+    """Return the array that a value, perhaps converted, is a row of; None if it is not one.
 
     Args:
         value: in the body of a loop, of static shape.

@@ -64,7 +64,7 @@ class WideLoop:
 def plain_loops(module: Module) -> Iterator[Instruction]:
     """Yield the plain loops of every reachable computation, inner ones first.
 
-    A loop may be replaced before the next one is asked for.
+    A loop may be replaced before the next one is taken.
     """
     for loop in module.find("while"):
         if loop.parent is not None and is_plain(loop):

@@ -45,7 +45,7 @@ def _zero_times(part: Real, product: Real) -> Real:
 
 
 def sign(z: Complex) -> Complex:
-    """Return z / |z|; zeros as they are."""
+    """Return z / |z|, and zeros unchanged."""
     size = absolute(z)
     return choose(size.is_zero, z, Complex(z.re / size, z.im / size))
 

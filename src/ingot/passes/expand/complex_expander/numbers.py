@@ -240,7 +240,7 @@ def divide(a: Complex, b: Complex) -> Complex:
     )
     lost = found.re.is_nan & found.im.is_nan
     if _is_real_number(b):
-        # All that `_special_quotient` comes to: infinite parts stay what they are.
+        # `_special_quotient` reduces to this: infinite parts stay infinite.
         return Complex(
             (lost & a.re.is_infinite).choose(a.re * b.re, found.re),
             (lost & a.im.is_infinite).choose(a.im * b.re, found.im),
