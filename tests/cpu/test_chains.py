@@ -66,13 +66,13 @@ def test_an_empty_chain() -> None:
 def test_what_takes_little_is_emitted_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All coefficients ahead of the chain would not fit the registers."""
     texts: list[str] = []
-    compile_later = kernels.compile_later
+    compile_object = kernels.compile_object
 
     def keep(text: str, *args: object, **options: object) -> object:
         texts.append(text)
-        return compile_later(text, *args, **options)
+        return compile_object(text, *args, **options)
 
-    monkeypatch.setattr(kernels, "compile_later", keep)
+    monkeypatch.setattr(kernels, "compile_object", keep)
     # A size of its own: kernels are kept by name.
     ingot.compile(parse(_chain("f32", 4321)), target=TargetSpec.at_level("avx512"))
     words = [line.split()[2] for text in texts for line in text.splitlines() if "= " in line]

@@ -4,15 +4,12 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from ingot.llvm import headroom as module
 from ingot.llvm.headroom import BYTES_PER_CHARACTER, headroom
-from ingot.llvm.jit import Optimization, compile_later
-from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import ResourceError
 
 CHILD = """
@@ -62,16 +59,6 @@ def test_the_room_of_others_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     outer, nested, small, alone = asked
     assert small == outer + alone
     assert nested == small + 500 * BYTES_PER_CHARACTER
-
-
-def test_without_a_thread_the_work_is_done_by_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    text = "define void @nothing_of_it() { ret void }"
-    wait = compile_later(text, TargetSpec.host(), Optimization(), in_background=True)
-    assert wait()[:4] == b"\x7fELF"
 
 
 @pytest.mark.slow

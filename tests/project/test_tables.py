@@ -95,6 +95,10 @@ REASONS = {
     "runtime/foreign/lapack/library.py": {"function_address": "the routines of LAPACK's table"},
     "runtime/foreign/lapack/targets.py": {"_adapter": "the routines of LAPACK's table"},
     "runtime/python_api.py": {"_immortal": ONCE},
+    "support/later.py": {
+        "_waiting": "what helpers have to do; each takes it out",
+        "_helpers": "at most as many threads as there are CPUs",
+    },
     "support/deep_stack.py": {"_wanted": "an entry for each active block"},
     "support/flags.py": {"_encoded": "the names of the switches"},
     "support/forking.py": {"_foreign": ONCE, "_held": RETURNED},

@@ -9,7 +9,8 @@ disk by content (`ingot.llvm.cache`). How a kernel runs is decided by strategies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,12 @@ from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.decide import Refusal
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Optimization, compile_later, usable_cpus
+from ingot.llvm.jit import PLAIN, Optimization, compile_object
 from ingot.llvm.linking import map_objects
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.later import Later, usable_cpus
 from ingot.support.recent import RecentTable
 
 MODULE_WEIGHT = 150
@@ -49,15 +51,14 @@ LATER = 1.15
 """A group is emitted after those before it, which takes a seventh of its compilation: it is to be
 smaller by as much, so that all end together."""
 
-KERNELS, QUICK_KERNELS = Optimization(2), Optimization(0)
-"""No LLVM passes over kernels: their IR has neither calls nor stack slots to remove, and what folds
-is folded while it is built. LLVM's short list made them no faster and compilation 10 % slower."""
+QUICK_KERNELS = Optimization(0)
+"""What LLVM does with kernels whose code may be as it comes (`EmittedKernel.is_quick`)."""
 
 CACHE_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
 
-Job = tuple[Code, Callable[[], bytes]]
-"""A module and what waits for its object, or makes it."""
+Job = tuple[Code, Later[bytes]]
+"""A module and its object."""
 
 
 class KernelSet(ProgramKernels):
@@ -118,14 +119,13 @@ class KernelSet(ProgramKernels):
         The last module is compiled by who waits for it: a thread, which has its memory and caches
         to warm, takes some milliseconds longer.
         """
-        cpus = usable_cpus()
-        groups = share_out(kernel_codes(self.pending), cpus)
+        groups = share_out(kernel_codes(self.pending), usable_cpus())
         for group in groups:
             target = self.target
             module = ModuleBuilder.for_target("kernels", target, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             is_quick = all(made.is_quick for made in emitted)
-            code = Code(module.text(), QUICK_KERNELS if is_quick else KERNELS)
+            code = Code(module.text(), QUICK_KERNELS if is_quick else PLAIN)
             imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
             for function, made in zip(group, emitted, strict=True):
                 shared = self._parts(made.templates) + imported
@@ -134,12 +134,13 @@ class KernelSet(ProgramKernels):
                     self.compiled[name] = CompiledKernel(
                         name, kernel, how, code, shared, planned.strategy, planned.refused
                     )
-            in_background = cpus > 1 and group is not groups[-1]
-            self._jobs.append(self._job(code, in_background=in_background))
+            self._jobs.append(self._job(code, begins=group is not groups[-1]))
 
-    def _job(self, code: Code, *, in_background: bool) -> Job:
-        later = compile_later(code.text, self.target, code.how, in_background=in_background)
-        return code, later
+    def _job(self, code: Code, *, begins: bool) -> Job:
+        made = Later(partial(compile_object, code.text, self.target, code.how))
+        if begins:
+            made.begin()
+        return code, made
 
     def _emitted(self, module: ModuleBuilder, function: KernelCode) -> EmittedKernel:
         try:
@@ -158,15 +159,18 @@ class KernelSet(ProgramKernels):
         code = Code(module.text(), how)
         imported = (subroutine_part(self.target, item) for item in module.imported.values())
         self.loops = CompiledLoops(loops, code, tuple(imported))
-        in_background = usable_cpus() > 1 and bool(self._jobs)
-        self._jobs.insert(0, self._job(code, in_background=in_background))
+        self._jobs.insert(0, self._job(code, begins=bool(self._jobs)))
 
     def finish(self) -> None:
-        """Wait for the machine code and map it."""
+        """Wait for the machine code and map it.
+
+        What was begun last comes first: helpers begin at the other end.
+        """
+        for code, made in reversed(self._jobs):
+            code.object = made.result()
+        self.parts()
         if not self._jobs:
             return
-        for code, job in reversed(self._jobs):
-            code.object = job()
         needed = shared_addresses(self.loops.shared)
         for kernel in map(self.compiled.__getitem__, self.pending):
             needed |= shared_addresses(kernel.shared)
@@ -216,7 +220,8 @@ class KernelSet(ProgramKernels):
 
     def parts(self) -> tuple[bytes, ...]:
         """Return the distinct ELF objects of the library that the kernels and loops need."""
-        return tuple(dict.fromkeys(part.object for one in self._held for part in one.shared))
+        shared = dict.fromkeys(part for one in self._held for part in one.shared)
+        return tuple(dict.fromkeys(part.object for part in reversed(shared)))
 
     def tables(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the tables of numbers that kernels read, by symbol."""

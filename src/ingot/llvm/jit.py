@@ -11,9 +11,8 @@ thread-safe.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ingot.llvm.binding import emit, llvm, llvmlite_version, run_passes
@@ -23,7 +22,8 @@ from ingot.llvm.isolated import emit_isolated
 from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
-from ingot.support.forking import deferring_fork, defers_fork
+from ingot.support.forking import defers_fork
+from ingot.support.later import Later, made
 from ingot.support.records import record
 from ingot.support.sources import sources_stamp
 
@@ -52,6 +52,11 @@ class Optimization:
     level: int = 2
     passes: tuple[str, ...] = ()
 
+
+PLAIN = Optimization()
+"""No passes over code without calls or stack slots to remove, as that of kernels: what folds is
+folded while it is built. LLVM's short list made kernels no faster, their compilation 10 % longer;
+the instruction combiner made maxima with indices take half as long again, `asin` a third."""
 
 SHORT = Optimization(2, ("inline", "sroa", "instcombine", "simplifycfg"))
 """Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
@@ -147,59 +152,33 @@ def compile_named(
     make_text: Callable[[], str],
     target: TargetSpec,
     how: Optimization = SHORT,
-) -> bytes:
+) -> Later[bytes]:
     """Return the ELF object of a module whose text follows from its name and Ingot's own packages.
 
-    The text is made only where the object is not in the process's cache, or those packages
-    (`sources`) changed a moment ago.
+    The text is made, at once, only where the object is not in the process's cache, or those
+    packages (`sources`) changed a moment ago. The object of a new text is not begun.
     """
     stamp = sources_stamp(sources)
     if not stamp:
-        return compile_object(make_text(), target, how)
+        return Later(partial(compile_object, make_text(), target, how))
     store = default_cache()
     key = store.key(_settings(target, how.level), stamp, name)
     found = store.get(key)
-    if found is None:
-        found = compile_object(make_text(), target, how)
-        store.put(key, found)
-    return found
+    if found is not None:
+        return made(found)
+    text = make_text()
+
+    def compiled() -> bytes:
+        data = compile_object(text, target, how)
+        store.put(key, data)
+        return data
+
+    return Later(compiled)
 
 
 def _settings(target: TargetSpec, opt_level: int) -> str:
     chosen = f"{opt_level}|{' '.join(OPTIONS)}|{llvmlite_version()}"
     return f"{target.triple}|{target.cpu}|{target.features}|{target.contracts}|{chosen}"
-
-
-def compile_later(
-    ir_text: str,
-    target: TargetSpec,
-    how: Optimization,
-    *,
-    in_background: bool,
-) -> Callable[[], bytes]:
-    """Start compiling a module; return a function that waits for its object.
-
-    Without `in_background` that function does the work.
-    """
-    if not in_background:
-        return lambda: compile_object(ir_text, target, how)
-    # A new thread, not a pool: a pool would not survive in a forked child.
-    pool = ThreadPoolExecutor(1)
-    job = deferring_fork(compile_object)
-    try:
-        running = pool.submit(job, ir_text, target, how)
-    except RuntimeError:  # The system gives no thread, for want of memory or by a limit.
-        data = job(ir_text, target, how)
-        return lambda: data
-    pool.shutdown(wait=False)
-    return running.result
-
-
-def usable_cpus() -> int:
-    """Return the number of CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def assembly(ir_text: str, target: TargetSpec, how: Optimization = SHORT) -> str:

@@ -42,7 +42,7 @@ def compiled(
         return module.text()
 
     sources = ("support", "llvm", "native", *packages)
-    return compile_named(name, sources, text, TargetSpec.host())
+    return compile_named(name, sources, text, TargetSpec.host()).result()
 
 
 class Translation:

@@ -208,7 +208,7 @@ def _text() -> str:
 
 @cache
 def _link() -> NativeRuntime:
-    data = compile_named("runtime", _SOURCES, _text, TargetSpec.host())
+    data = compile_named("runtime", _SOURCES, _text, TargetSpec.host()).result()
     library = link_object([data], library_imports())
     runtime = NativeRuntime(library)
     # Never unloaded, not even when the interpreter ends: workers run this code.

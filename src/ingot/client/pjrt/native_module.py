@@ -93,6 +93,6 @@ def link(python_slots: Sequence[str]) -> Library:
     """Compile (or load) and link the module."""
     runtime = native_runtime()
     name = f"pjrt {hashlib.sha256(' '.join(python_slots).encode()).hexdigest()}"
-    data = compile_named(name, _SOURCES, partial(_text, python_slots), TargetSpec.host())
+    data = compile_named(name, _SOURCES, partial(_text, python_slots), TargetSpec.host()).result()
     addresses = {name: runtime.address(name) for name in IMPORTS}
     return link_object([data], {**addresses, **python_addresses(), **library_imports()})

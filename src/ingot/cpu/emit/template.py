@@ -16,7 +16,7 @@ from dataclasses import field
 from typing import Protocol, TypeVar
 
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT, Optimization
+from ingot.llvm.jit import PLAIN, Optimization
 from ingot.support.records import record
 
 Number = TypeVar("Number")
@@ -37,7 +37,7 @@ class Template:
     name: str
     define: Callable[[ModuleBuilder], object] = field(compare=False, repr=False)
     parameters: tuple[str, ...] = field(default=(), compare=False)
-    how: Optimization = field(default=SHORT, compare=False)
+    how: Optimization = field(default=PLAIN, compare=False)
 
     def given(self, *numbers: Number) -> tuple[Number, ...]:
         """Return what a call passes in env: one number for each parameter, in their order."""
@@ -58,6 +58,6 @@ class Function(Protocol):
         ...
 
 
-def template_of(function: Function, how: Optimization = SHORT) -> Template:
+def template_of(function: Function) -> Template:
     """Return the template of a function that arguments are passed to."""
-    return Template(function.name, lambda module: function.define(module, linkage=""), how=how)
+    return Template(function.name, lambda module: function.define(module, linkage=""))

@@ -52,6 +52,5 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (
 
 def load_library(target: TargetSpec) -> None:
     """Load what common kernels need: from the disk, or compiled the first time."""
-    for common in COMMON:
-        for _ in common(target):
-            pass
+    for part in [part for common in COMMON for part in common(target)]:
+        part.mapped.result()

@@ -26,17 +26,12 @@ from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Optimization
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
 
 MAX_INPUTS = 4
 """Arrays at most of the sums whose folds are loaded."""
-
-FORMS = Optimization(2)
-"""No LLVM passes over forms, as over kernels. The instruction combiner made the places of maxima
-take half as long again."""
 
 COMMON_FOLDS = {"add": 0.0, "maximum": float("-inf")}
 """Folds of f32 that are loaded with the library, and where they start."""
@@ -52,7 +47,7 @@ def form_kernel(target: TargetSpec, kind: str, form: GenericKernel) -> LibraryKe
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
         return _emitted.keep((target, name), made)
 
-    code = library_part(target, Template(name, define, tuple(sorted(form.values)), FORMS))
+    code = library_part(target, Template(name, define, tuple(sorted(form.values))))
     made = _emitted.find((target, name))
     if made is None:
         # The object was kept; how it is called follows from emitting it once.

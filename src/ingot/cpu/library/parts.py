@@ -16,6 +16,7 @@ from ingot.llvm.jit import Optimization, compile_named
 from ingot.llvm.linking import Library, map_objects
 from ingot.llvm.target import TargetSpec
 from ingot.support.forking import defers_fork
+from ingot.support.later import Later
 from ingot.support.recent import RecentTable
 from ingot.support.records import record
 
@@ -23,14 +24,21 @@ SOURCES = ("support", "llvm", "hlo", "kernel", "emit", "cpu")
 """The packages that make the library's code."""
 
 
-@record(weakref_slot=True)
+@record(eq=False, weakref_slot=True)
 class LibraryPart:
-    """A template on a target: its object and mapped code."""
+    """A template on a target, and the code that is made of it.
+
+    Attributes:
+        template: its text.
+        target: what it is compiled for.
+        made: the object.
+        mapped: the object in the process.
+    """
 
     template: Template
     target: TargetSpec
-    object: bytes
-    library: Library
+    made: Later[bytes]
+    mapped: Later[Library]
 
     @property
     def name(self) -> str:
@@ -48,9 +56,15 @@ class LibraryPart:
         return _text_of(self.template, self.target)
 
     @property
+    def object(self) -> bytes:
+        """Its object, once compiled."""
+        return self.made.result()
+
+    @property
     def addresses(self) -> dict[str, int]:
-        """Where its functions lie."""
-        return {symbol: self.library.address(symbol) for symbol in self.library.symbols}
+        """Where its functions lie, once compiled."""
+        library = self.mapped.result()
+        return {symbol: library.address(symbol) for symbol in library.symbols}
 
 
 @record
@@ -77,15 +91,16 @@ _loaded = RecentTable[tuple[TargetSpec, str], LibraryPart](most=CACHED_PARTS)
 
 @defers_fork
 def library_part(target: TargetSpec, template: Template) -> LibraryPart:
-    """Return the part of a template, which is defined where no object of it is kept."""
+    """Return the part of a template; where no object of it is kept, begin to compile it."""
     name = template.name
     found = _loaded.find((target, name))
     if found is not None:
         return found
     text = partial(_text_of, template, target)
-    data = compile_named(name, SOURCES, text, target, template.how)
-    part = LibraryPart(template, target, data, map_objects([data], target))
-    return _loaded.keep((target, name), part)
+    made = compile_named(name, SOURCES, text, target, template.how)
+    made.begin()
+    mapped = Later(lambda: map_objects([made.result()], target))
+    return _loaded.keep((target, name), LibraryPart(template, target, made, mapped))
 
 
 def _text_of(template: Template, target: TargetSpec) -> str:

@@ -22,6 +22,7 @@ from ingot.kernel.ir import SortKernel
 from ingot.kernel.sort.keys import RecordKind, one_zero_one_nan, total_order
 from ingot.kernel.sort.sort import BLOCK, KEYED_PARAMETERS, KeyedForm, keyed_form, schedule_sort
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import SHORT
 from ingot.llvm.target import TargetSpec
 
 
@@ -69,5 +70,5 @@ def _parts(target: TargetSpec, form: KeyedForm) -> Iterator[LibraryPart]:
     def define(module: ModuleBuilder) -> None:
         emit_keyed_sort(module, name, form, target)
 
-    yield library_part(target, Template(name, define, (*KEYED_PARAMETERS, *CALLED)))
+    yield library_part(target, Template(name, define, (*KEYED_PARAMETERS, *CALLED), SHORT))
     yield library_part(target, quicksort_of(form).template(target))

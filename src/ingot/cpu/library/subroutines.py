@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.llvm.builder import Subroutine
-from ingot.llvm.jit import Optimization
 from ingot.llvm.math import MATH
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.target import TargetSpec
@@ -20,14 +19,10 @@ from ingot.llvm.types import F32, vector
 COMMON = ("exponential", "log", "tanh", "logistic", "erf", "erfc", "power", "sine", "cosine")
 """Functions of f32 that are loaded with the library."""
 
-FORMULAS = Optimization(2)
-"""No LLVM passes over formulas, as over kernels (`cpu.kernels.KERNELS`). The instruction combiner
-made `asin` a third slower."""
-
 
 def subroutine_part(target: TargetSpec, code: Subroutine) -> LibraryPart:
     """Return a subroutine's code."""
-    return library_part(target, template_of(code, FORMULAS))
+    return library_part(target, template_of(code))
 
 
 def common_subroutines(target: TargetSpec) -> Iterator[LibraryPart]:

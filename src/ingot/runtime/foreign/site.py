@@ -66,7 +66,7 @@ def linked_library(
     name: str, sources: tuple[str, ...], make_text: Callable[[], str], imports: Mapping[str, int]
 ) -> LinkedCall:
     """Return a call whose code follows from its name: see `compile_named`."""
-    return _linked(compile_named(name, sources, make_text, TargetSpec.host()), imports)
+    return _linked(compile_named(name, sources, make_text, TargetSpec.host()).result(), imports)
 
 
 def _linked(data: bytes, imports: Mapping[str, int]) -> LinkedCall:
