@@ -245,9 +245,9 @@ class Arithmetic(Lanes):
         """Read the same bits as another type."""
         return self.cast("bitcast", a, type)
 
-    def ptrtoint(self, a: Value) -> Value:
+    def ptrtoint(self, a: Value, type: Type = I64) -> Value:
         """Return a pointer's address."""
-        return self.cast("ptrtoint", a, I64)
+        return self.cast("ptrtoint", a, type)
 
     def inttoptr(self, a: Value, type: Type) -> Value:
         """Return an address as a pointer."""
