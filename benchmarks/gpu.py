@@ -109,7 +109,7 @@ def rows(n: int) -> list[Row]:
 
 
 def seconds(call: Callable[[], Any], wait: Callable[[], None], calls: int) -> float:
-    """Return the time of a call, of so many that are enqueued together."""
+    """Return the time per call of calls that are enqueued together."""
     wait()
     start = time.perf_counter()
     for _ in range(calls):

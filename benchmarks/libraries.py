@@ -50,7 +50,7 @@ before timing. The rows of the second table have shapes that the date decides.""
 
 
 def start(engine: str, threads: int, day: date) -> Runner:
-    """Take so many CPUs, then start a library or Ingot: their thread pools see no more."""
+    """Take `threads` CPUs, then start a library or Ingot: their thread pools see no more."""
     take_cpus(threads)
     os.environ["JAX_PLATFORMS"] = "ingot"
     return Runner(ENGINES[engine](), {row.name: row for row in (*FIXED, *drawn(day))})

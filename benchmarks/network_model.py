@@ -129,7 +129,7 @@ def predict(row: Row, devices: int, channel: tuple[float, float]) -> float:
 def table(
     measured: Mapping[int, Mapping[Row, float]], channel: tuple[float, float]
 ) -> tuple[list[list[str]], str]:
-    """Return the cells of one place, and a sentence on how far predictions are off."""
+    """Return the cells of one place, and a sentence on the error of predictions."""
     counts = sorted(measured)
     cells = [["collective"]]
     for count in counts:

@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ class WorkerProcess:
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._log, start, arguments)
         self._process = context.Process(target=_serve, args=given, daemon=True)
-        self._process.start()
+        with _environment(ENVIRONMENT):
+            self._process.start()
         theirs.close()
 
     def tell(self, action: str, *arguments: Any) -> None:
@@ -91,6 +93,21 @@ class WorkerProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Generator[None]:
+    """Set environment variables in a `with` block: a child that starts in it inherits them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def _serve(
     pipe: Connection, log: Path | None, start: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
@@ -100,7 +117,6 @@ def _serve(
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-    os.environ |= ENVIRONMENT
     actions = start(*arguments)
     while True:
         try:
@@ -130,7 +146,7 @@ def settle() -> None:
 
 
 def take_cpus(threads: int) -> None:
-    """Let this process use so many CPUs: libraries that start after it see no more.
+    """Restrict this process to `threads` CPUs; libraries that start afterwards see no more.
 
     Threads that libraries have started before (OpenBLAS's, when NumPy was imported) share them.
     """

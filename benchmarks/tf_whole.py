@@ -61,7 +61,7 @@ def start_kept(folder: str, engine: str, threads: int) -> TensorFlowRunner:
 
 
 def start(engine: str, threads: int) -> TensorFlowRunner:
-    """Take so many CPUs, then start TensorFlow with `engine`."""
+    """Take `threads` CPUs, then start TensorFlow with `engine`."""
     take_cpus(threads)
     return TensorFlowRunner(engine)
 
@@ -113,7 +113,7 @@ class TensorFlowRunner(Runner):
         return sum(map(len, ingot.tensorflow.executables().values()))
 
     def steps(self, count: int) -> None:
-        """Run so many steps."""
+        """Run `count` steps."""
         for _ in range(count):
             self.run()
 

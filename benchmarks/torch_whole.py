@@ -44,7 +44,7 @@ PACKAGES = ("ingot-compiler", "torch", "transformers", "diffusers", "timm", "tor
 
 
 def start(engine: str, threads: int) -> TorchRunner:
-    """Take so many CPUs, then start PyTorch with `engine`."""
+    """Take `threads` CPUs, then start PyTorch with `engine`."""
     take_cpus(threads)
     import torch
 

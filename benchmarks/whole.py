@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare import largest_error
-from benchmarks.process import ENVIRONMENT, Stopwatch, WorkerProcess
+from benchmarks.process import Stopwatch, WorkerProcess
 from benchmarks.programs import Timing
 from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
 
@@ -82,7 +82,7 @@ class Measured:
 
     Attributes:
         task: what was measured.
-        threads: on so many.
+        threads: how many it used.
         when: the day.
         load: processes that wanted to run when it began, those of the benchmark not among them.
         sides: what each engine took; nothing if the row failed, and nothing of the framework's
@@ -159,7 +159,6 @@ def crew(
     start: Callable[..., Any], threads: int, engines: Engines
 ) -> Iterator[dict[str, WorkerProcess]]:
     """Start a process for each engine, which calls `start(engine, threads)`; end them after."""
-    os.environ |= ENVIRONMENT
     started = {
         engine: WorkerProcess(f"{engine}, {threads} threads", start, (engine, threads), quiet=True)
         for engine in engines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers of the benchmarks: one process with one engine on a number of CPUs.
 
-The number of threads is set for all engines alike: the process may use so many CPUs.
+The number of threads is set in the same way for all engines: by the CPUs of the process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Worker(WorkerProcess):
 
 
 def _start(engine: str, threads: int) -> Actions:
-    """Take so many CPUs, then start the engine; its libraries see no more."""
+    """Take `threads` CPUs, then start the engine; its libraries see no more."""
     take_cpus(threads)
     from benchmarks.engines import ENGINES
 

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The execution ABI as data: the layout of `sizes`, and its way through JSON."""
 
-import json
-
 import pytest
 
 from ingot.artifact.abi import (
     OutputInfo,
     ParamInfo,
     ProgramInfo,
-    program_info_from_json,
-    program_info_to_json,
 )
 
 INFO = ProgramInfo(
@@ -34,7 +30,3 @@ def test_sizes_lie_one_after_the_other():
 def test_a_wrong_number_of_sizes_is_refused():
     with pytest.raises(ValueError, match="num_sizes is 3, but the outputs need 2"):
         ProgramInfo("f", (), (OutputInfo("f32", ()),), num_sizes=3)
-
-
-def test_json_keeps_everything():
-    assert program_info_from_json(json.loads(json.dumps(program_info_to_json(INFO)))) == INFO

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of strategies with some left out."""
+"""The table of strategies with some left out; the parts of the library that a program runs."""
 
 import pytest
 
+import ingot
 from ingot.cpu.strategies import table
 
 OWN = {"contraction", "attention", "loops", "merge sort"}
@@ -16,3 +17,9 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
         return tuple(item for item in table.STRATEGIES if kind in item.kinds and item.name in OWN)
 
     monkeypatch.setattr(table, "_asked_about", asked_about)
+
+
+def library_parts(executable: ingot.Executable) -> list[str]:
+    """Return the parts of the library that a program runs, kernel by kernel."""
+    compiled = executable.inspection.compiled.kernels.compiled.values()
+    return [part.name for kernel in compiled for part in kernel.shared]

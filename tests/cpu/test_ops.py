@@ -8,11 +8,9 @@ and without AVX, where LLVM lowers masks, gathers, rounding and conversions diff
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from tests.support.op_cases import Case, difference, read_cases
+from tests.support.op_cases import Case, difference, flat, read_cases
 
 import ingot
 from ingot.formats.hlo_text import parse
@@ -31,17 +29,11 @@ RUNS = [
 ]
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [np.asarray(value)]
-
-
 @pytest.mark.parametrize(("case", "level"), RUNS)
 def test_as_the_file_says(case: Case, level: str) -> None:
     executable = ingot.compile(parse(case.text), target=TargetSpec.host(level))
     for run in case.runs:
-        outputs = _flat(executable(*run.inputs))
+        outputs = flat(executable(*run.inputs))
         assert len(outputs) == len(run.outputs)
         for number, (got, want) in enumerate(zip(outputs, run.outputs, strict=True)):
             found = difference(got, want, case.ulps)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.cpu.strategies import without_library
+from tests.cpu.strategies import library_parts, without_library
 
 import ingot
 from ingot.client import clear_caches
@@ -38,11 +38,6 @@ ENTRY main {{
 to_apply=fold
 }}
 """)
-
-
-def library_parts(executable):
-    compiled = executable.inspection.compiled.kernels.compiled.values()
-    return [part.name for kernel in compiled for part in kernel.shared]
 
 
 CASES = [

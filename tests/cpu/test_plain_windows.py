@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.cpu.strategies import library_parts
 from tests.support.against_evaluator import agrees
 
-import ingot
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import dtype
 from ingot.hlo.module import Module
@@ -37,17 +37,12 @@ def _pool(
     return Module.of("pool", build.build(root))
 
 
-def _parts(executable: ingot.Executable) -> list[str]:
-    compiled = executable.inspection.compiled.kernels.compiled.values()
-    return [part.name for kernel in compiled for part in kernel.shared]
-
-
 def _check(module: Module, element: str, dims: tuple[int, ...]) -> list[str]:
     """Compare with the evaluator; return the library parts that ran."""
     values = np.random.default_rng(0).integers(0, 50, dims).astype(dtype(element).numpy)
     if dtype(element).is_float:
         values.reshape(-1)[:3] = np.nan, -np.inf, -0.0
-    return _parts(agrees(module, [values]).executable)
+    return library_parts(agrees(module, [values]).executable)
 
 
 @pytest.mark.parametrize("channels", [7, 13, 32])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.cpu.strategies import library_parts
 
 import ingot
 from ingot.evaluator import evaluate
@@ -91,11 +92,6 @@ def test_what_follows_is_a_kernel_of_its_own() -> None:
     np.testing.assert_array_equal(ingot.compile(module)(values), evaluate(module, [values]))
 
 
-def _library_parts(executable: ingot.Executable) -> list[str]:
-    compiled = executable.inspection.compiled.kernels.compiled.values()
-    return [part.name for kernel in compiled for part in kernel.shared]
-
-
 FAST = ("f32", "u32")
 KEYED = (
     *FAST,
@@ -126,7 +122,7 @@ def test_one_key_of_any_type_takes_everything_along(element: str, direction: str
     keys[:, 50:] = keys[:, 1:52]
     payloads = (rng.integers(0, 9, keys.shape).astype(np.uint8), rng.normal(size=keys.shape))
     executable = ingot.compile(module)
-    assert len(_library_parts(executable)) == 2
+    assert len(library_parts(executable)) == 2
     found, wanted = executable(keys, *payloads), evaluate(module, [keys, *payloads])
     for got, expected in zip(found, wanted, strict=True):
         got, expected = np.ascontiguousarray(got), np.ascontiguousarray(expected)
@@ -137,7 +133,7 @@ def test_sizes_share_the_code() -> None:
     parts: set[str] = set()
     for size in (*SIZES, 4097):
         executable = ingot.compile(_sort((f"s32[2,{size}]",), 1))
-        parts.update(_library_parts(executable))
+        parts.update(library_parts(executable))
         values = np.random.default_rng(size).integers(-9, 9, (2, size)).astype(np.int32)
         np.testing.assert_array_equal(executable(values), np.sort(values, axis=1))
     assert len(parts) == 2
@@ -156,7 +152,7 @@ def test_orders_of_several_keys_have_code_of_their_own() -> None:
     operands = [build.parameter(n, "s32[500]") for n in range(2)]
     root = build.sort(*operands, dimensions=(0,), is_stable=True, to_apply=order)
     executable = ingot.compile(Module.of("sorted", build.build(root)))
-    assert not _library_parts(executable)
+    assert not library_parts(executable)
     rng = np.random.default_rng(5)
     first, second = (rng.integers(0, 9, 500).astype(np.int32) for _ in range(2))
     places = np.lexsort((-second, first))

@@ -16,7 +16,6 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 
 Array = np.ndarray[Any, Any]
-IDS = [program.name for program in PROGRAMS]
 OFTEN = ("reverse", "reduce of two", "dot folds", "sort", "while it grows", "conditional")
 """Those that run with the fast tests."""
 

@@ -11,11 +11,11 @@ from tests.support.module_equality import differences
 
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.hlo_text.reader import Reader, escape, unescape
-from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
+from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
-from ingot.hlo.shape import Layout, Shape
+from ingot.hlo.shape import Layout, Shape, size_text
 from ingot.support.diagnostics import IngotError
 
 pytestmark = pytest.mark.fast_share(4)

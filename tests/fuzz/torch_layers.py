@@ -72,14 +72,22 @@ def _divisor(w: ModelWriter, *numbers: int) -> int:
     return w.choose.choice([n for n in range(1, shared + 1) if shared % n == 0])
 
 
-def convolution(w: ModelWriter) -> Variable | None:
-    """A convolution of one to three dimensions."""
+def _grouped_input(w: ModelWriter) -> tuple[Variable, int] | None:
+    """Draw the input of a convolution of one to three dimensions, and its groups of channels."""
     x = w.row(3, 4, 5)
     if x is None:
         return None
+    return x, w.choose.choice((1, 1, x.shape[1], _divisor(w, x.shape[1])))
+
+
+def convolution(w: ModelWriter) -> Variable | None:
+    """A convolution of one to three dimensions."""
+    found = _grouped_input(w)
+    if found is None:
+        return None
+    x, groups = found
     channels, space = x.shape[1], x.shape[2:]
     rank, pick = len(space), w.choose
-    groups = pick.choice((1, 1, channels, _divisor(w, channels)))
     features = groups * pick.choice((1, 1, 2, 3, 5)) if groups > 1 else pick.choice((1, 2, 4, 7, 8))
     kernel = tuple(pick.choice((1, 1, 2, 3, 3, 4, 5)) for _ in space)
     stride = tuple(pick.choice((1, 1, 1, 2, 3)) for _ in space)
@@ -109,12 +117,12 @@ def convolution(w: ModelWriter) -> Variable | None:
 
 def transposed_convolution(w: ModelWriter) -> Variable | None:
     """A transposed convolution, of any output padding that PyTorch takes."""
-    x = w.row(3, 4, 5)
-    if x is None:
+    found = _grouped_input(w)
+    if found is None:
         return None
+    x, groups = found
     channels, space = x.shape[1], x.shape[2:]
     rank, pick = len(space), w.choose
-    groups = pick.choice((1, 1, channels, _divisor(w, channels)))
     features = groups * pick.choice((1, 2, 3))
     kernel = [pick.choice((1, 2, 3, 4)) for _ in space]
     stride = [pick.choice((1, 2, 2, 3)) for _ in space]

@@ -54,7 +54,6 @@ SAME: dict[str, tuple[int, list[Type]]] = {
     "fshl": (3, INTEGERS),
     "fshr": (3, INTEGERS),
 }
-IMM = object()
 A1, A3 = pointer(1), pointer(3)
 H2 = vector(F16, 2)
 C4 = struct(F32, F32, F32, F32)

@@ -166,7 +166,6 @@ def test_atomics() -> None:
         f.store(f.zext(done, I64), f.gep(q, 2, I64))
         held, done = f.cmpxchg(p, f.const(I64, 8), f.const(I64, 200))
         f.store(f.zext(done, I64), f.gep(q, 3, I64))
-        f.fence()
         f.store(f.atomic_load(I64, p), f.gep(q, 4, I64))
         f.atomic_store(f.const(I64, 77), p)
 

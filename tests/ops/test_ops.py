@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.support.op_cases import Case, difference, read_cases
+from tests.support.op_cases import Case, difference, flat, read_cases
 from tests.support.real_xla import run_hlo_text
 
 import ingot
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.fast_share(16)
 
 FILES = sorted(Path(__file__).parent.glob("*.hlo"))
 CASES = [case for path in FILES for case in read_cases(path)]
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [np.asarray(value)]
 
 
 def _check(case: Case, outputs: list[Any], wanted: list[Any], ulps: int) -> None:
@@ -50,7 +43,7 @@ def test_evaluator(case: Case) -> None:
     assert case.runs, f"{case.name} has no EXPECT"
     module = parse(case.text)
     for run in case.runs:
-        _check(case, _flat(evaluate(module, run.inputs)), run.outputs, case.ulps)
+        _check(case, flat(evaluate(module, run.inputs)), run.outputs, case.ulps)
 
 
 # How many rewrite rules may fire: any number, and none.
@@ -67,7 +60,7 @@ def test_cpu(case: Case, level: str) -> None:
     except UnsupportedError as error:
         pytest.skip(error.diagnostic.message)
     for run in case.runs:
-        _check(case, _flat(executable(*run.inputs)), run.outputs, case.ulps)
+        _check(case, flat(executable(*run.inputs)), run.outputs, case.ulps)
 
 
 _ON_XLA = [case for case in CASES if not case.differs_from_xla and "?" not in case.text]

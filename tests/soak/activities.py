@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,6 @@ from ingot.evaluator import evaluate
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import CACHE_DIR
 from ingot.tools.framing import Message, packet, read_packet
-
-Activity = Callable[[random.Random], None]
 
 CHILD_SECONDS = 180.0
 """A child that works for longer hangs."""

@@ -90,23 +90,6 @@ def read_value(text: str) -> Array:
     return np.array(values, np.float64).astype(dtype(element).numpy).reshape(shape)
 
 
-def write_value(value: Array) -> str:
-    """Return the text that `read_value` reads back."""
-    element = from_numpy(value.dtype)
-    if element.is_float:
-        listed: Any = value.astype(np.float64).tolist()
-    else:
-        listed = value.astype(object if element.bits < 8 else value.dtype).tolist()
-        if element.is_integer:
-            listed = _integers(listed)
-    text = json.dumps(listed).replace("NaN", "nan").replace("Infinity", "inf")
-    return f"{element.name}[{','.join(map(str, value.shape))}] {text}"
-
-
-def _integers(listed: Any) -> Any:
-    return [_integers(item) for item in listed] if isinstance(listed, list) else int(listed)
-
-
 def difference(got: Array, want: Array, ulps: int) -> str:
     """Return what is different, or nothing: NaN for NaN, -0 only for -0, else within `ulps`."""
     if got.dtype != want.dtype or got.shape != want.shape:
@@ -137,3 +120,10 @@ def _spacing(value: Array) -> Array:
     _, exponent = np.frexp(np.abs(value.astype(np.float64)))
     least = {"f64": -1022, "f16": -14}.get(element.name, -126)
     return np.ldexp(1.0, np.maximum(exponent - 1, least) - element.mantissa)
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the arrays of a value, whose tuples may be nested."""
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in flat(item)]
+    return [np.asarray(value)]

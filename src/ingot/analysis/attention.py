@@ -13,7 +13,7 @@ the keys' dimension alone:
 Used by the pass that makes one kernel of it (`passes.fusion.attention`) and by the lowering of that
 kernel (`kernel.attention.build`), which sees the same instructions in a fused computation.
 
-Invariant: what is found computes the same whether scores are in memory or not.
+Invariant: the attention found computes the same whether scores are in memory or not.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Attention:
         first: the product of queries and keys, `[batch, m, n]` or `[m, n]`.
         scores: what the softmax is of; its last dimension is n, the others together batch and m.
         greatest: the greatest score of each row.
-        shift: what is subtracted from the scores of each row.
+        shift: the value subtracted from the scores of each row.
         powers: the exponentials.
         total: the sum of each row's powers.
         scaling: the op that makes weights of powers, and its value for each row; None: weights

@@ -136,7 +136,7 @@ class Sizes:
         return self.window[-1].stride * self.copied * cell % L1_STRIDE == 0
 
     def segment(self, cell: int) -> int:
-        """Return the longest contiguous run of k, as far as it is not too long."""
+        """Return the longest contiguous run of k, up to the limit."""
         length = self.run_length(cell)
         return next(n for n in range(min(length, MAX_SEGMENT), 0, -1) if length % n == 0)
 
@@ -286,7 +286,7 @@ def has_many_phases(convolution: Instruction) -> bool:
 
 
 def runs_whole(convolution: Instruction) -> bool:
-    """Whether the driver runs a convolution with phases as it is.
+    """Whether the driver runs a convolution with phases in one call.
 
     It reads operands from memory, so what converts them is a kernel before it.
     """

@@ -25,7 +25,7 @@ def surviving_aliases(module: Module) -> list[Alias]:
     return [alias for alias in module.aliases if alias.survives_failure]
 
 
-def may_fail(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+def may_fail(instruction: Instruction, known: dict[Computation, bool]) -> bool:
     """Whether the instruction, or anything that it calls, may end the execution.
 
     `known` holds the computations that this is known of, and gets those that are looked at.

@@ -6,7 +6,7 @@ that part, so the output has to be the operand's own buffer; copy insertion sees
 elementwise kernel reads an operand at an element only before it writes the outputs there, so an
 output may take over the operand's buffer if the operand dies.
 
-Emitters follow `in_place_operands` literally: what is listed is updated in place, everything else
+Emitters follow `in_place_operands` literally: listed operands are updated in place, everything else
 is written whole.
 
 Source: xla/hlo/analysis/hlo_dataflow_analysis.cc (GetInPlaceInputOutputPairs,

@@ -67,7 +67,7 @@ class WasmObject:
     """One object.
 
     Attributes:
-        types: function types as they are written.
+        types: encoded function types.
         imported: name and type of each function that it imports.
         globals: name of each global that it imports.
         functions: type of each function that it defines.

@@ -36,8 +36,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import cast
-
 from ingot.support.records import record
 
 Dims = tuple[int | None, ...]
@@ -185,41 +183,3 @@ class ProgramInfo:
     def run_symbol(self) -> str:
         """Name of the exported run function."""
         return f"{self.symbol}_run"
-
-
-def program_info_to_json(info: ProgramInfo) -> dict[str, object]:
-    """Return `info` as JSON-ready data, for artifacts on disk."""
-    return {
-        "symbol": info.symbol,
-        "params": [[item.dtype, list(item.dims), item.name] for item in info.params],
-        "outputs": [
-            [item.dtype, list(item.dims), item.alias_param, item.name] for item in info.outputs
-        ],
-        "num_symbols": info.num_symbols,
-        "num_sizes": info.num_sizes,
-        "constraints": list(info.constraints),
-        "run_errors": list(info.run_errors),
-        "limits": list(info.limits),
-        "largest": info.largest,
-        "run_statuses": list(info.run_statuses),
-    }
-
-
-def program_info_from_json(data: dict[str, object]) -> ProgramInfo:
-    """Return the info that `program_info_to_json` wrote."""
-    params = cast("list[tuple[str, list[int | None], str]]", data["params"])
-    outputs = cast("list[tuple[str, list[int | None], int | None, str]]", data["outputs"])
-    return ProgramInfo(
-        symbol=cast("str", data["symbol"]),
-        params=tuple(ParamInfo(dtype, tuple(dims), name) for dtype, dims, name in params),
-        outputs=tuple(
-            OutputInfo(dtype, tuple(dims), alias, name) for dtype, dims, alias, name in outputs
-        ),
-        num_symbols=cast("int", data["num_symbols"]),
-        num_sizes=cast("int", data["num_sizes"]),
-        constraints=tuple(cast("list[str]", data["constraints"])),
-        run_errors=tuple(cast("list[str]", data["run_errors"])),
-        limits=tuple(cast("list[str]", data["limits"])),
-        largest=cast("str", data["largest"]),
-        run_statuses=tuple(cast("list[str]", data.get("run_statuses", []))),
-    )

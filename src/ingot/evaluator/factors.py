@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import rounded
+from ingot.evaluator.numbers import narrowed
 from ingot.evaluator.registry import Array, Context, Value
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -114,14 +114,10 @@ def _each(
             for shape, element in zip(shapes, elements, strict=True)
         )
     return tuple(
-        _narrow(np.stack(parts).reshape(*batch, *parts[0].shape), element)
+        narrowed(np.stack(parts).reshape(*batch, *parts[0].shape), element)
         for parts, element in zip(zip(*cells, strict=True), elements, strict=True)
     )
 
 
 def _wide(value: Array) -> Array:
     return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
-
-
-def _narrow(value: Array, element: DType) -> Array:
-    return rounded(value, element) if element.is_float else value.astype(element.numpy)

@@ -70,14 +70,10 @@ def _input(given: Any) -> Value:
 
 
 def evaluate_computation(
-    computation: Computation,
-    arguments: Sequence[Value],
-    *,
-    sizes: Mapping[str, int] | None = None,
-    step_limit: int | None = None,
+    computation: Computation, arguments: Sequence[Value], *, step_limit: int | None = None
 ) -> Value:
-    """Return the value of a computation; `sizes` are symbolic sizes known from outside."""
-    context = Context(_call, dict(sizes or {}), RunState(step_limit))
+    """Return the value of a computation."""
+    context = Context(_call, {}, RunState(step_limit))
     with np.errstate(all="ignore"), some_device():
         return plain(run(_call(computation, arguments, context)))
 

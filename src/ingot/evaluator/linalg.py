@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import rounded
+from ingot.evaluator.numbers import narrowed
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -36,7 +36,7 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
         positive: Array = np.all(np.real(diagonal) > 0, axis=-1)
         factor = np.where(positive[..., None, None], factor, np.nan)
     factor = factor if op.attributes.lower else _adjoint(factor)
-    return _narrow(factor, op.shape.dtype)
+    return narrowed(factor, op.shape.dtype)
 
 
 @evaluates("triangular-solve")
@@ -59,7 +59,7 @@ def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context)
             left = b[..., k, :] - np.einsum("...j,...jk->...k", a[..., k, known], x[..., known, :])
             diagonal = a[..., k, k, None]
             x[..., k, :] = left if given.unit_diagonal else left / diagonal
-    return _narrow(x if given.left_side else _transpose(x), op.shape.dtype)
+    return narrowed(x if given.left_side else _transpose(x), op.shape.dtype)
 
 
 def _transpose(x: Array) -> Array:
@@ -73,7 +73,3 @@ def _adjoint(x: Array) -> Array:
 def _wide(x: Any, element: DType) -> Array:
     small = element.is_float and element.bits < 32
     return np.asarray(x, np.float32 if small else element.numpy)
-
-
-def _narrow(x: Array, element: DType) -> Array:
-    return rounded(x, element) if element.is_float else x.astype(element.numpy)

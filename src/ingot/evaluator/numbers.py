@@ -167,3 +167,8 @@ def _byte_order_key(bits: Array, element: DType) -> Array:
         # The pattern of -0 is NaN, with the sign bit set.
         key = np.where(numbers == sign, -sign - 1, key)
     return key
+
+
+def narrowed(value: Array, element: DType) -> Array:
+    """Return an array that was computed in a wider type in `element`."""
+    return rounded(value, element) if element.is_float else value.astype(element.numpy)

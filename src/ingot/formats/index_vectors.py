@@ -26,7 +26,7 @@ INDEXED = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 def one_index_per_dimension(
     computation: Computation, opcode: str, operands: tuple[Instruction, ...]
 ) -> tuple[Instruction, ...]:
-    """Return the operands with an index vector taken apart; others as they are."""
+    """Return the operands with an index vector split, the others unchanged."""
     first = INDEXED[opcode]
     if len(operands) != first + 1 or operands[first].shape.rank != 1:
         return operands

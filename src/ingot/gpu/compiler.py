@@ -94,7 +94,7 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> Compile
 
     Args:
         kernel: as the kernel passes leave it.
-        machine: what it is compiled for (default: sm_90).
+        machine: the target (default: sm_90).
 
     Raises:
         UnsupportedError: INGOT0320 or INGOT0321, there is no code for an element type or op.

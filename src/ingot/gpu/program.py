@@ -59,7 +59,7 @@ def compile_module(
     """Compile `module`, which is consumed (rewritten in place).
 
     Args:
-        module: what is compiled.
+        module: the program.
         context: options of the passes; its floating-point licence is that of the code, too.
         machine: the GPU.
         timer: gets the seconds of each phase.

@@ -122,6 +122,12 @@ class Builder:
         shape = operand.shape.with_dims(tuple(dims))
         return self.emit("broadcast", operand, shape=shape, dimensions=dimensions)
 
+    def entry_of(self, table: Instruction, index: Instruction) -> Instruction:
+        """Return the element at `index` of a vector, as a scalar."""
+        return self.reshape_to(
+            self.emit("dynamic-slice", table, index, dynamic_slice_sizes=(1,)), ()
+        )
+
     def reshape_to(self, operand: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
         """Add `reshape` to `dims`, or return the operand when it already has them."""
         if operand.shape.dims == tuple(dims):

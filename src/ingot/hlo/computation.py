@@ -258,11 +258,9 @@ class Computation:
         instruction.shape = shape
         self.version += 1
 
-    def copy_of(
-        self, source: Instruction, operands: Iterable[Instruction], *, name: str = ""
-    ) -> Instruction:
+    def copy_of(self, source: Instruction, operands: Iterable[Instruction]) -> Instruction:
         """Add a copy of `source` (from any computation) with other operands."""
-        return self.insert(_copied(source, self.fresh_name(name or source.name), tuple(operands)))
+        return self.insert(_copied(source, self.fresh_name(source.name), tuple(operands)))
 
     # ---- reads
 

@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -141,6 +141,15 @@ class Module:
     def post_order(self) -> list[Computation]:
         """Return the computations reachable from the entry, callees before callers."""
         return list(self.analysis(_post_order))
+
+    def find(self, opcode: str) -> Iterator[Instruction]:
+        """Yield the reachable instructions of an opcode, callees and operands first.
+
+        Those of a computation are listed before the first is yielded, so that a pass may replace
+        them meanwhile.
+        """
+        for computation in self.post_order():
+            yield from [item for item in computation.post_order() if item.opcode == opcode]
 
     def analysis(self, analyze: Callable[[Module], _Facts]) -> _Facts:
         """Return `analyze(self)`, recomputed only if a computation was edited since."""

@@ -251,7 +251,7 @@ class Shape:
             return f"{self.dtype.name}[]"
         bounded = self.bounded or (False,) * self.rank
         dims = ",".join(
-            ("<=" if flag else "") + _size_text(size)
+            ("<=" if flag else "") + size_text(size)
             for size, flag in zip(self.dims, bounded, strict=True)
         )
         text = f"{self.dtype.name}[{dims}]"
@@ -267,7 +267,8 @@ class Shape:
         return self._text
 
 
-def _size_text(size: int | Dim) -> str:
+def size_text(size: int | Dim) -> str:
+    """Return a size as attributes print it: `3`, `?n` or `?(n+1)`."""
     if isinstance(size, int):
         return str(size)
     return f"?{size}" if size.is_symbol else f"?({size})"

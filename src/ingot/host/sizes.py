@@ -288,7 +288,7 @@ def emit_sizes(
 
     Args:
         builder: the host program's module.
-        plan: how sizes are bound, and what is checked.
+        plan: how sizes are bound and checked.
         info: the program, for the symbol and the numbers of statuses.
         computed: the `computed_sizes`.
         limits: sizes that must not be too large.

@@ -44,7 +44,7 @@ EXACT = ops_with(Trait.EXACT)
 """Ops after which nothing is rounded."""
 
 CALL_NODES = 20
-"""A function computes about as much as so many other nodes."""
+"""Nodes that take about as long as one function."""
 
 
 @record

@@ -332,7 +332,7 @@ class _Parser(ValueReader):
         return buffers
 
     def _buffers(self, after: int | None = None) -> tuple[Buffer, ...]:
-        """Take the arguments; those after so many arguments are the local buffers."""
+        """Take the arguments or, after the number of arguments `after`, the local buffers."""
         found: list[Buffer] = []
         reader = self.reader
         while (mark := _BUFFER.match(reader.text, reader.position)) is not None:

@@ -19,21 +19,15 @@ from ingot.llvm.target import TargetSpec
 from ingot.support.channel import ChannelError, Data
 from ingot.support.diagnostic_json import error_from
 from ingot.support.diagnostics import ResourceError, UnsupportedError
-from ingot.support.forking import ForkLock
-from ingot.support.worker import Worker, spawned
+from ingot.support.worker import OneWorker, Worker, spawned
 
 _MODULE = "ingot.llvm.emitter_process"
 MADE, FAILED = b"M", b"F"
 """The first byte of an answer: an object follows, or an error as JSON."""
 
 
-class _Emitter:
-    """The child process, when there is one."""
-
-    def __init__(self) -> None:
-        """Start nothing yet."""
-        self._worker: Worker | None = None
-        self._lock = ForkLock()
+class _Emitter(OneWorker):
+    """The child process that makes code, when there is one."""
 
     def emit(self, request: bytes, target: TargetSpec) -> Data:
         """Return the child's answer.
@@ -70,18 +64,6 @@ class _Emitter:
         """End the child when no request is in progress."""
         with self._lock:
             self.end()
-
-    def end(self) -> None:
-        """End the child; the lock is held."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-
-    def after_fork_in_child(self) -> None:
-        """In a forked child: do not use the parent's child process."""
-        if self._worker is not None:
-            self._worker.abandon()
-            self._worker = None
 
 
 def _started() -> Worker:

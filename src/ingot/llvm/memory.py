@@ -281,10 +281,6 @@ class Memory(Arithmetic):
         if pointer.type.kind != "pointer" or not fits:
             raise self.ill_typed(f"atomic {what} of {types} at", pointer)
 
-    def fence(self, ordering: str = "seq_cst") -> None:
-        """Order the memory accesses before against those after."""
-        self.emit(f"fence {ordering}")
-
     def memcpy(self, target: Value, source: Value, size: Value | int) -> None:
         """Copy `size` bytes between regions that do not overlap (a call to memcpy if large)."""
         count = const(I64, size) if isinstance(size, int) else size

@@ -49,9 +49,7 @@ class ModuleState:
         self._metadata: list[str] = []
         self._metadata_ids: dict[str, str] = {}
 
-    def declare(
-        self, name: str, return_type: Type, param_types: Sequence[Type], attrs: str = ""
-    ) -> FunctionRef:
+    def declare(self, name: str, return_type: Type, param_types: Sequence[Type]) -> FunctionRef:
         """Declare an external function; declaring it again returns the first declaration."""
         known = self._declares.get(name)
         params = tuple(param_types)
@@ -62,7 +60,7 @@ class ModuleState:
         symbol = symbol_text(name)
         reference = FunctionRef(name, return_type, params, symbol)
         types = ", ".join(item.text for item in params)
-        text = f"declare {return_type.text} {symbol}({types}) {attrs}".rstrip()
+        text = f"declare {return_type.text} {symbol}({types})"
         self._declares[name] = (reference, text)
         return reference
 
@@ -244,11 +242,9 @@ class FunctionWriter:
         constraints: str,
         return_type: Type,
         args: Sequence[Value],
-        side_effects: bool = True,
     ) -> Value:
         """Emit assembly text with LLVM's operand constraints (PTX that has no intrinsic)."""
-        word = "asm sideeffect" if side_effects else "asm"
-        callee = f'{word} "{quoted(text)}", "{quoted(constraints)}"'
+        callee = f'asm sideeffect "{quoted(text)}", "{quoted(constraints)}"'
         return self._call(callee, return_type, args, "")
 
     def _call(self, callee: str, result: Type, args: Sequence[Value], attrs: str) -> Value:

@@ -30,7 +30,7 @@ class TranslationError(InternalError):
     """A native function uses Python beyond the subset; the error names the file and the line."""
 
     def __init__(self, message: str, location: SourceLocation | None, allowed: str) -> None:
-        """Record what is wrong and where, and what is allowed instead."""
+        """Record the mistake, where it is, and the remedy."""
         super().__init__(message, location=location, hint=f"allowed is {allowed}")
 
 

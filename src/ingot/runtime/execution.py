@@ -78,7 +78,7 @@ def raise_signal_after(status: int) -> None:
         raise_interrupt(int(python()))
 
 
-def cancelled_error(notes: tuple[str, ...], who: str = "the program ") -> ExecutionError:
+def cancelled_error(notes: tuple[str, ...], who: str) -> ExecutionError:
     """Return the exception for an execution that was cancelled."""
     return ExecutionError(f"{who}{CANCELLED_TEXT}", code="INGOT0511", notes=notes)
 

@@ -33,7 +33,7 @@ YIELD_EVERY = 1024
 """Pauses of a waiting loop after which the thread lets others run."""
 
 
-def futex_number(architecture: str = "x86") -> int:
+def futex_number(architecture: str) -> int:
     """Return the number of the futex system call.
 
     Args:

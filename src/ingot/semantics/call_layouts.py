@@ -57,7 +57,10 @@ def layout_orders(call: Instruction) -> tuple[tuple[Order, ...], tuple[Order, ..
     constraints = _CONSTRAINT.finditer(call.attributes.operand_layout_constraints)
     found = [match.group(1) for match in constraints]
     operands = (
-        [_order(text) if text else row_major(s.rank) for text, s in zip(found, shapes, strict=True)]
+        [
+            order_of_text(text) if text else row_major(s.rank)
+            for text, s in zip(found, shapes, strict=True)
+        ]
         if len(found) == len(shapes)
         else map(_order_of, shapes)
     )
@@ -88,7 +91,7 @@ def noted_orders(call: Instruction) -> tuple[tuple[Order, ...], tuple[Order, ...
         return None
     counts = (len(_operand_leaves(call)), len(_leaves(call.shape)))
     operands, results = (
-        tuple(map(_order, text.split(";"))) if count else ()
+        tuple(map(order_of_text, text.split(";"))) if count else ()
         for text, count in zip(noted.split(">"), counts, strict=True)
     )
     return operands, results
@@ -114,5 +117,6 @@ def _order_of(shape: Shape) -> Order:
     return layout.minor_to_major if layout is not None else row_major(shape.rank)
 
 
-def _order(text: str) -> Order:
+def order_of_text(text: str) -> Order:
+    """Return an order of dimensions written as `1,0`."""
     return tuple(int(part) for part in text.split(",") if part)

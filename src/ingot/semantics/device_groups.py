@@ -42,7 +42,7 @@ MOST_TAKEN = 256 << 10
 """Bytes that a device takes from others, at most, so that it folds all of an all-reduce itself; of
 more it folds a part, and devices meet a second time."""
 _KEPT = 1 << 9
-"""Groups that are kept with what is known of them: a program has few, and many ops."""
+"""Groups whose properties are cached: a program has few different groups, and many ops."""
 _COMBINING = ("all-reduce", "all-reduce-start")
 # How the size of a result follows from that of an operand and the number of devices.
 _SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter": "shrinks"}
@@ -193,7 +193,7 @@ def group_of(groups: Groups, device: int) -> tuple[int, ...]:
 
 
 class _Present(NamedTuple):
-    """Groups of devices that exist, the numbers of devices of one, and what is wrong with them."""
+    """Groups of existing devices, the sizes of groups, and what is wrong with them."""
 
     groups: Groups
     counts: tuple[int, ...]

@@ -50,8 +50,8 @@ def range_text(groups: Groups) -> str:
     order = [by_stride.index(digit) for digit in range(len(digits))]
     if not np.array_equal(_rearranged(dims, order), devices):
         return ""
-    turned = f"T({_join(order)})" if order != sorted(order) else ""
-    return f"[{len(groups)},{counts.pop()}]<=[{_join(dims)}]{turned}"
+    permuted = f"T({_join(order)})" if order != sorted(order) else ""
+    return f"[{len(groups)},{counts.pop()}]<=[{_join(dims)}]{permuted}"
 
 
 def groups_of_range(text: str) -> Groups:

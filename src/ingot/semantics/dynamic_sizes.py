@@ -245,7 +245,7 @@ def _reshape(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     for taken, made in reshape_groups(before, after):
         if not made or not given[0].keys() & set(taken):
             continue
-        dimension = _dynamic_dim(op, taken, made)
+        dimension = _dynamic_dim(op, made)
         total = dim.product(given[0].get(n, before.dims[n]) for n in taken)
         others = dim.product(after.dims[n] for n in made if n != dimension)
         found[dimension] = dim.floordiv(total, others or 1)
@@ -298,7 +298,7 @@ def _at_most(have: int | Dim, want: int | Dim) -> bool:
     return have == want or isinstance(want, Dim)
 
 
-def _dynamic_dim(op: Instruction, taken: tuple[int, ...], made: tuple[int, ...]) -> int:
+def _dynamic_dim(op: Instruction, made: tuple[int, ...]) -> int:
     """Return the dimension of a group that becomes dynamic."""
     marked = [n for n in made if op.shape.bounded and op.shape.bounded[n]]
     if marked:

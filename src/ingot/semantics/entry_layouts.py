@@ -23,7 +23,7 @@ import re
 from collections.abc import Sequence
 
 from ingot.hlo.module import Module
-from ingot.semantics.call_layouts import Order
+from ingot.semantics.call_layouts import Order, order_of_text
 from ingot.semantics.frontend_attributes import drop_attribute, read_attribute, write_attribute
 
 AUTO = "auto"
@@ -38,7 +38,7 @@ Layouts = tuple[Order | None, ...]
 def order_of(text: str, rank: int) -> Order | None:
     """Return the layout `{0,1}` of `rank` dimensions; None if the text is none."""
     match = _LAYOUT.fullmatch(text)
-    order = _numbers(match.group(1) or "") if match else ()
+    order = order_of_text(match.group(1) or "") if match else ()
     return order if match and sorted(order) == list(range(rank)) else None
 
 
@@ -65,8 +65,4 @@ def write_entry_layouts(module: Module, parameters: Sequence[str], results: Sequ
 
 def _read(text: str) -> Layouts:
     modes = text.split(";") if text else []
-    return tuple(None if mode == AUTO else _numbers(mode[1:-1]) for mode in modes)
-
-
-def _numbers(text: str) -> Order:
-    return tuple(int(part) for part in text.split(",") if part)
+    return tuple(None if mode == AUTO else order_of_text(mode[1:-1]) for mode in modes)

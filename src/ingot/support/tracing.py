@@ -53,7 +53,7 @@ EVENTS: dict[Level, dict[str, str]] = {
     Level.COMPILATION: {
         "compiled": "a program was compiled: its module, instructions, kernels, seconds",
         "tensorflow.specialised": "a TensorFlow function was compiled again, and for what",
-        "cluster": "auto-clustering made a cluster of so many nodes",
+        "cluster": "auto-clustering made a cluster of this many nodes",
         "cluster.refused": "a cluster runs in TensorFlow, and why",
         "pass.no_fixed_point": "a group of passes did not come to rest",
         "rules.no_fixed_point": "rewrite rules did not come to rest",

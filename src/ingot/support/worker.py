@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 
 from ingot.support.channel import Channel, channel_pair
 from ingot.support.diagnostics import ResourceError
+from ingot.support.forking import ForkLock
 
 _LOG_BYTES = 2000
 """Bytes of a child's last output that are kept."""
@@ -107,6 +108,27 @@ class Worker:
         if pid:
             self._status = os.waitstatus_to_exitcode(status)
         return bool(pid)
+
+
+class OneWorker:
+    """Holds the child process of one kind of work, when there is one."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._worker: Worker | None = None
+        self._lock = ForkLock()
+
+    def end(self) -> None:
+        """End the child, if there is one; the lock is held."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    def after_fork_in_child(self) -> None:
+        """In a forked child: do not use the parent's child process."""
+        if self._worker is not None:
+            self._worker.abandon()
+            self._worker = None
 
 
 def spawned(module: str) -> Worker:

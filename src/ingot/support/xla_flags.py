@@ -87,7 +87,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _any_count(text: str) -> int:
+def whole_number(text: str) -> int:
+    """Return the number in a flag's text; ValueError if it is none."""
     if not text.removeprefix("-").isdigit():
         raise ValueError("it takes a whole number")
     return int(text)
@@ -101,7 +102,8 @@ def _regular_expression(text: str) -> str:
     return text
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a flag's text, which commas separate."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -124,15 +126,15 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     ),
     "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
     "xla_dump_max_hlo_modules": (
-        _any_count,
-        "Dump only so many modules of a process; 0 and less for all.",
+        whole_number,
+        "Dump at most this many modules of a process; 0 or less for all.",
     ),
     "xla_dump_include_timestamp": (
         boolean,
         "Begin the names of dumps with the time, in us since 1970.",
     ),
     "xla_dump_compress_protos": (boolean, "Compress dumped protos (`.hlo.pb.gz`)."),
-    "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),
+    "xla_disable_hlo_passes": (names, "Passes to leave out, separated by commas."),
     "xla_force_host_platform_device_count": (_count, "Devices that JAX sees in this process."),
 }
 

@@ -67,7 +67,7 @@ def all_agree(results: list[Comparison], bounds: Bounds) -> str:
     return f"all results agree within {allowed(bounds)}: greatest error {worst:.3g}"
 
 
-def diff_case(title: str, case: Case, bounds: Bounds, seconds: float = SECONDS) -> Diff:
+def diff_case(title: str, case: Case, bounds: Bounds, seconds: float) -> Diff:
     """Compare a compiled module with the evaluator; find the cause of a difference.
 
     Args:
@@ -113,7 +113,7 @@ def description(found: Difference) -> list[str]:
     if found.from_operands.agrees:
         error = found.from_operands.worst[0]
         lines.append(
-            f"  its operands differ within what is allowed, and it makes that more: from the "
+            f"  its operands differ within the bounds, its result by more: from the "
             f"compiled\n  operands the evaluator gives the same (greatest error {error:.3g})"
         )
     else:

@@ -115,7 +115,9 @@ def isa_level(chosen: str, levels: tuple[str, ...]) -> Finding:
     name, best = "isa level", levels[0]
     if chosen not in ("auto", *levels):
         advice = f"unset INGOT_CPU_LEVEL to use {best}"
-        return Finding(name, PROBLEM, f"{chosen} is asked for, this CPU has {best}", advice)
+        return Finding(
+            name, PROBLEM, f"INGOT_CPU_LEVEL is {chosen}, but this CPU has {best}", advice
+        )
     if chosen not in ("auto", best):
         advice = f"unset INGOT_CPU_LEVEL to use {best}"
         return Finding(name, WARNING, f"{chosen}, this CPU has {best}", advice)

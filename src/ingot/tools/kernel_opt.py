@@ -2,7 +2,7 @@
 """`ingot opt` on kernels: runs kernel passes on the text of kernels and prints the results.
 
 A file holds one kernel, or several after their labels, as `ingot opt --stage=kernel` prints them.
-Kernel passes are for loops; other kernels are printed as they are.
+Kernel passes are for loops; other kernels are printed unchanged.
 
 Invariant: the printed text can be parsed again.
 """

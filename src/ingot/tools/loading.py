@@ -55,7 +55,7 @@ def load_device(path: str) -> Module:
     return divided(load_data(data, path), sniff(data))
 
 
-def load_text(text: str, path: str, format_name: str = "") -> Module:
+def load_text(text: str, path: str, format_name: str) -> Module:
     """Return the module in a part of a file."""
     return load_data(text.encode("utf-8", "surrogateescape"), path, format_name)
 

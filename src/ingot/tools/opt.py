@@ -158,7 +158,7 @@ def _text(
     return text if with_metadata else print_module(parse(text), with_metadata=False)
 
 
-def run_some(module: Module, passes: str, see: See | None = None) -> None:
+def run_some(module: Module, passes: str, see: See | None) -> None:
     """Run the passes of a text such as `a,b{option=value}`; dumps show them as a pipeline.
 
     Args:

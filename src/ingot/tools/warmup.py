@@ -67,12 +67,12 @@ def _require_cache() -> Path:
     folder = Path(flags.CACHE_DIR.value())
     if not flags.CACHE.value():
         raise UnsupportedError(
-            "there is nowhere to keep what is compiled: the cache on disk is off",
+            "compiled programs cannot be kept: the cache on disk is off",
             hint="unset INGOT_CACHE=0",
         )
     if reason := distrust(folder):
         raise UnsupportedError(
-            f"what is compiled is not kept in {folder}: {reason}",
+            f"compiled programs cannot be kept in {folder}: {reason}",
             hint="set INGOT_CACHE_DIR to a folder of your own",
         )
     return folder

@@ -12,18 +12,16 @@ from collections.abc import Mapping, Sequence
 
 from ingot.analysis.liveness import called_by_control_flow
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
 
 Sources = dict[Instruction, frozenset[int]]
 
 
 def feeds_of(
-    module: Module, kernels: Sequence[Instruction], positions: Mapping[Instruction, int]
+    kernels: Sequence[Instruction], positions: Mapping[Instruction, int]
 ) -> list[tuple[int, ...]]:
     """Return for each kernel the numbers of those that read its results.
 
     Args:
-        module: the scheduled module.
         kernels: the fusion instructions, by number.
         positions: the position of each instruction in the order of all (`analysis.liveness`).
     """

@@ -91,7 +91,7 @@ def _program(
     found = sites(module)[: len(executable.kernels)]
     position = analyze_liveness(module).position
     positions = [position[item] for item in found]
-    feeds = feeds_of(module, found, position)
+    feeds = feeds_of(found, position)
     buffers = made_buffers(executable.assignment)
     live = live_bytes(buffers, positions)
     kernels = _kernels(executable, found, shortest_times(runs), feeds, live)

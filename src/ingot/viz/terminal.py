@@ -29,12 +29,12 @@ PLUMBING = frozenset(_MOVES.split())
 
 
 def bytes_text(size: Size) -> str:
-    """Return bytes with a unit; an expression as it is."""
+    """Return bytes with a unit, and an expression unchanged."""
     return format_bytes(size) if isinstance(size, int) else f"{size} B"
 
 
 def count_text(size: Size) -> str:
-    """Return a number of operations with thousands separated; an expression as it is."""
+    """Return a number of operations with thousands separated, and an expression unchanged."""
     return f"{size:,}" if isinstance(size, int) else size
 
 

@@ -85,3 +85,10 @@ def _gradients(results: Any, args: Any) -> list[torch.Tensor]:
         if isinstance(x, torch.Tensor) and x.requires_grad
     )
     return list(torch.autograd.grad(total, leaves, allow_unused=True))
+
+
+def made(dtype: torch.dtype, *dims: int) -> torch.Tensor:
+    """Return random numbers of a type, the same in each call."""
+    generator = torch.Generator().manual_seed(5)
+    values = torch.randn(dims, generator=generator) * 3
+    return values > 0 if dtype is torch.bool else values.to(dtype)

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from tests.frontends.torch.compare import assert_same
+from tests.frontends.torch.compare import assert_same, made
 from torch.nn import functional
 
 I = torch.tensor([2, 0, -1, 1])  # noqa: E741
@@ -14,12 +14,6 @@ DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex6
 @pytest.fixture(autouse=True)
 def _strict(monkeypatch):
     monkeypatch.setenv("INGOT_STRICT", "1")
-
-
-def made(dtype, *dims):
-    generator = torch.Generator().manual_seed(5)
-    values = torch.randn(dims, generator=generator) * 3
-    return values > 0 if dtype is torch.bool else values.to(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.frontends.torch.compare import assert_same
+from tests.frontends.torch.compare import assert_same, made
 
 NAN, INF = float("nan"), float("inf")
 STRANGE = torch.tensor([[1.0, NAN, -INF, 0.0, -0.0], [INF, 2.0, -0.0, 0.0, 2.0], [NAN] * 5])
@@ -58,12 +58,6 @@ def orders(x, dim):
 
 def medians(x, dim):
     return x.median(), x.nanmedian(), x.median(dim).values, x.nanmedian(dim).values
-
-
-def made(dtype, *dims):
-    generator = torch.Generator().manual_seed(5)
-    values = torch.randn(dims, generator=generator) * 3
-    return values > 0 if dtype is torch.bool else values.to(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.complex_programs import PROGRAMS
+from tests.support.op_cases import flat
 from tests.support.real_xla import run_hlo_text
 
 import ingot
@@ -29,12 +30,6 @@ pytestmark = pytest.mark.fast_share(16)
 
 NAMES = {"c64": "c128", "c128": "c64", "f32": "f64"}
 WIDTHS = pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.slow)])
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [np.asarray(value)]
 
 
 def _text(name: str, wide: bool) -> str:
@@ -60,7 +55,7 @@ def _inputs(module: Module) -> list[Any]:
 
 
 def _check(got: Any, want: Any, tolerance: float) -> None:
-    for one, other in zip(_flat(got), _flat(want), strict=True):
+    for one, other in zip(flat(got), flat(want), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
@@ -81,7 +76,7 @@ def test_program_on_real_xla(name: str, wide: bool) -> None:
     text = _text(name, wide)
     inputs = _inputs(parse(text))
     found = evaluate(parse(text), inputs)
-    _check(tuple(_flat(found)), tuple(run_hlo_text(text, inputs)), 1e-12 if wide else 1e-5)
+    _check(tuple(flat(found)), tuple(run_hlo_text(text, inputs)), 1e-12 if wide else 1e-5)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

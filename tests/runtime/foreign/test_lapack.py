@@ -19,7 +19,7 @@ from tests.runtime.foreign.calls import (
     shape,
 )
 
-import ingot.client  # noqa: F401  (registers the targets)
+import ingot.client.compilation  # noqa: F401  (registers the targets)
 from ingot.hlo.dtype import dtype
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.foreign.lapack.routines import ROUTINES

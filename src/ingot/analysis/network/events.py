@@ -60,7 +60,7 @@ class _State:
         return max(self.ready[sender], self.ready[receiver])
 
     def _send(self, message: Message) -> float:
-        """Return when a message has arrived; note until when it holds what it goes through."""
+        """Return when a message has arrived; note until when it occupies its channels."""
         network, (sender, receiver, size) = self.network, message
         here, there = network.node(sender), network.node(receiver)
         channel = network.inside if here == there else network.between

@@ -3,7 +3,7 @@
 
 An algorithm is a few phases. In each round of a phase every device of the group sends one message
 of equal size. The time of a phase is that of its rounds one after another; if the group lies on
-several nodes, it is at least what goes through a node's channel.
+several nodes, it is at least the time of a node's channel.
 
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
 MPICH", 2005 (ring, recursive doubling and halving, pairwise exchange); Bruck et al., "Efficient
@@ -80,7 +80,7 @@ def _leaps(n: int) -> list[int]:
 
 
 def _gather_tree(n: int, size: float) -> Phases:
-    """Recursive doubling: all-gather of `size` bytes of each; what is missing is sent last."""
+    """Recursive doubling: all-gather of `size` bytes of each; the rest is sent last."""
     return tuple(Phase(LEAP, 1, size * min(leap, n - leap), leap) for leap in _leaps(n))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The body of a loop kernel: passes, vectors, reductions, in the units of `units`.
 
-A pass in lanes runs whole blocks, then one masked block for what is left; a large body is written
+A pass in lanes runs whole blocks, then one masked block for the rest; a large body is written
 once, masked in every block. A reduction that may be folded in lanes starts from the combiner's
 identity and takes its initial value last.
 """
@@ -153,7 +153,7 @@ class LoopEmitter(UnitEmitter):
         return f.icmp("ult", f.const(vector(lt.I32, lanes), list(range(lanes))), narrow)
 
     def _rounded(self, low: IndexValue, high: IndexValue, lanes: int) -> IndexValue:
-        """Return `high` less what is no whole block of lanes from `low` on."""
+        """Return the end of the last whole block of lanes between `low` and `high`."""
         f = self.f
         return f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
 
@@ -265,8 +265,8 @@ class LoopEmitter(UnitEmitter):
         """Run `body` at each position: in a loop, or in a copy each where the schedule says so."""
         if not self.schedule.unrolls_passes:
             return self.f.loop(low, high, 1, values, body)
-        assert isinstance(low, int), "what is unrolled has a known length"
-        assert isinstance(high, int), "what is unrolled has a known length"
+        assert isinstance(low, int), "an unrolled loop has a known length"
+        assert isinstance(high, int), "an unrolled loop has a known length"
         for position in range(low, high):
             values = body(position, values)
         return values

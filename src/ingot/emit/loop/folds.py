@@ -34,7 +34,7 @@ EXTREMA = frozenset({"maximum", "minimum"})
 _BITS = {16: lt.I16, 32: lt.I32, 64: lt.I64}
 
 MIN_BITS_OF_VECTORS = {16: 128, 32: 256, 64: 512}
-"""Vectors that have maxima of unsigned integers of so many bits."""
+"""Least vector bits of a CPU with maxima of unsigned integers, by the bits of an integer."""
 
 
 def is_ordered(item: Pass, fold: Reduction, vector_bits: int) -> bool:

@@ -36,7 +36,7 @@ class IndicesAhead:
     def __init__(
         self, emitter: ValueEmitter, found: Sequence[Gather], bits: int, lanes: int, at: At
     ) -> None:
-        """Make room for indices of so many bits; `at` opens a block of lanes."""
+        """Make room for indices of `bits` bits; `at` opens a block of lanes."""
         self.emitter = emitter
         self.type = lt.I32 if bits == lt.I32.bits else lt.I64
         self.lanes = lanes

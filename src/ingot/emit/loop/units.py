@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units of a loop kernel: one grid point each, or one block of a vector grid axis.
 
-Above `body`, which says what is done there. Invariant: units run in the order of the grid, the
+Above `body`, which emits a unit. Invariant: units run in the order of the grid, the
 last axis fastest.
 """
 
@@ -125,7 +125,7 @@ class UnitEmitter(ABC):
 
 
 def long_constants(kernel: LoopKernel) -> list[Expr]:
-    """Return what is the same at every point and takes long, such as a random scale of an image.
+    """Return costly values that are the same at every point, such as a random scale of an image.
 
     Nothing of it is read from memory that the kernel writes, or only under a mask.
     """

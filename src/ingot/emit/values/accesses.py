@@ -2,8 +2,8 @@
 """Loads and stores of a kernel: one element, vectors, vectors to pick lanes from, gathers.
 
 Where lanes lie is known for most accesses (`kernel.schedule.lane_offsets`): neighbours are one
-vector or a few, elements near each other are picked out of whole vectors, only what is far apart or
-not known is gathered lane by lane.
+vector or a few, elements near each other are picked out of whole vectors, and only distant or
+unknown elements are gathered lane by lane.
 
 Invariant: with a mask, no lane outside the mask touches memory; without one, nothing is read before
 the first lane's element or after the last one's.
@@ -27,13 +27,13 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value, known_lanes, undef
 
 SCALAR_LOAD_BITS = (32, 64)
-"""Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
+"""Sizes of elements that are read one by one if distant; LLVM does so for other sizes anyway."""
 
 MOST_RUNS = 4
 """Runs of lanes that are read or written piece by piece; more of them are gathered."""
 
 MOST_COVER = 4
-"""Vectors that are read whole to pick lanes from; elements further apart are gathered."""
+"""Vectors that are read whole to pick lanes from; more distant elements are gathered."""
 
 WIDE_VECTORS, MOST_WIDE_COVER, QUICK_GATHER_BITS = 512, 8, 64
 """Likewise where one instruction picks lanes from any two vectors, of elements narrower than those
@@ -261,7 +261,7 @@ class AccessEmitter(IndexEmitter):
         values: tuple[Value, ...],
         mask: Value | None,
     ) -> None:
-        """Store lanes, as they are in memory, at element `where` of `base`."""
+        """Store lanes in the element type of memory at element `where` of `base`."""
         f, memory, lanes = self.f, value.type.element, value.type.lanes
         if lanes == 1:
             f.store(value, self._pointer(base, where, values, memory, mask))

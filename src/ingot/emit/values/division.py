@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer quotients and remainders: by zero and of the least number as HLO has them, in lanes.
 
-CPUs divide integers one by one, floats by vectors. So lanes of up to 32 bits are multiplied, as
-floats that hold them exactly, by a little more than the reciprocal, which one divisor of a loop has
-once: roundings take a quotient below no integer that it reaches, nor up to the next one, from which
-it is at least a part in 2^16 or 2^32 away. So cutting it off is right. Lanes of 64 bits are
-multiplied by a reciprocal in f64, twice, the second time what is left of the first; what comes out
-is at most one off.
+CPUs divide integers one by one, but floats in vectors. So lanes of up to 32 bits are converted to
+floats that hold them exactly and multiplied by slightly more than the reciprocal, which is computed
+once for a divisor that a loop does not change. Truncating the product is exact: rounding takes it
+neither below an integer that the quotient reaches nor up to the next one, which is at least a part
+in 2^16 or 2^32 away. Lanes of 64 bits are multiplied by a reciprocal in f64, then the remainder is
+once more; the result is at most one off.
 
-Where LLVM has shifts or products for a constant divisor, those are taken.
+A constant divisor is left to LLVM where LLVM has shifts or products for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def divide(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: boo
 
 
 def remainder(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: bool) -> Value:
-    """Return what is left of x by y, with the sign of x: x by zero, nothing by -1."""
+    """Return the remainder of x by y, with the sign of x: x for y = 0, zero for y = -1."""
     zero = f.const(x.type, 0)
     by_zero = f.icmp("eq", y, zero)
     quotient = _quotient_of(f, x.type, element, is_quick)
@@ -117,7 +117,7 @@ def _unsigned(f: FunctionBuilder, x: Value, y: Value) -> Parts:
     floats = x.type.with_element(lt.F64)
     zero, one = f.const(x.type, 0), f.const(x.type, 1)
     reciprocal = f.div(f.const(floats, 1.0), f.uitofp(y, floats), "")
-    # Four roundings: at most 2^13 off, so what is left fits 63 bits where y does.
+    # Four roundings: at most 2^13 off, so the remainder fits 63 bits where y does.
     guess = f.mul(f.uitofp(x, floats), reciprocal, "")
     guess = f.intrinsic("llvm.minnum", floats, [guess, f.const(floats, BELOW_LIMIT)])
     quotient = f.fptoui(guess, x.type)

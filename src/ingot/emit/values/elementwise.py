@@ -164,7 +164,7 @@ def _scalar_extremum(f: FunctionBuilder, word: str, x: Value, y: Value) -> Value
 
 
 _RANGE = {"max": 5, "min": 4}
-"""What vrange is to find, its sign that of what is found (Intel's manual, VRANGESS)."""
+"""The operation of vrange; the result keeps its sign (Intel's manual, VRANGESS)."""
 
 
 def _bitwise(name: str) -> Row:

@@ -61,7 +61,7 @@ class IndexEmitter:
                 self._values[key] = before
 
     def find(self, key: object) -> Value | None:
-        """Return what is bound to `key` in an open scope."""
+        """Return the value bound to `key` in an open scope."""
         return self._values.get(key)
 
     def bind(self, key: object, value: Value) -> None:
@@ -220,7 +220,7 @@ class IndexEmitter:
     def lane_offsets(
         self, where: int | Dim, values: tuple[Value, ...], mask: Value | None
     ) -> tuple[int, ...] | None:
-        """Return how far each lane's element lies from lane 0's, None where it is not known.
+        """Return the offset of each lane's element from lane 0's, None where it is unknown.
 
         Under a mask lane 0 may lie anywhere, where divisions mean nothing.
         """

@@ -94,7 +94,7 @@ def widen(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> V
 
 
 def narrow(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
-    """Return what is stored in memory for a register value."""
+    """Return the value in memory of a value in a register."""
     lanes = value.type.lanes
     if element is PRED:
         return f.zext(value, vector(lt.I8, lanes))

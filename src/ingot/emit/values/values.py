@@ -35,8 +35,8 @@ from ingot.llvm.math import CIRCLE, circle
 from ingot.llvm.values import Value
 
 MUCH_LOWER = 6
-"""Operands that take fewer ops than another by so many come after it. Nearer ones come in their
-order: to put calls beside each other, or divisions, is slower."""
+"""An operand that takes this many ops fewer than another is emitted after it. Closer ones keep
+their order: calls or divisions side by side are slower."""
 
 
 class ValueEmitter(AccessEmitter):

@@ -178,7 +178,7 @@ def _literal(message: Message, shape: Shape) -> Literal:
 
 
 def _plain(shape: Shape) -> Shape:
-    """Return a shape as a literal has it: row-major, each size as it is."""
+    """Return a shape as a literal has it: row-major, with actual sizes."""
     if shape.is_tuple:
         return Shape.tuple(tuple(map(_plain, shape.elements)))
     return Shape.array(shape.dtype, shape.dims) if shape.is_array else shape

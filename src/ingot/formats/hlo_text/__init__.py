@@ -13,9 +13,9 @@ from ingot.support.lazy import names_at_home
 
 if TYPE_CHECKING:
     from ingot.formats.hlo_text.parser import parse, parse_hlo
-    from ingot.formats.hlo_text.printer import print_computation, print_instruction, print_module
+    from ingot.formats.hlo_text.printer import print_computation, print_module
 
-__all__ = ["parse", "parse_hlo", "print_computation", "print_instruction", "print_module"]
+__all__ = ["parse", "parse_hlo", "print_computation", "print_module"]
 
 __getattr__ = names_at_home(
     __name__,
@@ -23,7 +23,6 @@ __getattr__ = names_at_home(
         "parse": ".parser",
         "parse_hlo": ".parser",
         "print_computation": ".printer",
-        "print_instruction": ".printer",
         "print_module": ".printer",
     },
 )

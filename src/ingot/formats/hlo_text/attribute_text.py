@@ -22,12 +22,13 @@ import numpy as np
 from ingot.formats.hlo_text.kept_text import FORMS, read_kept
 from ingot.formats.hlo_text.literal_text import float_texts
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape
-from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
+from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.formats.hlo_text.window_text import read_window, write_window
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
 from ingot.hlo.opset.collective import Groups, WrittenGroups
+from ingot.hlo.shape import size_text
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.records import record
 

@@ -214,7 +214,7 @@ class InstructionParser:
                 f"Ingot has no opcode '{opcode}'",
                 code="INGOT0301",
                 span=self.reader.span(at),
-                hint=f"{reason}; see docs/ops.md for what is there",
+                hint=f"{reason}; docs/ops.md lists the supported ops",
             )
         hint = did_you_mean(opcode, self._table)
         self.reader.fail(f"unknown opcode '{opcode}'", at=at, code="INGOT0102", hint=hint)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's opcodes, as their text: what tells an op that Ingot lacks from a misspelt one.
+"""XLA's opcodes as text: they tell an op that Ingot lacks from a misspelt one.
 
-Ops of Ingot's own are custom calls in what is written, so that XLA reads it.
+Ingot's own ops are written as custom calls, so that XLA can read the text.
 
 Source: xla/hlo/ir/hlo_opcode.h.
 """

@@ -102,7 +102,7 @@ class _Style:
         return text
 
     def operand(self, operand: Instruction) -> str:
-        """Return the text of an operand: its name, after its shape where that is asked for."""
+        """Return the text of an operand: its name, after its shape if the style has shapes."""
         name = self.names(operand.name)
         return f"{self.shape(operand.shape)} {name}" if self.operand_shapes else name
 
@@ -138,26 +138,9 @@ def print_module(
     return "\n\n".join(blocks) + "\n"
 
 
-def print_computation(
-    computation: Computation,
-    *,
-    with_metadata: bool = True,
-    with_layouts: bool = True,
-    short: bool = False,
-) -> str:
+def print_computation(computation: Computation, *, with_metadata: bool = True) -> str:
     """Return the text of one computation."""
-    return _computation(computation, _Style(with_metadata, with_layouts, short))
-
-
-def print_instruction(
-    instruction: Instruction,
-    *,
-    with_metadata: bool = True,
-    with_layouts: bool = True,
-    short: bool = False,
-) -> str:
-    """Return the text of one instruction, without `ROOT`."""
-    return _instruction(instruction, _Style(with_metadata, with_layouts, short))
+    return _computation(computation, _Style(with_metadata, layouts=True, short=False))
 
 
 def _header(module: Module, style: _Style) -> str:

@@ -167,7 +167,7 @@ class Reader:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is one value as `raw_value` takes it, so that it can be printed as it is."""
+    """Whether `raw_value` reads a text as one value, so that it can be printed unchanged."""
     reader = Reader(text)
     try:
         return reader.raw_value() == text
@@ -175,14 +175,12 @@ def is_value(text: str) -> bool:
         return False
 
 
-def with_span(error: IngotError, reader: Reader, at: int, instruction: str = "") -> IngotError:
+def with_span(error: IngotError, reader: Reader, at: int) -> IngotError:
     """Return `error` with the position in the text, of the same class."""
     found = error.diagnostic
     if found.span is not None:
         return error
-    return type(error)(
-        replace(found, span=reader.span(at), instruction=found.instruction or instruction)
-    )
+    return type(error)(replace(found, span=reader.span(at)))
 
 
 def unescape(text: str) -> str:

@@ -212,10 +212,3 @@ class ShapeReader:
         if isinstance(right, int) and right < 1 and name in ("floordiv", "mod"):
             reader.fail(f"this size divides by {right}", at=at, code="INGOT0110")
         return _FUNCTIONS[name](left, right)
-
-
-def size_text(size: int | Dim) -> str:
-    """Return a size as it stands in attributes: `3`, `?n` or `?(n+1)`."""
-    if isinstance(size, int):
-        return str(size)
-    return f"?{size}" if size.is_symbol else f"?({size})"

@@ -103,10 +103,10 @@ def _dot(site: Site) -> Results:
     return site.add(find("dot"), attributes)
 
 
-def _dimension_numbers(site: Site, key: str, count: int, default: int = 1) -> tuple[int, ...]:
-    """Return an optional list of `count` integers; an empty one says nothing, as in MLIR."""
+def _dimension_numbers(site: Site, key: str, count: int) -> tuple[int, ...]:
+    """Return an optional list of `count` integers; ones if it is missing or empty."""
     given = integers(site.attributes[key]) if key in site.attributes else ()
-    return given or (default,) * count
+    return given or (1,) * count
 
 
 def window(

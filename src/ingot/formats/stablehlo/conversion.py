@@ -52,7 +52,7 @@ class Conversion:
     """One module being converted.
 
     Attributes:
-        module: what is being made.
+        module: the module that is being built.
         types: shapes by MLIR type.
         locations: metadata by MLIR location.
         equal: symbolic sizes that are known to be others.
@@ -235,7 +235,7 @@ class Conversion:
             raise UnsupportedError(
                 f"regions and calls are nested more than {MAX_NESTING} deep",
                 code="INGOT0109",
-                hint="put what is inside into HLO text, which may nest as deep as memory reaches",
+                hint="write it as HLO text, which may nest as deep as memory allows",
             )
         table, values, lookup = self._table, scope.values, scope.lookup
         for view in block.operations:

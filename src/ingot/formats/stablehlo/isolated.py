@@ -20,19 +20,13 @@ from ingot.hlo.module import Module
 from ingot.support.channel import ChannelError, Data
 from ingot.support.diagnostic_json import error_from
 from ingot.support.diagnostics import ParseError, ResourceError
-from ingot.support.forking import ForkLock
-from ingot.support.worker import Worker, spawned
+from ingot.support.worker import OneWorker, spawned
 
 _MODULE = "ingot.formats.stablehlo.reader_process"
 
 
-class Reader:
-    """The child process, when there is one."""
-
-    def __init__(self) -> None:
-        """Start nothing yet."""
-        self._worker: Worker | None = None
-        self._lock = ForkLock()
+class Reader(OneWorker):
+    """The child process that reads StableHLO, when there is one."""
 
     def read(self, data: bytes) -> Data:
         """Return the child's answer.
@@ -44,7 +38,7 @@ class Reader:
         with self._lock:
             answer = self._ask(data) if self._is_there() else None
             if answer is None:
-                self._end()
+                self.end()
                 self._worker = spawned(_MODULE)
                 answer = self._ask(data)
             if answer is None:
@@ -67,9 +61,9 @@ class Reader:
         except ChannelError:
             return None
         except BaseException:  # Ctrl-C, for example: the next request would get this answer.
-            self._end()
+            self.end()
             raise
-        self._end()
+        self.end()
         raise ResourceError(
             f"reading this StableHLO takes longer than {seconds:.0f} s",
             code="INGOT0414",
@@ -80,24 +74,13 @@ class Reader:
     def _died(self) -> ParseError:
         assert self._worker is not None
         how, said = self._worker.how_it_ended(), self._worker.printed()
-        self._end()
+        self.end()
         return ParseError(
             f"this is no StableHLO that MLIR can read: MLIR ended its process with {how}",
             code="INGOT0120",
             notes=tuple(f"MLIR: {line}" for line in said.splitlines()),
             hint="the file is damaged; it must be MLIR text, bytecode or a portable artifact",
         )
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-
-    def after_fork_in_child(self) -> None:
-        """In a forked child: do not use the parent's child process."""
-        if self._worker is not None:
-            self._worker.abandon()
-            self._worker = None
 
 
 def parse_isolated(data: bytes) -> Module:

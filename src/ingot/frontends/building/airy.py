@@ -46,7 +46,7 @@ _AT_ZERO, _SLOPE = 0.355028053887817239260, 0.258819403792806798405
 _NEAR = 2.09
 _ZERO_FROM = 103.892
 _TERMS = 17
-"""Terms of the power series: those of 2.09 are below 2^-53 of the sum after so many."""
+"""Terms of the power series: at 2.09 the terms after these are below 2^-53 of the sum."""
 
 
 def airy_ai(x: Real) -> Real:
@@ -65,10 +65,10 @@ def airy_ai(x: Real) -> Real:
 
 def _oscillating(argument: Real, inverse: Real, scale: Real) -> Real:
     square = inverse * inverse
-    turned = argument + math.pi / 4
+    phase = argument + math.pi / 4
     first = 1 + square * square.polynomial(_AFN) / square.polynomial(_AFD)
     second = inverse * square.polynomial(_AGN) / square.polynomial(_AGD)
-    return scale * (turned.sin() * first - turned.cos() * second)
+    return scale * (phase.sin() * first - phase.cos() * second)
 
 
 def _series(x: Real) -> Real:

@@ -301,6 +301,11 @@ class ArrayBuilder(Builder):
         return [self.element_of(made, n) for n in range(len(state))]
 
 
+def counts_up(b: ArrayBuilder, state: Sequence[Instruction]) -> Instruction:
+    """Whether a loop goes on: the first value of its state counts up to the second."""
+    return b.compare(state[0], state[1], direction="LT")
+
+
 def no_symbol(name: str) -> Instruction:
     """Refuse: no named size is known in the computation."""
     raise InternalError(f"the size {name} is not known inside this computation")

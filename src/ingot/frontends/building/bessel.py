@@ -131,7 +131,7 @@ class _Hankel:
     """The expansion for large arguments.
 
     Attributes:
-        shift: what is taken from the argument of sine and cosine.
+        shift: the number subtracted from the argument of sine and cosine.
         amplitude: numerator and denominator of the leading part, in 25 / x^2.
         correction: those of the part with 5 / x.
     """
@@ -153,13 +153,13 @@ class _Hankel:
 
     def first_kind(self, x: Real, monic: bool) -> Real:
         """J."""
-        first, second, turned = self.parts(x, monic)
-        return first * turned.cos() - second * turned.sin()
+        first, second, phase = self.parts(x, monic)
+        return first * phase.cos() - second * phase.sin()
 
     def second_kind(self, x: Real, monic: bool) -> Real:
         """Y."""
-        first, second, turned = self.parts(x, monic)
-        return first * turned.sin() + second * turned.cos()
+        first, second, phase = self.parts(x, monic)
+        return first * phase.sin() + second * phase.cos()
 
 
 _ORDER_0 = _Hankel(math.pi / 4, (_J0_PP, _J0_PQ), (_J0_QP, _J0_QQ))

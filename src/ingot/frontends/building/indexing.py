@@ -117,7 +117,7 @@ def scatter_vectors(
     Args:
         b: where.
         opcode: the combiner's, or "update".
-        operand: what is there before.
+        operand: the array before the update.
         indices: `[outer..., depth]`, places in the first `depth` dimensions of the operand.
         updates: `[outer..., the other dimensions of the operand...]`.
     """

@@ -7,7 +7,7 @@ others are a batch. Nothing here checks LAPACK's `info`: the front ends know wha
 
 from __future__ import annotations
 
-from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
+from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes, counts_up
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import F32, F64, S32, S64
 from ingot.hlo.instruction import Instruction
@@ -274,7 +274,4 @@ def triangle_root(b: ArrayBuilder, x: Instruction) -> Instruction:
         root = b.emit("dynamic-update-slice", root, made, *starts)
         return [b.binary("add", at, 1), end, x, root]
 
-    def goes_on(b: ArrayBuilder, state: list[Instruction]) -> Instruction:
-        return b.compare(state[0], state[1], direction="LT")
-
-    return b.loop([b.constant(1, S64), b.size(size), x, start], goes_on, step)[-1]
+    return b.loop([b.constant(1, S64), b.size(size), x, start], counts_up, step)[-1]

@@ -18,7 +18,7 @@ def dot(
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     element: DType | None = None,
 ) -> Instruction:
-    """Emit `dot`: batch dimensions, then what is left of lhs, then what is left of rhs."""
+    """Emit `dot`: batch dimensions, then the free ones of lhs, then those of rhs."""
     sides: list[list[int]] = []
     for operand, summed, kept in (
         (left, contracting[0], batch[0]),
@@ -48,3 +48,10 @@ def conjugate(b: ArrayBuilder, x: Instruction) -> Instruction:
     if not x.shape.dtype.is_complex:
         return x
     return b.complex(b.real(x), b.negate(b.imag(x)))
+
+
+def matrix_product(b: ArrayBuilder, left: Instruction, right: Instruction) -> Instruction:
+    """Emit the products of matrices, `[..., m, k]` by `[..., k, n]`, of equal batches."""
+    rank = left.shape.rank
+    batch = tuple(range(rank - 2))
+    return dot(b, left, right, ((rank - 1,), (rank - 2,)), (batch, batch))

@@ -118,7 +118,7 @@ def cubic_weights(b: ArrayBuilder, share: Instruction, a: float) -> list[Instruc
 
     Args:
         b: the program.
-        share: how far the place is from the second of them to the third, `[target]`.
+        share: the position between the second of them (0) and the third (1), `[target]`.
         a: the kernel's parameter.
     """
     rest = b.subtract(b.like(1, share.shape), share)

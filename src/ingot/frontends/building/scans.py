@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot.frontends.building.arrays import ArrayBuilder, Size
+from ingot.frontends.building.arrays import ArrayBuilder, Size, counts_up
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -95,9 +95,6 @@ def _looped(
     dims, count = operands[0].shape.dims, len(operands)
     limit = b.size(size)
 
-    def goes_on(inner: ArrayBuilder, state: list[Instruction]) -> Instruction:
-        return inner.compare(state[0], state[1], direction="LT")
-
     def step(inner: ArrayBuilder, state: list[Instruction]) -> list[Instruction]:
         distance, whole, *values = state
         zero = inner.constant(0, S64)
@@ -109,4 +106,4 @@ def _looped(
             before.append(shifted)
         return [inner.add(distance, distance), whole, *combine(inner, values, before)]
 
-    return b.loop([b.constant(1, S64), limit, *operands], goes_on, step)[-count:]
+    return b.loop([b.constant(1, S64), limit, *operands], counts_up, step)[-count:]

@@ -9,6 +9,7 @@ erfinv function" (2010), refined by Newton steps.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -112,7 +113,8 @@ def digamma(b: ArrayBuilder, x: Instruction) -> Instruction:
     return b.select(pole, b.like(np.nan, x.shape), result)
 
 
-def _polynomial(b: ArrayBuilder, x: Instruction, factors: tuple[float, ...]) -> Instruction:
+def polynomial(b: ArrayBuilder, x: Instruction, factors: Sequence[float]) -> Instruction:
+    """Return a polynomial of `x` by Horner's rule; `factors` begin with the highest power's."""
     total = b.like(factors[0], x.shape)
     for factor in factors[1:]:
         total = b.binary("add", b.multiply(total, x), factor)
@@ -122,8 +124,8 @@ def _polynomial(b: ArrayBuilder, x: Instruction, factors: tuple[float, ...]) -> 
 def erf_inverse(b: ArrayBuilder, y: Instruction, element: DType = F64) -> Instruction:
     """X with erf(x) = y, f64, to the digits of `element`: what is begun with has those of f32."""
     w = b.negate(b.log_plus_one(b.negate(b.multiply(y, y))))
-    centre = _polynomial(b, b.binary("add", w, -2.5), GILES_CENTRE)
-    tail = _polynomial(b, b.binary("add", b.sqrt(w), -3.0), GILES_TAIL)
+    centre = polynomial(b, b.binary("add", w, -2.5), GILES_CENTRE)
+    tail = polynomial(b, b.binary("add", b.sqrt(w), -3.0), GILES_TAIL)
     x = b.multiply(b.select(b.compared("LT", w, 5.0), centre, tail), y)
     for _ in range(_NEWTON_STEPS if element is F64 else 1):
         error = b.subtract(b.erf(x), y)

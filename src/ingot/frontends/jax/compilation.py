@@ -104,8 +104,8 @@ def _forked() -> UnsupportedError:
     return UnsupportedError(
         "JAX cannot compile in a forked child of a process that used it: jaxlib would wait for "
         "threads that only the parent has",
-        hint='start children with multiprocessing.get_context("spawn") or "forkserver"; what is '
-        "compiled already runs, and ingot.compile works",
+        hint='start children with multiprocessing.get_context("spawn") or "forkserver"; '
+        "compiled functions still run, and ingot.compile works",
     )
 
 

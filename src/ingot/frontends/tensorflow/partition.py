@@ -134,7 +134,7 @@ class _Cutter:
             for level in range(count)
         ]
         bodies = [self._with_copies(names) for names in members]
-        needed = self._needed(bodies, members)
+        needed = self._needed(bodies)
         rows: list[tuple[Part | None, tuple[CapturedNode, ...]]] = []
         for level in range(count):
             part = self._part(level, members[level], bodies[level], needed)
@@ -162,9 +162,7 @@ class _Cutter:
                     pending.append(ref.node)
         return {name: node for name, node in self._nodes.items() if name in found}
 
-    def _needed(
-        self, bodies: Sequence[Mapping[str, CapturedNode]], members: Sequence[Sequence[str]]
-    ) -> dict[TensorRef, None]:
+    def _needed(self, bodies: Sequence[Mapping[str, CapturedNode]]) -> dict[TensorRef, None]:
         """Return the tensors that somebody needs who does not make them."""
         found: dict[TensorRef, None] = {}
         for body in bodies:

@@ -90,7 +90,7 @@ def saved_layouts(graph: Any, placement: Placement) -> Layouts:
     fixed.update(placement.host, placement.views, placement.views.values(), placement.mutations)
     imagelike = _channels_last(graph)
     chosen: dict[Node, MemoryLayout] = {}
-    for node in results[_saved(len(results))]:
+    for node in results[_saved()]:
         is_computed = isinstance(node, torch.fx.Node) and node.op == "call_function"
         if is_computed and node in imagelike and node not in fixed and results.count(node) == 1:
             strides = _channels_last_strides(sizes_of(node.meta["val"].shape))
@@ -134,7 +134,7 @@ def report_strides(graph: Any, layout_of_result: Callable[[Node], MemoryLayout |
         context.output_strides.append(strides)
 
 
-def _saved(results: int) -> slice:
+def _saved() -> slice:
     """Return the results of the forward graph that the backward one gets; none if unknown."""
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:

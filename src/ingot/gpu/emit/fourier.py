@@ -351,7 +351,7 @@ class SequenceEmitter(_SequenceAccess):
         self.tiles.reverse()
 
     def _times_spectrum(self) -> None:
-        """Multiply what is convolved by the transform of the chirp."""
+        """Multiply the transformed rows by the transform of the chirp."""
         f, m, tile = self.f, self.m, self.tiles[0]
         length, room = self.stage.length, self.room
         spectrum = self.roots.table(

@@ -110,7 +110,7 @@ class GroupEmitter(ThreadEmitter):
             parts: this thread's accumulators.
             count: slots of shared memory, which every exchange has to itself.
             slot: where this thread puts its own; equal numbers have equal values.
-            slots: what is joined.
+            slots: the values to join.
         """
         f = self.f
         rooms = [self.memory.array(_stored(part.type), count) for part in parts]

@@ -162,7 +162,7 @@ class TensorCoreEmitter(ContractionEmitter):
         ]
 
     def fetch(self, start: IndexValue, room: Value) -> list[Value]:
-        """Copy the chunks of the next tiles; return words of what is not copied."""
+        """Copy the chunks of the next tiles; return words of the chunks that are not copied."""
         found: list[Value] = []
         for is_lhs, operand in self.operands.items():
             if operand.feed.chunks:

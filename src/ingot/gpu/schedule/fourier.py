@@ -114,7 +114,7 @@ class _Planner:
         self._launch(last, ceil_div(sequences * (stage.length + 1), self.threads))
 
     def _transform_room(self, room: int, sequences: int | Dim) -> None:
-        """Add the two launches that transform what is convolved, as `kernel.fft.build` splits."""
+        """Add the two launches that transform rows to convolve, as `kernel.fft.build` splits."""
         count = next(n for n in range(math.isqrt(room), 0, -1) if room % n == 0)
         rest = room // count
         along = fft.Strides("first", room, rest, 1)

@@ -241,7 +241,7 @@ class SequenceTransforms:
     """A block transforms a few sequences, pass by pass from one tile to another.
 
     Attributes:
-        stage: what is transformed.
+        stage: the transform.
         inverse: whether real and imaginary parts are exchanged on the way in and out.
         source: buffer that the stage reads.
         target: buffer that it writes.
@@ -270,7 +270,7 @@ class ChirpConvolution:
 
     Attributes:
         step: sequences times the chirp, and the chirp; the products of transforms; the results.
-        stage: what is transformed.
+        stage: the transform.
         inverse: whether real and imaginary parts are exchanged on the way in and out.
         source: buffer that the step reads.
         target: buffer that it writes.
@@ -292,7 +292,7 @@ class SpectrumFold:
     """A thread for each element: real transforms are taken out of half-length ones, or packed.
 
     Attributes:
-        stage: what is done.
+        stage: the step of the transform.
         source: buffer that the stage reads.
         target: buffer that it writes.
     """
@@ -337,7 +337,7 @@ class Stage:
     """One launch: what the threads of its blocks do.
 
     Attributes:
-        kernel: as it is emitted; a strategy may have rewritten it. Its buffers are those of the
+        kernel: the emitted kernel; a strategy may have rewritten it. Its buffers are those of the
             kernel that is scheduled, then the schedule's scratch. The extent of a pass may vary
             with the grid, which no kernel has before it is scheduled.
         strategy: what the threads of a block do.

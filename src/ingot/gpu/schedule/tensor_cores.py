@@ -50,9 +50,9 @@ def match_tensor_cores(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str
     if machine.capability < SINCE:
         return f"{machine.name} has no tensor cores for {element}"
     size = element.bits // 8
-    # A warp has so many sums that larger tiles of f64 would leave it no registers.
+    # Larger tiles of f64 would need more registers for sums than a warp has.
     tile = largest_tile(kernel) if size < F64.bits // 8 else min(largest_tile(kernel), 64)
-    lhs, rhs = _feed(kernel, tile, is_lhs=True), _feed(kernel, tile, is_lhs=False)
+    lhs, rhs = _feed(kernel, is_lhs=True), _feed(kernel, is_lhs=False)
     return tiled(kernel, TensorCores(lhs, rhs, tile, DEPTH_BYTES // size), machine)
 
 
@@ -64,7 +64,7 @@ def _narrow(operand: Expr) -> Expr:
     return given if SUMS.get(given.dtype) is operand.dtype else operand
 
 
-def _feed(kernel: ContractionKernel, tile: int, *, is_lhs: bool) -> Feed:
+def _feed(kernel: ContractionKernel, *, is_lhs: bool) -> Feed:
     operand = kernel.lhs if is_lhs else kernel.rhs
     along_k = is_along(operand, inner_axis(kernel, is_lhs=is_lhs).name)
     # Bytes cannot be transposed on the way from shared memory to registers.

@@ -159,7 +159,7 @@ def _require_ids(view: OpView, label: str) -> None:
 
 
 def _joined(shapes: tuple[Shape, ...]) -> Shape:
-    """Return a single shape as it is, several as a tuple."""
+    """Return a single shape itself, several as a tuple."""
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
 

@@ -148,7 +148,8 @@ _SCATTER = {
 }  # fmt: skip
 
 
-def _ascending(dimensions: tuple[int, ...]) -> bool:
+def is_ascending(dimensions: tuple[int, ...]) -> bool:
+    """Whether dimension numbers are in ascending order, none twice."""
     return all(first < second for first, second in pairwise(dimensions))
 
 
@@ -173,12 +174,12 @@ def _check_map(
     facts = {
         "rank": rank == operand.rank,
         "vector": 0 <= vector <= indices.rank,
-        "window": _ascending(numbers.window_dims),
+        "window": is_ascending(numbers.window_dims),
         "window_range": _within(numbers.window_dims, windowed_rank),
         "inserted_unique": _unique(inserted),
-        "inserted_sorted": _ascending(numbers.inserted_dims),
+        "inserted_sorted": is_ascending(numbers.inserted_dims),
         "inserted_range": _within(numbers.inserted_dims, operand.rank),
-        "batching_sorted": _ascending(batching),
+        "batching_sorted": is_ascending(batching),
         "batching_range": _within(batching, operand.rank),
         "indices_unique": _unique(along),
         "indices_range": _within(along, indices.rank),

@@ -2,7 +2,7 @@
 """Floating-point licences: by how much a rewrite may change results.
 
 Every rule and pass that touches floats declares the least licence that it needs; the compilation's
-`PassContext.fp` says what is granted. Integers and pred are always exact, whatever the licence.
+`PassContext.fp` is the level in force. Integers and pred are always exact, whatever the licence.
 NaN is NaN: its sign and payload are never defined, so any NaN equals any other.
 
 Invariant: licences are ordered; each grants what the ones before it grant.

@@ -153,7 +153,7 @@ class Pass(ABC):
         requires: properties of the module without which the pass does not work.
         ensures: properties that hold afterwards.
         breaks: properties that may no longer hold afterwards.
-        lowers: whether every program needs it: if disabled by name, it does only what is necessary.
+        lowers: whether every program needs it: if disabled by name, it does the necessary part.
     """
 
     name: ClassVar[str]

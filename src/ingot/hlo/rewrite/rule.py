@@ -89,7 +89,7 @@ class Rule:
         location: `file:line` of its definition.
         parameters: the function's parameters.
         examples: HLO lines that it fires on, where no generator can make them from the pattern.
-        variants: the variants of the pattern, each with what it was compiled to.
+        variants: the variants of the pattern, each with its compiled matcher.
     """
 
     name: str

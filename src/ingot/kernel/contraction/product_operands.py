@@ -79,7 +79,7 @@ class PlainOperands:
     """The operands of a plain product.
 
     Attributes:
-        kernel: the kernel, turned so that lanes have columns to run along.
+        kernel: the kernel, transposed so that lanes have columns to run along.
         lhs, rhs: the operands.
         cell: type of the sums, as drivers know it.
         sizes: rows, columns, depth.

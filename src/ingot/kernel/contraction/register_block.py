@@ -20,7 +20,7 @@ MIN_SPARE = 4
 """Registers that no row of a register block takes."""
 
 FEW_ROWS = 5
-"""Up to so many rows are few."""
+"""The most rows that count as few."""
 
 MAX_LOSS = 1.05
 """The common number of vectors is kept where another would not save more than that."""

@@ -283,7 +283,7 @@ class Sizes:
 
 
 def has_masks(bits: int, vector_bits: int) -> bool:
-    """Whether elements of so many bits are loaded and stored under masks in vectors."""
+    """Whether elements of `bits` bits are loaded and stored under masks in vectors."""
     return vector_bits >= 512 or (vector_bits >= 256 and bits >= MASKED_BITS)
 
 

@@ -147,7 +147,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     most_tiles = unit_rows * across
     rows = _height(least * across, most_tiles, heights)
     tiles = given.images * down * across
-    if rows is None or not _pays(given, element, lanes, (tiles, rows, most_tiles)):
+    if rows is None or not _pays(given, lanes, (tiles, rows, most_tiles)):
         return "transforms would take longer than the products that they save"
     n_block = features
     assumed_units = -(-given.images * down // unit_rows)
@@ -229,9 +229,7 @@ def _block_cycles(tiles: int, rows: int) -> float:
     return -(-tiles // rows) * block_cycles(rows, VECTORS)
 
 
-def _pays(
-    given: PlainConvolution, element: DType, lanes: int, counts: tuple[int, int, int]
-) -> bool:
+def _pays(given: PlainConvolution, lanes: int, counts: tuple[int, int, int]) -> bool:
     """Whether this takes fewer cycles than summing directly."""
     tiles, rows, of_unit = counts
     products = given.channels * given.features / lanes

@@ -37,7 +37,7 @@ SHORTEST_SPLIT = 64
 """Sequences shorter than this are not worth two stages."""
 
 FEWEST_LANES = 8
-"""Both parts of a split have at least so many sequences side by side."""
+"""Least sequences side by side in each part of a split."""
 
 SHORTEST_ALONE: Mapping[int, int] = {512: 240, 256: 900}
 LONGEST_ALONE = 1 << 15
@@ -53,7 +53,7 @@ FOLD_BLOCK = 4096
 """Elements of a chunk of a fold stage."""
 
 FINE = 1024
-"""Roots of a fold stage are products of one of so many, and of one of a table of coarse ones."""
+"""Size of the table of fine roots: a root of a fold stage is a fine one times a coarse one."""
 
 PAGE_PART = 2048
 """Rows whose size in bytes is a multiple of this are kept a cache line further apart."""

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-LARGEST_PRIME = 31
-"""A longer prime length is a convolution (Bluestein's algorithm)."""
-
 _CACHE_SIZE = 64
 """Lengths whose factors are kept: a program asks several times for those of few lengths."""
 

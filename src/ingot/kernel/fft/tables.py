@@ -59,7 +59,7 @@ def _made(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
 def roots(order: int, numbers: Numbers) -> Numbers:
     """Return exp(-2 pi i k / order) for each k in `numbers`.
 
-    Many are products of two roots out of small tables: a tenth of the time of so many exponentials.
+    Many roots are products of two out of small tables, in a tenth of the time of exponentials.
     """
     part = numbers % order
     if part.size <= FEW:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Box copies: kernels that copy boxes of arrays and fill others with a constant, in one code.
 
-What concatenate, pad, slice and roll come down to: in each piece of the grid
-(`kernel.schedule.pieces`) runs of elements are copied as they lie, or filled. Such a box is nothing
-but numbers: where it is read and written, how many runs along how many axes, how far apart. So a
-table of boxes says it all, and code that all programs share goes through it.
+Concatenate, pad, slice and roll come down to this: in each piece of the grid
+(`kernel.schedule.pieces`) runs of elements are copied as they are, or filled. Numbers describe such
+a box: its offsets in source and target, the runs along each axis, and their steps. So a table of
+boxes describes the kernel, and code that all programs share executes the table.
 
-The boxes are gone through together in *rounds*, each with its part of every box, so that what lies
-side by side in the result is written together. Invariant: rounds depend on sizes alone.
+The boxes are copied together in *rounds*, each with a part of every box, so that neighbours in the
+result are written together. Invariant: rounds depend on sizes alone.
 """
 
 from __future__ import annotations

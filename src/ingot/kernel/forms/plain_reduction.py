@@ -72,7 +72,7 @@ def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | st
 
 
 def _is_whole(kernel: LoopKernel, elements: int) -> bool:
-    """Whether so many elements are all of an array."""
+    """Whether an input array has exactly `elements` elements."""
     return any(elements == buffer.size for buffer in kernel.buffers if not buffer.is_output)
 
 

@@ -4,10 +4,10 @@
 A result of three columns leaves most of a register empty if lanes run along a row, and is written
 lane by lane if they run along a column. Lanes along both, row after row, write whole registers;
 what they read is a pattern that repeats with the rows: neighbours, each several times, or a few
-runs of neighbours far apart (a transpose), picked out of whole registers (`lane_offsets`). Where a
+distant runs of neighbours (a transpose), picked out of whole registers (`lane_offsets`). Where a
 row is stacked from several arrays, each element reads them all and chooses.
 
-A transpose that reads short runs has the like of that on its other side: `join_short_runs`.
+A transpose that reads short runs is the same on its other side: `join_short_runs`.
 
 Invariant: a joined axis is walked with stride one, by stores or by the loads of a transpose.
 """

@@ -25,14 +25,14 @@ from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.pieces import RangeSimplifier
 from ingot.kernel.schedule.vector_axis import MANY_ROWS, NARROW, grid_vector_axis
-from ingot.kernel.schedule.work import EXPENSIVE_WEIGHT
+from ingot.kernel.schedule.work import weighted
 from ingot.support.records import replace
 
 MOST_POSITIONS = 16
 """Positions of short axes at most, together."""
 
 SHARED_OF_FOUR = 3
-"""Written out, the ops at all positions are fewer than so many quarters of theirs one by one."""
+"""Quarters of the ops of separate positions that the unrolled ones may have at most."""
 
 WORK_OF_ELEMENT = 4
 """Weighted ops for each element from which on it pays to share them, and from which on rows side by
@@ -110,11 +110,8 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
 
 def _work(nodes: Iterable[Expr]) -> int:
     """Return the weighted ops of expressions, loads and masks left out."""
-    return sum(
-        EXPENSIVE_WEIGHT if is_expensive(node) else 1
-        for node in nodes
-        if node.op not in ("constant", "index", "load") and node.dtype is not PRED
-    )
+    without = ("constant", "index", "load")
+    return weighted(one for one in nodes if one.op not in without and one.dtype is not PRED)
 
 
 def _positions(axis: Axis) -> range:

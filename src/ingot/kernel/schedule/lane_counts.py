@@ -19,7 +19,7 @@ LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
 
 CHAIN, MOST_MASKS = 32, 16
-"""Chains of so many ops, so few of them masks, are as good code without LLVM's optimizing."""
+"""Least ops of a chain, and most masks among them: its code is as good without optimization."""
 
 ROUNDING, CALLING = 5, 4
 """Ops that round a result to bf16; that bring registers to a subroutine and back."""
@@ -85,10 +85,10 @@ def most_lanes(
 
 
 def _least_masked(extent: int, lanes: int, least: int) -> int:
-    """Return so many lanes, or fewer that fold columns in four fifths of the time.
+    """Return `lanes`, or fewer lanes that fold columns in four fifths of the time.
 
-    Blocks that fit the extent better have less of them under masks. `least` lanes keep enough sums
-    going that none waits for the one before.
+    Blocks that fit the extent better have fewer masked lanes. With `least` lanes enough sums are in
+    flight that none waits for the one before.
     """
     taken, each = -(-extent // lanes) * lanes, lanes
     while (each := each // 2) >= least:

@@ -20,7 +20,7 @@ LANE_COMBINERS = ops_with(Trait.ASSOCIATIVE)
 """Combiners with an identity: lanes may start from it and be folded at the end."""
 
 LONG_ROW = 128
-"""In rows of so many elements lanes find the index of an extreme each, before they are joined."""
+"""Least elements of a row in which each lane finds the index of an extreme, before joining."""
 
 SHORTEST_SCAN = 32
 """Shorter scans go element by element."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where lanes read: how far each lane's element lies from lane 0's, as far as that is known.
+"""Where lanes read: the offset of each lane's element from lane 0's, if it is known.
 
 An index is a polynomial over axes, with divisions where a reshape cuts an axis: heads of attention
 lie at `4096*floordiv(@2,32) + mod(@2,32)`. Where a vector starts is known up to a multiple, so the
 offsets of its lanes often are constants: a few runs of neighbours, a fixed pattern among neighbours
-(backwards, every second one), or a pattern far apart.
+(backwards, every second one), or a pattern of distant runs.
 
 Invariant: with the axis at a multiple of `aligned`, index(lane) = index(lane 0) + offset(lane).
 
@@ -27,7 +27,7 @@ from ingot.hlo.dim import Atom, Dim, never_negative, symbols_of
 from ingot.support.records import record
 
 MOST_STRETCHES = 8
-"""Stretches of neighbours far apart, each read as a vector, from which lanes are picked."""
+"""Distant runs of neighbours, each read as a vector, from which lanes are picked."""
 
 
 @lru_cache(maxsize=4096)
@@ -181,7 +181,7 @@ def _readers(cover: Cover, number: int) -> list[tuple[int, ...]]:
 def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
     """Return the vectors that hold every lane's element.
 
-    They are `most` side by side at most, or as many stretches far apart as may be; else None.
+    They are at most `most` neighbours, or a limited number of distant runs; else None.
     """
     least = min(offsets)
     reach = max(offsets) - least + 1
@@ -200,7 +200,7 @@ def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
 
 
 def _cover_of_stretches(offsets: tuple[int, ...]) -> Cover | None:
-    """Return the vectors where elements lie in stretches of equal length, far apart."""
+    """Return the vectors where elements lie in distant runs of equal length."""
     places = sorted(set(offsets))
     starts = [at for before, at in pairwise((places[0] - 2, *places)) if at != before + 1]
     length = len(places) // len(starts)

@@ -40,7 +40,7 @@ MAX_BANDS = 4
 """Pieces along every other axis at most."""
 
 PARTS_GROWTH = 2
-"""Nodes of pieces that are parts of their own, at most so many times the nodes of the kernel."""
+"""Most nodes of pieces that are parts of their own, as a multiple of the kernel's nodes."""
 
 MAX_MOVED_NODES = 4000
 """Nodes of all pieces together where elements are only moved."""

@@ -16,7 +16,7 @@ from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.schedule.gathers import bits_of_index
 
 LEAST_STAGED, MOST_STAGED = 8, 32
-"""Updates that are computed together: so many that vectors gain, few enough for the stack."""
+"""Updates that are computed together: enough for vectors to gain, few enough for the stack."""
 
 STAGED_ROWS = 32
 """Rows whose indices are computed together."""

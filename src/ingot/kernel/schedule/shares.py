@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the shares of a kernel are that threads take one after the other.
+"""The sizes of shares: the parts of a kernel that threads take one after the other.
 
-A kernel of little work is one share: to wake another thread would cost more. One of more work has
-many, of some microseconds each and an even number of them, so that two threads end together; only
-where work is plenty are shares larger. Where a size is not known shares are of that large kind.
+A kernel of little work is one share: waking another thread would cost more. A larger kernel has an
+even number of shares of some microseconds each, so that two threads end together. Very large
+kernels and those of unknown size have larger shares.
 
 Invariant: shares depend on sizes alone, never on the number of threads.
 """
@@ -14,13 +14,13 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 
 LARGE_SHARE = 400_000
-"""Weighted element ops, some twenty microseconds: kernels of no more are not shared out."""
+"""Weighted element ops, about twenty microseconds: smaller kernels are not divided."""
 
 SHARE = LARGE_SHARE // 2
 """Weighted element ops of a share at least."""
 
 IN_ORDER = 1 << 62
-"""Elements of an axis that one unit takes of what runs in order: all that there may be."""
+"""Elements of an axis per unit where units run in order: more than any axis has."""
 
 MANY_SHARES = 32
 """Kernels that would have more shares have larger ones."""
@@ -34,7 +34,7 @@ def share_of(total: int | Dim) -> int:
 
 
 def block_of(extent: int | Dim, work: int, share: int, step: int) -> int:
-    """Return how many elements of an axis, each of so much work, one unit takes: whole steps."""
+    """Return the elements of an axis per unit, a multiple of `step`; each is `work`."""
     most = max(step, share // max(work, 1) // step * step)
     if isinstance(extent, Dim) or extent <= most:
         return most
@@ -43,7 +43,7 @@ def block_of(extent: int | Dim, work: int, share: int, step: int) -> int:
 
 
 def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
-    """Return how many units, each of so much work, are a share."""
+    """Return the units in a share; each is `work`."""
     if isinstance(units, Dim) or isinstance(work, Dim):
         return dim.maximum(dim.floordiv(share, dim.maximum(work, 1)), 1)
     count = _even(-(-units * work // share))
@@ -51,5 +51,5 @@ def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
 
 
 def _even(count: int) -> int:
-    """Return a number of shares that two threads may have the same number of."""
+    """Return a number of shares, rounded up so that two threads get equally many."""
     return count + (count & 1) if count > 1 else count

@@ -45,10 +45,10 @@ LEAST_ROW_BITS = 128
 
 
 def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | str:
-    """Return the tiles that a kernel with a vector axis needs on registers of so many bits.
+    """Return the tiles that a kernel with a vector axis needs on registers of `register` bits.
 
-    A row of a tile is a register of the widest elements, less where an axis is shorter. Returns why
-    not, where it has none.
+    A row of a tile is a register of the widest elements, less where an axis is shorter. Returns the
+    reason if there are none.
     """
     least = min(SHORTEST_SIDE, register // LANE_BITS)
     if least <= 1 or kernel.serial or any(item.axes for item in kernel.passes):

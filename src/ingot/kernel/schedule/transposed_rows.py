@@ -21,7 +21,7 @@ from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import Vectors
 
 WIDTHS = (8, 16)
-"""Elements that are read of each row: so many, or a multiple of the second."""
+"""Elements read of each row: the first number, or a multiple of the second."""
 
 LEAST_ROW, LONGEST_ROW, LONGEST_WIDE_ROW = 3, 8, 16
 """Rows that are transposed: of longer ones folds of one op are as quick along themselves. Of folds

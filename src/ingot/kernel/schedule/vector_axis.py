@@ -17,11 +17,11 @@ from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import folds_lanes
 
 SHORT_ROW, MANY_ROWS = 12, 64
-"""Rows up to this length are computed side by side, a lane each, where there are so many."""
+"""Rows up to this length are computed side by side, a lane each, if there are MANY_ROWS."""
 
 NARROW = 4
-"""Columns that lie side by side, up to so many, are each gathered by all lanes: sums of three take
-a third of the time that a lane for each takes."""
+"""The most neighbouring columns that are gathered one after the other by all lanes: sums of three
+take a third of the time of a lane for each."""
 
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
@@ -104,7 +104,7 @@ def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
 
 
 def _step(load: Expr, name: str) -> int | Dim | None:
-    """Return how far a load moves with an axis; None where it is not known, or varies."""
+    """Return the step of a load along an axis; None where it is unknown or varies."""
     values = load.args[1:] if load.payload.masked else load.args
     is_by_value = any(name in value.axes for value in values)
     return None if is_by_value else coefficient(load.payload.index, name)

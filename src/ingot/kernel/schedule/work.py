@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much work a kernel is: weighted ops at its points, and how units of it are dealt out.
+"""The work of a kernel: weighted ops at its points, and how its units are divided into chunks.
 
 Invariant: work depends on the kernel and its extents alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -21,20 +23,21 @@ NO_WORK = 1
 """Weight of a point that computes nothing."""
 
 RECOMPUTED = 4
-"""Weight of an update's index and value that are sooner computed again than fetched from the stack:
-loads and conversions."""
+"""Weight up to which an update's index and value, loads and conversions, are computed again rather
+than kept on the stack."""
 
 STREAMED_BYTES, STREAMED_NODES = 8 * L3_BYTES, 12
-"""From so many bytes on a kernel of so few expressions waits for memory."""
+"""A kernel of at least this many bytes and at most this many expressions is memory bound."""
 
 
 def weight(exprs: tuple[Expr, ...]) -> int:
     """Return the weighted ops of expressions."""
-    return NO_WORK + sum(
-        EXPENSIVE_WEIGHT if is_expensive(node) else 1
-        for node in walk(exprs)
-        if node.op not in ("constant", "index")
-    )
+    return NO_WORK + weighted(node for node in walk(exprs) if node.op not in ("constant", "index"))
+
+
+def weighted(nodes: Iterable[Expr]) -> int:
+    """Return how many ops `nodes` are, an expensive one counted as several."""
+    return sum(EXPENSIVE_WEIGHT if is_expensive(node) else 1 for node in nodes)
 
 
 def pass_work(item: Pass) -> int | Dim:
@@ -56,7 +59,7 @@ def share(kernel: LoopKernel) -> int:
 
 
 def chunks_of(kernel: LoopKernel, units: int | Dim, points: int) -> tuple[int | Dim, int | Dim]:
-    """Return units per chunk, and the number of chunks; a unit has so many points.
+    """Return units per chunk, and the number of chunks; a unit has `points` points.
 
     Units that must run in order are one chunk.
     """

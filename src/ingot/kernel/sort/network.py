@@ -31,7 +31,7 @@ took 0.02 to 0.08 of the time, of 16 0.1 to 0.3, of 32 0.3 to 0.55; rows of 9 0.
 to 0.7, of 32 1.3 to 1.9 (16,384 of each, u8, s32 and f32, AVX-512, one thread, 2026-11-27)."""
 
 MOST_NODES = 800
-"""Expressions of a network at most. Compiling so many takes 0.2 s: 16 floats in JAX's order, or 14
+"""Expressions of a network at most, which compile in 0.2 s: 16 floats in JAX's order, or 14
 with their positions."""
 
 Element = tuple[Expr, ...]

@@ -41,8 +41,8 @@ LEVELS = (MAX_PARTS - 1).bit_length()
 """How often parts are merged, at most."""
 
 BLOCK = 128
-"""A part is so many elements, or a multiple: no two parts share a line of the cache. Behind a row
-in scratch so many may be read."""
+"""Parts have a multiple of this many elements, so that no two share a cache line. This many may be
+read behind a row in scratch."""
 
 
 @record

@@ -49,7 +49,7 @@ def _is_total(instruction: Instruction) -> bool:
 def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:
     """Return signed integers in the total order of the floats."""
     if operand.shape.dtype.bits <= 8:
-        # These formats differ in where the sign is, and what is NaN.
+        # These formats differ in where their sign is and which values are NaN.
         operand = build.convert_to(operand, F32)
     width = operand.shape.dtype.bits
     shape = operand.shape.with_dtype(f"s{width}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of dynamic size enters and leaves a program, as arrays that are as large as they are.
+"""Parameters and results of dynamic size, as arrays of their actual sizes.
 
 A parameter `f32[<=8]` becomes an `f32[?n]`, which the program puts into an array at its bound; a
 result becomes an array whose size the program computes (`hlo.size_definitions`). So no caller has
@@ -100,7 +100,7 @@ def _put_at_bounds(build: Builder, value: Instruction, shape: Shape) -> Instruct
 
 
 def _cut(build: Builder, value: Instruction, names: Names) -> Instruction:
-    """Return a value whose arrays are as large as they are."""
+    """Return a value whose arrays have their actual sizes."""
     shape = value.shape
     if shape.is_tuple:
         return build.tuple(*(_cut(build, one, names) for one in elements_of(build, value)))

@@ -66,9 +66,7 @@ class Exchange:
         build, grid = self.build, self.grid
         replica, partition = self._coordinate("replica-id"), self._coordinate("partition-id")
         device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
-        table = build.constant(listed, S32)
-        found = build.dynamic_slice(table, device, dynamic_slice_sizes=(1,))
-        return build.reshape_to(found, ())
+        return build.entry_of(build.constant(listed, S32), device)
 
     def _coordinate(self, opcode: str) -> Instruction:
         build = self.build

@@ -19,17 +19,13 @@ def foreign_call(
     shape: Shape,
     config: dict[str, Any],
     *,
-    name: str = "",
-    side_effect: bool = False,
+    side_effect: bool,
 ) -> Instruction:
-    """Add a call of `target`; `config` goes to its `backend_config` as JSON.
-
-    Its name is `name`, which tells what it replaces, or that of its target.
-    """
+    """Add a call of `target`, named after it; `config` goes to its `backend_config` as JSON."""
     made = build.custom_call(
         *operands,
         shape=shape,
-        name=name or target.removeprefix("ingot.").replace("_", "-"),
+        name=target.removeprefix("ingot.").replace("_", "-"),
         custom_call_target=target,
         custom_call_has_side_effect=side_effect,
     )

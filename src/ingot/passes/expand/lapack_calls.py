@@ -92,7 +92,7 @@ def _physical(shape: Shape, rank: int) -> Dims:
 
 
 def _swapped(build: Builder, matrix: Instruction, rank: int) -> Instruction:
-    """Return the transposes of matrices; vectors as they are."""
+    """Return the transposes of matrices, and vectors unchanged."""
     if matrix.shape.rank < rank:
         return matrix
     return build.transpose(matrix, dimensions=(*range(rank - 2), rank - 1, rank - 2))

@@ -177,7 +177,7 @@ def _of_bits(instruction: Instruction, operands: list[Instruction], build: Build
     narrow = instruction.shape.dtype
     byte = operands[0].shape.dtype
     if len(operands) > 1:
-        # The amount is a number of its own, unsigned; what is too great for it is so for a byte.
+        # The amount is unsigned; one that is too large for the type is also too large for a byte.
         operands[1] = build.convert_to(operands[1], byte)
     made = _again(instruction, build, operands, byte, instruction.attributes)
     if instruction.opcode == "count-leading-zeros":

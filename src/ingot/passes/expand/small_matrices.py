@@ -73,8 +73,8 @@ class _Batch:
     def stored(self, columns: Instruction, shape: Shape) -> Instruction:
         """Return an array [..., batch] with the batch first, as a result of a shape."""
         rank = columns.shape.rank
-        turned = self.build.transpose(columns, dimensions=(rank - 1, *range(rank - 1)))
-        return self.build.reshape_to(turned, shape.dims)
+        transposed = self.build.transpose(columns, dimensions=(rank - 1, *range(rank - 1)))
+        return self.build.reshape_to(transposed, shape.dims)
 
     def matrix(self, elements: Elements, shape: Shape) -> Instruction:
         """Return square matrices as a result."""

@@ -157,7 +157,7 @@ def _is_by_element_or_row(found: Attention, between: dict[Instruction, None]) ->
 
 
 def _sources(found: Attention, between: dict[Instruction, None]) -> Iterable[Instruction]:
-    """Return what is computed on the way in: moved operands of the products, masks, constants."""
+    """Return the values computed before the scores: operands of the products, masks, constants."""
     moved = CONTRACTIONS["dot"]
     members: dict[Instruction, None] = {}
     factors = [*found.first.operands, found.second.operands[1 - found.side]]
@@ -193,7 +193,7 @@ def _is_read_outside(item: Instruction, members: dict[Instruction, None]) -> boo
 def _waits_for_itself(
     computation: Computation, roots: Iterable[Instruction], members: dict[Instruction, None]
 ) -> bool:
-    """Whether the kernel would read what is computed from one of its further results."""
+    """Whether the kernel would read a value computed from one of its further results."""
     stack = [user for root in roots for user in root.users if user not in members]
     if not stack:
         return False

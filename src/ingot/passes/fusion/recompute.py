@@ -9,7 +9,7 @@ element and one byte as a mask. The count follows the operands that would be fus
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import cast
 
@@ -72,21 +72,31 @@ def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> 
 def reads_what_is_there(producer: Instruction) -> bool:
     """Whether computing `producer` reads no more memory than reading it would.
 
-    That is so where it is computed from one array of its size, at most, which is in memory
-    whatever becomes of `producer`, and from smaller ones: a value less the mean of its row.
+    That is so if it is computed from smaller arrays and at most one array of its size, which is in
+    memory anyway: a value less the mean of its row.
     """
-    cone, read = {producer}, set[Instruction]()
-    stack = [producer]
-    while stack:
-        for operand in stack.pop().operands:
-            if operand in cone or operand in read:
-                continue
-            if _is_computed_as_often(operand, producer):
-                cone.add(operand)
-                stack.append(operand)
-            elif not _is_smaller(operand, producer):
-                read.add(operand)
+    cone = set(_cone(producer, _is_computed_as_often))
+    read = {
+        operand
+        for item in cone
+        for operand in item.operands
+        if operand not in cone and not _is_smaller(operand, producer)
+    }
     return len(read) <= 1 and all(_is_in_memory(item, cone) for item in read)
+
+
+def _cone(
+    producer: Instruction, follows: Callable[[Instruction, Instruction], bool]
+) -> Iterator[Instruction]:
+    """Yield `producer` and the operands that computing it computes too, as `follows` says."""
+    seen, stack = {producer}, [producer]
+    while stack:
+        item = stack.pop()
+        yield item
+        for operand in item.operands:
+            if operand not in seen and follows(operand, producer):
+                seen.add(operand)
+                stack.append(operand)
 
 
 def _is_in_memory(item: Instruction, cone: set[Instruction]) -> bool:
@@ -116,37 +126,25 @@ def is_gathered_often(indices: frozenset[object], producer: Instruction) -> bool
 
 def gathers(producer: Instruction) -> bool:
     """Whether computing `producer` gathers elements that are of no result of their own."""
-    seen, stack = {producer}, [producer]
-    while stack:
-        for operand in stack.pop().operands:
-            if operand.opcode == "gather":
-                return True
-            if operand not in seen and _is_computed(operand, producer):
-                seen.add(operand)
-                stack.append(operand)
-    return False
+    cone = _cone(producer, _is_computed)
+    return any(operand.opcode == "gather" for item in cone for operand in item.operands)
 
 
 def _arrays_read(producer: Instruction) -> int:
     """Return how many arrays computing `producer` reads, as many numbers as it has or fewer."""
-    seen, read, stack = {producer}, 0, [producer]
-    while stack:
-        for operand in stack.pop().operands:
-            if operand in seen or operand.opcode in LITERALS or not operand.shape.dims:
-                continue
-            seen.add(operand)
-            if _is_computed(operand, producer):
-                stack.append(operand)
-            else:
-                read += 1
-    return read
+
+    def is_array(operand: Instruction) -> bool:
+        return operand.opcode not in LITERALS and bool(operand.shape.dims)
+
+    cone = set(_cone(producer, lambda one, of: is_array(one) and _is_computed(one, of)))
+    return len({one for item in cone for one in item.operands if is_array(one)} - cone)
 
 
 def is_costly_at(indices: frozenset[object], producer: Instruction) -> bool:
     """Whether computing `producer` at several indices for each point is dearer than a read of it.
 
-    Operands with fewer elements are not counted: each is asked about itself, so that the value
-    that goes through memory is the smallest one that saves the work.
+    Operands with fewer elements are not counted: each is decided by itself, so that the smallest
+    value that saves the work goes through memory.
     """
     if not producer.has(Trait.ELEMENTWISE):
         return False
@@ -176,17 +174,10 @@ def _takes_more(
 ) -> bool:
     """Whether `producer` takes more than `most` operations, with the operands that are followed."""
     total = 0
-    seen: set[Instruction] = {producer}
-    stack = [producer]
-    while stack:
-        item = stack.pop()
+    for item in _cone(producer, follows):
         total += _operations(item)
         if total > most:
             return True
-        for operand in item.operands:
-            if operand not in seen and follows(operand, producer):
-                seen.add(operand)
-                stack.append(operand)
     return False
 
 
@@ -220,9 +211,9 @@ def _is_smaller(operand: Instruction, producer: Instruction) -> bool:
 def is_repeated(group: Group, producer: Instruction) -> bool:
     """Whether a reduction would repeat more than a little work of `producer` for each result.
 
-    That is so where the producer does not vary along an axis of the grid: the vector of a
-    matrix-vector product, say, which each row reads whole. A transpose of rows is no work, but its
-    columns would be gathered for each result.
+    That is so if the producer does not vary along an axis of the grid: for example, each row of a
+    matrix-vector product reads the whole vector. A transpose of rows is no work, but its columns
+    would be gathered for each result.
     """
     moves = producer.opcode == "transpose" and _moves_last(producer)
     if group.grid is None or not (moves or _is_work(producer)):
@@ -280,7 +271,7 @@ def _moves_last(transpose: Instruction) -> bool:
 
 
 def _is_work(producer: Instruction) -> bool:
-    """Whether a kernel computes something for a value, be it one of several parts."""
+    """Whether a kernel computes something for a value, or chooses one of its parts."""
     return producer.has(Trait.ELEMENTWISE) or producer.opcode == "concatenate"
 
 

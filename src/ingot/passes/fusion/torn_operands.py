@@ -21,7 +21,7 @@ from ingot.hlo.shape import Shape
 def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction) -> bool:
     """Whether a dot would read a reshaped transpose at no constant steps.
 
-    Steps between the matrices of a batch may vary: each is asked for once.
+    Steps between the matrices of a batch may vary: each is computed once.
 
     Args:
         transpose: an instruction that `reshape` may read.

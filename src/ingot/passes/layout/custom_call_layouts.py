@@ -87,7 +87,7 @@ def _turn(call: Instruction, config: str) -> None:
 
 
 def _constrain(call: Instruction, operands: Sequence[Instruction]) -> None:
-    """Note that a call takes its operands' shapes as they are."""
+    """Note that a call takes its operands in the layouts that they have."""
     shapes = [leaf for operand in operands for _, leaf in operand.shape.leaves()]
     text = "{" + ", ".join(map(str, shapes)) + "}"
     attributes = replace(call.attributes, operand_layout_constraints=text)

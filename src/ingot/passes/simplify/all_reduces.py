@@ -44,7 +44,7 @@ class AllReduceCombiner(Pass):
             for op in computation.calls_and_effects:
                 if _is_small(op):
                     kinds[_kind(op)].add(op)
-            # What depends on what is looked up for each kind: combining one changes it.
+            # Dependencies are looked up for each kind, because combining one kind changes them.
             for ops in kinds.values():
                 for group in _independent(computation, ops) if len(ops) > 1 else ():
                     changed = _combine(group) or changed

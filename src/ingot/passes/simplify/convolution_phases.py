@@ -42,20 +42,19 @@ class ConvolutionPhases(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
-                if item.control_predecessors:
-                    continue
-                if runs_whole_in_f32(item):
-                    computation.replace(item, _in_f32(item))
-                    changed = True
-                elif has_many_phases(item):
-                    computation.replace(item, _as_features(item))
-                    changed = True
-                elif _pays(item):
-                    convolution = _with_filter_order(item)
-                    computation.replace(convolution, _interleaved(convolution))
-                    changed = True
+        for item in module.find("convolution"):
+            if item.control_predecessors:
+                continue
+            if runs_whole_in_f32(item):
+                item.computation.replace(item, _in_f32(item))
+                changed = True
+            elif has_many_phases(item):
+                item.computation.replace(item, _as_features(item))
+                changed = True
+            elif _pays(item):
+                convolution = _with_filter_order(item)
+                convolution.computation.replace(convolution, _interleaved(convolution))
+                changed = True
         return changed
 
 

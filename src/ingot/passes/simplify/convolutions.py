@@ -6,8 +6,8 @@ a gradient's sum over batch and space, in what the result has next to its featur
 get transposes, which other passes move or cancel (`transposes`); those of a filter's gradient bring
 its operands into the order of images with channels last, which its driver takes. A reversed kernel
 is read backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and
-reversed filters (`analysis.conv1d`): what is left is a product, which saves much more than these
-copies cost. So is one whose window is as large as the image (`whole_images`).
+reversed filters (`analysis.conv1d`): the rest is a product, which saves much more than these copies
+cost. A window as large as the image gives a product too (`whole_images`).
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -40,10 +40,9 @@ class ConvolutionCanonicalizer(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
-                if not item.control_predecessors:
-                    changed = _canonicalize(item) or changed
+        for item in module.find("convolution"):
+            if not item.control_predecessors:
+                changed = _canonicalize(item) or changed
         return changed
 
 

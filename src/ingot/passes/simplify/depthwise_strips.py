@@ -47,7 +47,7 @@ MIN_PRODUCTS = 1 << 14
 """Products of all sums from which on the copies pay (11 us to 4 us with 24,000)."""
 
 LANES, MIN_LANES, MAX_STRIPS = 16, 32, 16
-"""Features are counted in vectors; so many features at least, strips of an image at most."""
+"""Lanes of a vector of features, the least features that are counted, the most strips per image."""
 
 COPIED, RETURNED = 25, 50
 """Cost of an element that is copied into a strip, and of a result, in products."""
@@ -89,7 +89,7 @@ class _Problem:
         return count, (count - 1) * first.stride + (first.size - 1) * first.window_dilation + 1
 
     def cost(self, strips: int) -> int:
-        """Return what it costs to run as so many strips, in products."""
+        """Return the cost of running as `strips` strips, in products."""
         rows, read = self.rows(strips)
         features = strips * self.features
         vectors = max(MIN_LANES, -(-features // LANES) * LANES)
@@ -105,7 +105,7 @@ class _Problem:
         return replace(self, inputs=inputs, window=window)
 
     def in_strips(self, strips: int) -> ConvolutionSizes:
-        """Return the sizes of the convolution of so many strips."""
+        """Return the sizes of the convolution of `strips` strips."""
         rows, read = self.rows(strips)
         features = strips * self.features
         sizes = (read, *self.inputs[1:]), (rows, *self.results[1:])
@@ -308,7 +308,7 @@ def _whole(op: Instruction, problem: _Problem, build: Builder) -> Instruction:
 
 
 def _in_strips(op: Instruction, problem: _Problem, strips: int, build: Builder) -> Instruction:
-    """Return what each channel gives, computed in so many strips."""
+    """Return the results of all channels, computed in `strips` strips."""
     given = op.as_(ConvolutionAttributes)
     rank, rows = len(given.window), problem.rows(strips)[0]
     images, first = _strips_of(op, problem, strips, build), problem.window[0]

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions over pairs of rows: the rows of one side become columns, for lanes to run along.
 
-Distances between all pairs of some points are such: `reduce(f(broadcast(x), broadcast(y)))`, where
-each result reads a row of x and a row of y. Lanes along the rows add up across lanes for each
-result, and rows of a few coordinates do not fill them. Where y lies transposed, lanes are results
-side by side, which read a column of y in one piece.
+Distances between all pairs of points are an example: `reduce(f(broadcast(x), broadcast(y)))`, where
+each result reads a row of x and a row of y. Lanes along the rows must be added up for each result,
+and a row of a few coordinates does not fill them. With y transposed, lanes are neighbouring
+results, which read a column of y in one piece.
 
     reduce(f(x[i,k], y[j,k]), dimensions={2})
         => reduce(f(x[i,k], transpose(y)[k,j]), dimensions={1})
 
-It is a pass and no rule, as all that f consists of is made anew.
+This is a pass and not a rule, because all the ops of f are rebuilt.
 
-Invariant: what is transposed is much smaller than what is reduced; no other value is computed
+Invariant: the transposed array is much smaller than the reduced one; no other value is computed
 twice.
 """
 
@@ -38,7 +38,7 @@ of 16 0.4; 4000 by 16 of 8 0.37; 256 by 256 of 64 0.67, 128 by 128 of 256 0.75 (
 2026-11-27)."""
 
 LEAST_READS = 8
-"""How often each element of what is transposed is read, at least."""
+"""Least number of times that each element of the transposed array is read."""
 
 MOST_OPS = 64
 """Ops between the rows and the reduction at most: they are made anew."""
@@ -54,12 +54,11 @@ class PairReductions(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "reduce"]:
-                ops = _ops_of_pairs(item)
-                if ops:
-                    computation.replace(item, _with_columns(item, ops))
-                    changed = True
+        for item in module.find("reduce"):
+            ops = _ops_of_pairs(item)
+            if ops:
+                item.computation.replace(item, _with_columns(item, ops))
+                changed = True
         return changed
 
 

@@ -2,8 +2,8 @@
 """Scatters of a single window become dynamic-update-slices, which can be fused and done in place.
 
 `x.at[i].set(v)` in a loop is the usual source. A scatter drops a window that is not wholly inside
-the operand, a dynamic-update-slice moves it inside: so what is written there is the new value only
-if the window was inside, else the old one.
+the operand; a dynamic-update-slice moves it inside. So the new value is written only if the window
+was inside, else the old value is.
 
 Source: xla/service/scatter_expander.cc (mode kEliminateSimpleScatters), without its loop.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simpler sorts: along the last dimension, of what is read, and selections of first elements.
+"""Simpler sorts: along the last dimension, without unread operands; top-k for first elements.
 
 Lines along another dimension are transposed, sorted and transposed back: each of their elements
-lies in a page and a cache line of its own. An operand that the comparator does not look at and
-whose result has no user is not moved. A stable sort of values (with their indices) of which only
+lies in a page and a cache line of its own. An operand that the comparator ignores and whose
+result has no user is not moved. A stable sort of values (with their indices) of which only
 the first few are kept is `topk`, where a kernel selects and the comparator is the order that `topk`
 has: integers, or floats in total order.
 
@@ -44,11 +44,10 @@ class SortSimplifier(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the sorts of every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for sort in [i for i in computation.post_order() if i.opcode == "sort"]:
-                if not sort.control_predecessors:
-                    done = _narrow(sort, module) or _select(sort) or _transpose(sort, module)
-                    changed = done or changed
+        for sort in module.find("sort"):
+            if not sort.control_predecessors:
+                done = _narrow(sort, module) or _select(sort) or _transpose(sort, module)
+                changed = done or changed
         return changed
 
 

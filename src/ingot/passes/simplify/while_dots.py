@@ -11,7 +11,7 @@ gradient of a recurrent layer's weights is one product, and not read and written
 A product with few rows takes as long as its matrix takes to be read, or its sum to be read and
 written; one with many takes that once. Products of many rows gain nothing, and stay.
 
-Invariant: the loop runs a known number of trips; what is kept for all of them is limited in bytes.
+Invariant: the number of trips is known; the arrays kept for all trips are limited in bytes.
 
 Source: ours; Appleyard et al., "Optimizing Performance of Recurrent Neural Networks on GPUs"
 (arXiv:1604.01946), 3.2 and 3.3, which does so by hand. XLA moves sums over devices out of loops in
@@ -61,7 +61,7 @@ class WhileLoopDotCodeMotion(Pass):
 
     Attributes:
         most_rows: products of as many rows are no faster together.
-        most_rows_of_small: the same for a matrix that a core keeps near it.
+        most_rows_of_small: the same for a matrix that fits a core's own caches.
         small_bytes: the size of such a matrix, at most.
         most_bytes: the most that one loop keeps for all trips.
     """
@@ -89,7 +89,7 @@ class WhileLoopDotCodeMotion(Pass):
 
 @record
 class _Product:
-    """A product of a row with what is the same in each trip.
+    """A product of a row with a matrix that is the same in each trip.
 
     Attributes:
         dot: the product.
@@ -217,7 +217,7 @@ class _Loop:
         return True
 
     def _sum(self, number: int, invariant: dict[Instruction, None]) -> _Sum | None:
-        """Return what is added to an element of the state, if that is a product of few rows."""
+        """Return the value added to an element of the state, if it is a product of few rows."""
         added = added_to(self._loop, number)
         if added is None:
             return None
@@ -253,7 +253,7 @@ class _Loop:
         return next(readers, None)
 
     def _is_worth(self, item: _Sum) -> bool:
-        """Whether a sum is larger than what is stacked for it, and its products have few rows."""
+        """Whether a sum is larger than the stacks for it, and its products have few rows."""
         lhs, _ = sides_of(item.dot)
         size = item.dot.shape.size
         stacked = sum(prod(value.shape.static_dims) for value, _ in _stacked(item))

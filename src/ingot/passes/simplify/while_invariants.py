@@ -99,7 +99,7 @@ def _is_inflated(one: Instruction) -> bool:
 def _is_read(
     one: Instruction, invariant: dict[Instruction, None], hoistable: list[Instruction]
 ) -> bool:
-    """Whether an instruction that stays in the loop needs a result, be it through cheap ops."""
+    """Whether an instruction that stays in the loop needs a result, perhaps through cheap ops."""
     stack, seen = [one], {one}
     while stack:
         for user in stack.pop().users:

@@ -167,7 +167,7 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
 
 
 def _read_counted(loop: Instruction) -> bool:
-    """Make readers of elements that count read after the loop what they are then: a constant."""
+    """Replace elements that count, read after the loop, by their final values: constants."""
     trips = trips_of(loop)
     if trips is None:
         return False

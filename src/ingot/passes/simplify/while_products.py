@@ -33,7 +33,7 @@ class WhileLoopProductLayout(Pass):
     """Transposes matrices that products of a loop would pack in each trip.
 
     Attributes:
-        least_rows: products of fewer rows read the matrix once, as it lies.
+        least_rows: products of fewer rows read the matrix once, in place.
         most_rows: in products of more, packing the matrix is a small part.
         least_elements: smaller matrices are packed in no time.
     """
@@ -60,11 +60,11 @@ class WhileLoopProductLayout(Pass):
                 found.setdefault(dot.operands[1], []).append(dot)
         moved: list[Instruction] = []
         for matrix, dots in found.items():
-            turned = Builder(body, dots[0].metadata).transpose(matrix, dimensions=(1, 0))
-            moved.append(turned)
+            transposed = Builder(body, dots[0].metadata).transpose(matrix, dimensions=(1, 0))
+            moved.append(transposed)
             for dot in dots:
                 left, _ = sides_of(dot)
-                sides = (left, Side(turned, (), (0,)))
+                sides = (left, Side(transposed, (), (0,)))
                 body.replace(dot, dot_of(dot, Builder(body, dot.metadata), sides))
         if moved:
             hoist(loop, moved, module)

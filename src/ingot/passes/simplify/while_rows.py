@@ -49,7 +49,7 @@ class Row:
 
 
 def row_of(value: Instruction, invariant: Container[Instruction]) -> Row | None:
-    """Return of which array a value is a row, be it converted; None if it is not one.
+    """Return the array that a value, perhaps converted, is a row of; None if it is not one.
 
     Args:
         value: in the body of a loop, of static shape.
@@ -180,7 +180,7 @@ class Trips:
         return step, start
 
     def _clamped(self, value: Instruction, depth: int) -> tuple[int, int] | None:
-        """Return what is clamped, if it is within the bounds in each trip."""
+        """Return the clamped value, if it is within the bounds in each trip."""
         low, inner, high = value.operands
         found, bounds = self.affine(inner, depth), (splat_of(low), splat_of(high))
         if None in bounds:

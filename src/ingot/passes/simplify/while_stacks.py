@@ -137,7 +137,7 @@ def _numbers(stack: _Stack, trips: Trips) -> tuple[int, int] | None:
 def _made(
     build: Builder, stack: _Stack, known: _Known, copies: Mapping[Instruction, Instruction]
 ) -> Instruction:
-    """Return a whole stack; `copies`: what is the same in each trip, outside of the loop."""
+    """Return a whole stack; `copies`: the loop's invariants, copied in front of it."""
     if isinstance(known, Row):
         return build.reshape_to(whole(build, known, copies[known.array]), stack.dims)
     if known is None:

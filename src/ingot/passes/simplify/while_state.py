@@ -64,12 +64,11 @@ class WideLoop:
 def plain_loops(module: Module) -> Iterator[Instruction]:
     """Yield the plain loops of every reachable computation, inner ones first.
 
-    A loop may be replaced before the next one is asked for.
+    A loop may be replaced before the next one is taken.
     """
-    for computation in module.post_order():
-        for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-            if loop.parent is not None and is_plain(loop):
-                yield loop
+    for loop in module.find("while"):
+        if loop.parent is not None and is_plain(loop):
+            yield loop
 
 
 def is_plain(loop: Instruction) -> bool:

@@ -117,7 +117,7 @@ class Control:
         ]
 
     def _rehearse(self, computation: Computation, given: Row) -> Row:
-        """Return how the results are divided if none is asked for."""
+        """Return how the results are divided by default."""
         copy = computation.clone()
         return self.rewrite(copy, self.channels.rehearsal(), given, [None] * _width(copy.root))
 

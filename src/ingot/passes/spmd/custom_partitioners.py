@@ -3,7 +3,7 @@
 
 The host registers a function that is asked, while a program is partitioned, for the program of one
 device and for the shardings that it takes and gives. The call's config says for which of its ops.
-Invariant: it is asked on the thread that compiles, and may be asked more than once for a call.
+Invariant: it is called on the thread that compiles, perhaps more than once for a call.
 
 Source: xla/python/custom_partition_callback.h.
 """
@@ -53,7 +53,7 @@ _partitioners: list[Partitioner] = []
 
 
 def register_partitioner(partitioner: Partitioner) -> None:
-    """Let a host partition its ops; the one registered last is asked."""
+    """Let a host partition its ops; the one registered last is called."""
     _partitioners[:] = [partitioner]
 
 

@@ -120,10 +120,7 @@ class Resharder:
 
     def _of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
-        constant = build.constant(Literal.of(column))
-        number = self.number(build)
-        one = build.emit("dynamic-slice", constant, number, dynamic_slice_sizes=(1,))
-        return build.emit("reshape", one, shape=Shape.array(S32, ()))
+        return build.entry_of(build.constant(Literal.of(column)), self.number(build))
 
     def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
         """Count from the start of this device's part, without making the whole result.

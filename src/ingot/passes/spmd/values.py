@@ -148,7 +148,7 @@ class Values:
             self.computation.replace_operand(op, number, self.convert(operand, self.whole))
 
     def compute_part(
-        self, op: Instruction, division: Division, summands: Column, annotated: Annotations = ()
+        self, op: Instruction, division: Division, summands: Column, annotated: Annotations
     ) -> None:
         """Replace an op by its part, or by its part of each summand."""
         operands = [

@@ -246,7 +246,7 @@ class Walk(Values):
             self.remove_unused(packed)
 
     def barrier(self, op: Instruction) -> None:
-        """Let values pass a barrier, divided as they are."""
+        """Let values pass a barrier without changing their shardings."""
         (packed,), annotated = op.operands, self.annotated(op)
         values = self.elements(packed)
         for number, wish in enumerate(annotated):

@@ -111,7 +111,7 @@ def _is_once(slot: int, slots: Sequence[int]) -> bool:
     return slots.count(slot) == 1
 
 
-# ---- what is read when
+# ---- when values are read
 
 
 def _last_run(code: Sequence[Code]) -> int:
@@ -172,7 +172,7 @@ def _live_after(code: StagedCode) -> list[int]:
     return after
 
 
-# ---- what a stage does to what is donated
+# ---- effects of a stage on donated arguments
 
 
 def _updated(module: Module, donors: Collection[int], placed: Collection[int]) -> Pairs:

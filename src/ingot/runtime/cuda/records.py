@@ -9,9 +9,6 @@ from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i32, i64
 from ingot.runtime.records import Program, Runtime
 
-Stream = Pointer | None
-"""CUstream; null is the default stream."""
-
 
 class CudaDriver(
     Struct,

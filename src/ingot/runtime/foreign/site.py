@@ -54,12 +54,12 @@ def linked_site(function: int, site: Any, explain: Callable[[int], str]) -> Link
     return LinkedCall(library.address(SYMBOL), (library, site, callback))
 
 
-def linked_code(text: str, imports: Mapping[str, int] | None = None) -> LinkedCall:
+def linked_code(text: str) -> LinkedCall:
     """Return a call whose code was emitted for it: a module that defines `i32 call(ptr frame)`.
 
     A status that is not 0 is one of `STATUS`.
     """
-    return _linked(compile_object(text, TargetSpec.host()), imports or {})
+    return _linked(compile_object(text, TargetSpec.host()), {})
 
 
 def linked_library(

@@ -134,3 +134,28 @@ def numbers(*dims: int, dtype: Any = np.float32, seed: int = 0, scale: float = 1
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, -1e30, np.inf, -np.inf, np.nan]
 """Values at which elementwise ops differ from each other."""
+
+
+def gradient_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the gradient of a function of one operand."""
+
+    def run(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    return run
+
+
+def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives the value and the gradients for each operand."""
+
+    def run(*operands: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(operands)
+            y = function(*operands)
+            total = tf.reduce_sum(y * y)
+        return y, *tape.gradient(total, operands)
+
+    return run

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import SPECIAL, assert_same, check, numbers, trace
 
-import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.lowering import lower
 from ingot.frontends.tensorflow.variables import bind

@@ -129,7 +129,6 @@ def test_bitcast_to_a_wider_type():
 
 INTEGERS_ONLY = {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift"}
 LOGICAL = {"LogicalAnd", "LogicalOr"}
-TRUNCATING = {"TruncateDiv", "TruncateMod", "Mod", "Div"}
 BINARY = sorted(set(binary.OPCODES) | set(binary.DIRECTIONS) | {
     "DivNoNan", "FloorDiv", "FloorMod", "MulNoNan", "SquaredDifference", "Xdivy", "Xlog1py", "Xlogy"
 })  # fmt: skip

@@ -4,7 +4,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
+from tests.frontends.tensorflow.lowering.checking import (
+    check,
+    gradient_of,
+    numbers,
+    specs_of,
+    trace,
+)
 
 from ingot.support.diagnostics import ExecutionError
 
@@ -12,16 +18,6 @@ RAW = tf.raw_ops
 X = numbers(4, 6)
 LABELS = np.array([0, 5, 2, 2], np.int32)
 IMAGE = numbers(2, 4, 6, 4)
-
-
-def gradient_of(function):
-    def run(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = function(x)
-        return tape.gradient(y, x)
-
-    return run
 
 
 ACTIVATIONS = {

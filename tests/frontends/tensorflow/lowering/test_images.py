@@ -4,24 +4,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers
+from tests.frontends.tensorflow.lowering.checking import check, numbers, with_gradients
 
 IMAGE = numbers(2, 7, 8, 4)
 FILTER = numbers(3, 2, 4, 6, seed=1)
 OPEN = [tf.TensorSpec([None, 7, 8, 4])]
-
-
-def with_gradients(function):
-    """Return a function that gives the value and the gradients for each operand."""
-
-    def run(*operands):
-        with tf.GradientTape() as tape:
-            tape.watch(operands)
-            y = function(*operands)
-            total = tf.reduce_sum(y * y)
-        return y, *tape.gradient(total, operands)
-
-    return run
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", [[0, 0], [2, 1], [0, 3], [0, 0]]])

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tests.frontends.tensorflow.lowering.checking import check, numbers, trace
 
-import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.support.diagnostics import ExecutionError
 
 TYPES = [np.float32, np.float64, np.complex64, np.complex128]

@@ -4,9 +4,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
+from tests.frontends.tensorflow.lowering.checking import (
+    check,
+    numbers,
+    specs_of,
+    trace,
+    with_gradients,
+)
 
-import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.support.diagnostics import ExecutionError
 
 RAW = tf.raw_ops
@@ -18,17 +24,6 @@ SCORES = np.round(np.random.default_rng(5).random(30).astype(np.float32), 2)
 FILTERS = (
     "lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic",
 )  # fmt: skip
-
-
-def with_gradients(function):
-    def run(*operands):
-        with tf.GradientTape() as tape:
-            tape.watch(operands)
-            y = function(*operands)
-            total = tf.reduce_sum(y * y)
-        return y, *tape.gradient(total, operands)
-
-    return run
 
 
 def crops(size, method="bilinear", outside=0.5):

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers
+from tests.frontends.tensorflow.lowering.checking import check, gradient_of, numbers
 
 from ingot.support.diagnostics import ExecutionError
 
@@ -149,16 +149,6 @@ FIXED = {
 @pytest.mark.parametrize("name", sorted(FIXED))
 def test_shaping_of_fixed_sizes(name):
     check(FIXED[name], X)
-
-
-def gradient_of(function):
-    def run(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = function(x)
-        return tape.gradient(y, x)
-
-    return run
 
 
 GRADIENTS = {

@@ -9,7 +9,7 @@ from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 from tests.frontends.tensorflow.lowering.checking import assert_same, numbers, specs_of, trace
 
-import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.support.diagnostics import UnsupportedError
 
 RAW = tf.raw_ops

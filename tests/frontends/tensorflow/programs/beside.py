@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.keras.which import keras
 
+from ingot.frontends.tensorflow import hook
 from ingot.frontends.tensorflow.compiler import compile_with_ingot
 
 Program = Callable[[Any], Any]
@@ -38,6 +40,21 @@ def counting_compiler(captured, binding, name, arguments):
     executable = compile_with_ingot(captured, binding, name, arguments)
     COMPILED.append(Compilation(captured.name, executable))
     return executable
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    """Compile with Ingot the functions marked `jit_compile=True`; the value lists them."""
+    hook.disable()
+    hook.enable(counting_compiler)
+    COMPILED.clear()
+    yield COMPILED
+    hook.disable()
+
+
+def numbers(*dims: int, seed: int = 0) -> np.ndarray:
+    """Return random f32 numbers, the same for the same sizes and seed."""
+    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
 
 
 def compilations_of(part: str) -> list[Compilation]:

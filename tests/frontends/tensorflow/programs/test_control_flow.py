@@ -4,11 +4,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.programs.beside import check
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
+from tests.frontends.tensorflow.programs.beside import check, numbers
 
 
 def test_loops_of_unknown_length():

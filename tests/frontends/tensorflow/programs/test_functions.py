@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import function
-from tests.frontends.tensorflow.programs.beside import check, compilations_of
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
-
+from tests.frontends.tensorflow.programs.beside import check, compilations_of, numbers
 
 Pair = collections.namedtuple("Pair", "first second")
 

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tests.frontends.tensorflow.programs.beside import check
+from tests.frontends.tensorflow.programs.beside import check, numbers
 
 pytestmark = pytest.mark.slow
 
 ROWS = 40
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
 
 
 def trained(jit, make, x, y, loss="mse", optimizer="sgd", epochs=2, **options):

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tests.frontends.tensorflow.programs.beside import check, compilations_of
+from tests.frontends.tensorflow.programs.beside import check, compilations_of, numbers
 
 pytestmark = pytest.mark.slow
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
 
 
 X = numbers(40, 8)

@@ -2,14 +2,9 @@
 """Gradients: tapes inside, outside, persistent, nested; tf.gradients; custom gradients."""
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.programs.beside import COMPILED, check
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
+from tests.frontends.tensorflow.programs.beside import COMPILED, check, numbers
 
 
 def loss_function(jit):

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tests.frontends.tensorflow.programs.beside import check
+from tests.frontends.tensorflow.programs.beside import check, numbers
 
 import digits
 
 pytestmark = pytest.mark.slow
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
 
 
 def test_linear_regression_from_scratch():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from tests.frontends.tensorflow.programs.beside import check, counting_compiler
+from tests.frontends.tensorflow.programs.beside import check, counting_compiler, numbers
 
 from ingot.frontends.tensorflow import hook
 
@@ -20,10 +20,6 @@ pytestmark = pytest.mark.slow
 def strict(compiled):
     hook.disable()
     hook.enable(counting_compiler, strict=True)
-
-
-def numbers(*dims, seed=0):
-    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
 
 
 def test_ragged_words_and_recurrent_layers_with_masks():

@@ -26,7 +26,7 @@ from typing import Any
 from ingot.support.diagnostics import FlagError
 from ingot.support.records import record
 from ingot.support.text import did_you_mean
-from ingot.support.xla_flags import boolean, split
+from ingot.support.xla_flags import boolean, names, split, whole_number
 
 VARIABLE = "TF_XLA_FLAGS"
 _MOST_32, _MOST_64 = (1 << 31) - 1, (1 << 63) - 1
@@ -54,21 +54,11 @@ class ClusteringFlags:
     call_module_disabled_checks: tuple[str, ...] = ()
 
 
-def _integer(text: str) -> int:
-    if not text.removeprefix("-").isdigit():
-        raise ValueError("it takes a whole number")
-    return int(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def _auto_jit(text: str) -> int:
     if text.startswith("single-gpu(") and text.endswith(")"):
-        _integer(text.removeprefix("single-gpu(").removesuffix(")"))
+        whole_number(text.removeprefix("single-gpu(").removesuffix(")"))
         return 0  # there is no GPU
-    return 1 if text == "fusible" else _integer(text)
+    return 1 if text == "fusible" else whole_number(text)
 
 
 _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -77,19 +67,19 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
         "0: as `tf.config.optimizer.set_jit` and the session's ConfigProto say; -1: off; 1, 2: "
         "on; `fusible`: on for the ops of `FUSIBLE`; `single-gpu(N)`: 0.",
     ),
-    "tf_xla_min_cluster_size": (_integer, "Ops that a cluster has at least."),
-    "tf_xla_max_cluster_size": (_integer, "Ops that a cluster has at most."),
+    "tf_xla_min_cluster_size": (whole_number, "Ops that a cluster has at least."),
+    "tf_xla_max_cluster_size": (whole_number, "Ops that a cluster has at most."),
     "tf_xla_ops_to_cluster": (
-        _names,
+        names,
         "Only these ops are clustered: op types, and `PW`, `RED`, `PWRED`, `REDUCEWINDOW`, "
         "`REDUCEWINDOWPW`, `BN`, `SORT`, `MISC`, `FUSIBLE` (all of these).",
     ),
-    "tf_xla_cluster_exclude_ops": (_names, "Ops that are not clustered."),
+    "tf_xla_cluster_exclude_ops": (names, "Ops that are not clustered."),
     "tf_xla_clustering_debug": (
         boolean,
         "Graphs before and after clustering are written to the folder `TF_DUMP_GRAPH_PREFIX`.",
     ),
-    "tf_xla_clustering_fuel": (_integer, "Ops that may be clustered in this process."),
+    "tf_xla_clustering_fuel": (whole_number, "Ops that may be clustered in this process."),
     "tf_xla_cpu_global_jit": (
         boolean,
         "false: only what `jit_scope` marks is clustered. True by default (TensorFlow: false).",
@@ -114,7 +104,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
         "true: branches of conditionals may be clustered together, which is unsound.",
     ),
     "tf_xla_call_module_disabled_checks": (
-        _names,
+        names,
         "`shape_assertions`: what JAX's programs demand of sizes is not checked. `platform`: a "
         "program that was made for other platforms runs.",
     ),

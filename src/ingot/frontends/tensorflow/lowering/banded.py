@@ -9,6 +9,7 @@ Source: TensorFlow's `kernels/linalg/banded_triangular_solve_op.cc`.
 
 from __future__ import annotations
 
+from ingot.frontends.building.arrays import counts_up
 from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.linalg import SINGULAR
@@ -89,10 +90,7 @@ def _forwards(b: TensorBuilder, diagonals: list[Instruction], right: Instruction
         room = with_row(b, room, b.binary("add", at, further), b.divide(value, pivot))
         return [b.binary("add", at, 1), end, room, right, *diagonals]
 
-    def goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
-        return b.compare(state[0], state[1], direction="LT")
-
-    made = b.loop([b.constant(0, S64), b.size(rows), room, right, *kept], goes_on, step)[2]
+    made = b.loop([b.constant(0, S64), b.size(rows), room, right, *kept], counts_up, step)[2]
     return b.sliced(made, 0, further, rows + further)
 
 

@@ -470,7 +470,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
         if end.shape.compatible(state) or state.takes(end.shape, given):
             break
         if not have_same_ranks(state, end.shape):
-            raise _changed_shape(op, packing, start.shape, end.shape)
+            raise _changed_shape(op, start.shape, end.shape)
         state = with_new_sizes(op.frame, state, [end.shape])
     made = op.b.emit(
         "while",
@@ -498,7 +498,7 @@ def _assert_room(op: Op, found: TensorList) -> None:
     emit_assertion(op.b, fits, f"a loop made a list of at most {found.rows} elements longer")
 
 
-def _changed_shape(op: Op, packing: Packing, start: Shape, end: Shape) -> Exception:
+def _changed_shape(op: Op, start: Shape, end: Shape) -> Exception:
     pairs = zip(start.elements, end.elements, strict=False)
     for number, (before, after) in enumerate(pairs):
         if not before.compatible(after):

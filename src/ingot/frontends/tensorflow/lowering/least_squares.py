@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.frontends.building.linalg import diagonal, identity, svd, transposed
-from ingot.frontends.building.products import conjugate, dot
+from ingot.frontends.building.products import conjugate, matrix_product
 from ingot.frontends.tensorflow.lowering.linalg import matrices
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -28,13 +28,6 @@ _DEFICIENT = (
 )
 
 
-def _product(b: TensorBuilder, left: Instruction, right: Instruction) -> Instruction:
-    """Multiply matrices."""
-    rank = left.shape.rank
-    batch = tuple(range(rank - 2))
-    return dot(b, left, right, ((rank - 1,), (rank - 2,)), (batch, batch))
-
-
 def _adjoint(b: TensorBuilder, x: Instruction) -> Instruction:
     return conjugate(b, transposed(b, x))
 
@@ -44,7 +37,7 @@ def _gram_solved(
 ) -> Instruction:
     """Solve (A* A + weight) x = right, with `a` = A* and `adjoint` = A."""
     b = op.b
-    gram = _product(b, a, adjoint)
+    gram = matrix_product(b, a, adjoint)
     shift = b.spread(b.convert_to(weight, gram.shape.dtype), gram.shape.dims, ())
     gram = b.add(gram, b.multiply(identity(b, gram.shape), shift))
     factor = b.cholesky(gram, lower=True)
@@ -68,8 +61,8 @@ def _by_cholesky(op: Op, a: Instruction, right: Instruction) -> Instruction:
     adjoint = _adjoint(b, a)
     rows, columns = (op.fixed(size, "shape") for size in a.shape.dims[-2:])
     if rows >= columns:
-        return _gram_solved(op, adjoint, a, _product(b, adjoint, right), weight)
-    return _product(b, adjoint, _gram_solved(op, a, adjoint, right, weight))
+        return _gram_solved(op, adjoint, a, matrix_product(b, adjoint, right), weight)
+    return matrix_product(b, adjoint, _gram_solved(op, a, adjoint, right, weight))
 
 
 def _by_singular_values(op: Op, a: Instruction, right: Instruction) -> Instruction:
@@ -84,9 +77,11 @@ def _by_singular_values(op: Op, a: Instruction, right: Instruction) -> Instructi
     # A comparison that NaN passes: it stays.
     is_zero = b.compare(s, limit, direction="LE")
     inverse = b.select(is_zero, b.zeros(s.shape), b.divide(b.like(1, s.shape), s))
-    turned = _product(b, _adjoint(b, u), right)
-    wide = b.spread(inverse, turned.shape.dims, tuple(range(turned.shape.rank - 1)))
-    return _product(b, _adjoint(b, vh), b.multiply(turned, b.convert_to(wide, turned.shape.dtype)))
+    rotated = matrix_product(b, _adjoint(b, u), right)
+    wide = b.spread(inverse, rotated.shape.dims, tuple(range(rotated.shape.rank - 1)))
+    return matrix_product(
+        b, _adjoint(b, vh), b.multiply(rotated, b.convert_to(wide, rotated.shape.dtype))
+    )
 
 
 def _least_squares(op: Op) -> Value:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from ingot.frontends.building.arrays import counts_up
 from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.building.products import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -180,11 +181,7 @@ def _lstm(op: Op, order: str) -> tuple[Value, ...]:
         return [b.binary("add", at, 1), steps, gates, made[1], made[6], of_h, *looks, *rooms]
 
     start = [b.constant(0, S64), steps, gates, cell, h, of_h, *looks, *rooms]
-    return tuple(b.loop(start, _are_left, step)[-7:])
-
-
-def _are_left(b: TensorBuilder, state: Parts) -> Instruction:
-    return b.compare(state[0], state[1], direction="LT")
+    return tuple(b.loop(start, counts_up, step)[-7:])
 
 
 def _lstm_gradient(op: Op, order: str) -> tuple[Value, ...]:

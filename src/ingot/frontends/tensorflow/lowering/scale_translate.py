@@ -17,6 +17,7 @@ import numpy as np
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.products import dot
 from ingot.frontends.building.sampling import Spans, Weigh, sampled_spans
+from ingot.frontends.building.special import polynomial
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.resizing import target_sizes
 from ingot.frontends.tensorflow.lowering.values import Size, Value
@@ -28,20 +29,12 @@ from ingot.semantics.assertions import emit_assertion
 Filter = Callable[[ArrayBuilder, Instruction], Instruction]
 
 
-def _polynomial(b: ArrayBuilder, x: Instruction, factors: tuple[float, ...]) -> Instruction:
-    """Return a polynomial, greatest power first."""
-    total = b.like(factors[0], x.shape)
-    for factor in factors[1:]:
-        total = b.binary("add", b.multiply(total, x), factor)
-    return total
-
-
 def _cubic(near: tuple[float, ...], far: tuple[float, ...]) -> Filter:
     """Return the filter made of two cubic polynomials, below 1 and below 2."""
 
     def filtered(b: ArrayBuilder, x: Instruction) -> Instruction:
-        outer = b.select(b.compared("GE", x, 2), b.zeros(x.shape), _polynomial(b, x, far))
-        return b.select(b.compared("GE", x, 1), outer, _polynomial(b, x, near))
+        outer = b.select(b.compared("GE", x, 2), b.zeros(x.shape), polynomial(b, x, far))
+        return b.select(b.compared("GE", x, 1), outer, polynomial(b, x, near))
 
     return filtered
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from ingot.frontends.building.arrays import counts_up
 from ingot.frontends.building.indexing import take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.building.sorting import sort_by_first
@@ -51,9 +52,6 @@ def _on_rows(rule: Rule, place: int) -> Rule:
         del operands[place - len(variables)]
         operands[place - 1 - len(variables)] = take(b, gradient, sources)
 
-        def goes_on(inner: TensorBuilder, state: list[Instruction]) -> Instruction:
-            return inner.compare(state[0], state[1], direction="LT")
-
         def step(inner: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
             number, rounds, rows, times, *rest = state
             values, operands = rest[: len(olds)], rest[len(olds) :]
@@ -73,7 +71,7 @@ def _on_rows(rule: Rule, place: int) -> Rule:
             return [inner.binary("add", number, 1), rounds, rows, times, *made, *operands]
 
         start = [b.constant(0, S32), rounds, rows, times, *olds, *operands]
-        done = b.loop(start, goes_on, step)
+        done = b.loop(start, counts_up, step)
         for number in range(len(variables)):
             write(op, done[4 + number], number)
         return ()

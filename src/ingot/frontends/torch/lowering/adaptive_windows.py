@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.arrays import ArrayBuilder, counts_up
 from ingot.frontends.building.indexing import take
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64, DType
@@ -61,9 +61,6 @@ def folded(
     totals = [b.spread(start, made_dims) for start in starts]
     number = len(arrays)
 
-    def goes_on(inner: ArrayBuilder, state: list[Instruction]) -> Instruction:
-        return inner.compare(state[0], state[1], direction="LT")
-
     def turn(inner: ArrayBuilder, state: list[Instruction]) -> list[Instruction]:
         tap, first, lengths = state[0], state[2], state[3]
         before, given = state[4 : 4 + number], state[4 + number :]
@@ -77,7 +74,7 @@ def folded(
         return [inner.binary("add", tap, 1), *state[1:4], *kept, *given]
 
     state = [b.constant(0, S64), most, begin, length, *totals, *arrays]
-    return b.loop(state, goes_on, turn)[4 : 4 + number]
+    return b.loop(state, counts_up, turn)[4 : 4 + number]
 
 
 def sums(b: ArrayBuilder, x: Instruction, axis: int, count: Size) -> Instruction:

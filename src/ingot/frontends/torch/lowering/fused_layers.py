@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.building.arrays import ArrayBuilder, counts_up, wider
 from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.op import Op
@@ -208,9 +208,6 @@ def _lstm_layer(
         hidden_weight,
     ]
 
-    def goes_on(inner: ArrayBuilder, values: list[Instruction]) -> Instruction:
-        return inner.compare(values[0], values[1], direction="LT")
-
     def step(inner: ArrayBuilder, values: list[Instruction]) -> Sequence[Instruction]:
         number, count, h, c, made, given, weight = values
         last = inner.binary("subtract", count, 1)
@@ -222,7 +219,7 @@ def _lstm_layer(
         made = with_row(inner, made, time, h)
         return inner.binary("add", number, 1), count, h, c, made, given, weight
 
-    found = b.loop(state, goes_on, step)
+    found = b.loop(state, counts_up, step)
     made = [found[4], found[2], found[3]]
     shaped = [b.reshape_to(item, op.shape_of(n).dims) for n, item in enumerate(made)]
     return (*shaped, b.zeros(op.shape_of(3)))

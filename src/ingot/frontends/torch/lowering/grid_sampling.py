@@ -14,6 +14,7 @@ from itertools import product
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.indexing import take
+from ingot.frontends.building.special import polynomial
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
@@ -87,8 +88,8 @@ class _Sampling:
             distance = b.abs(b.binary("add", share, -offset))
             inner = abs(2 * offset - 1) == 1
             cubic = (a + 2, -(a + 3), 0, 1) if inner else (a, -5 * a, 8 * a, -4 * a)
-            weight = _polynomial(b, distance, cubic)
-            slope = _polynomial(b, distance, (3 * cubic[0], 2 * cubic[1], cubic[2]))
+            weight = polynomial(b, distance, cubic)
+            slope = polynomial(b, distance, (3 * cubic[0], 2 * cubic[1], cubic[2]))
             # For taps at the left of the coordinate, the distance grows with it.
             slope = b.multiply(slope, factor if offset <= 0 else b.negate(factor))
             index, _ = self._padded(b.binary("add", low, offset), extent)
@@ -138,14 +139,6 @@ class _Sampling:
         inside = b.and_(b.compared("GE", index, 0), b.compare(index, last, direction="LE"))
         index = b.convert_to(b.select(inside, index, b.zeros(index.shape)), S64)
         return _Tap(index, inside, weight, slope)
-
-
-def _polynomial(b: ArrayBuilder, x: Instruction, coefficients: Sequence[float]) -> Instruction:
-    """Return a polynomial by Horner's rule, the highest power first."""
-    made = b.like(coefficients[0], x.shape)
-    for number in coefficients[1:]:
-        made = b.binary("add", b.multiply(made, x), number)
-    return made
 
 
 @record

@@ -30,7 +30,7 @@ from ingot.frontends.building.linalg import (
     svd,
     transposed,
 )
-from ingot.frontends.building.products import conjugate, dot
+from ingot.frontends.building.products import conjugate, matrix_product
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo import dim as dim_math
@@ -60,13 +60,6 @@ def _of_nothing(op: Op, *identities: int) -> tuple[Instruction, ...]:
         identity(op.b, shape) if number in identities else op.b.zeros(shape)
         for number, shape in enumerate(shapes)
     )
-
-
-def _product(b: ArrayBuilder, left: Instruction, right: Instruction) -> Instruction:
-    """Return the products of matrices of one batch."""
-    rank = left.shape.rank
-    batch = tuple(range(rank - 2))
-    return dot(b, left, right, ((rank - 1,), (rank - 2,)), (batch, batch))
 
 
 # ---- triangles
@@ -471,7 +464,7 @@ def _matrix_exp(op: Op, a: Instruction) -> Instruction:
     scaled = b.multiply(a, b.spread(b.convert_to(factor, a.shape.dtype), dims, batch))
     made = unit = identity(b, a.shape)
     for number in range(18, 0, -1):
-        made = b.add(b.binary("multiply", _product(b, scaled, made), 1 / number), unit)
+        made = b.add(b.binary("multiply", matrix_product(b, scaled, made), 1 / number), unit)
 
     def goes_on(inner: ArrayBuilder, state: list[Instruction]) -> Instruction:
         left = inner.compared("GT", state[1], 0)
@@ -481,7 +474,7 @@ def _matrix_exp(op: Op, a: Instruction) -> Instruction:
         matrix, count = state
         left = inner.spread(inner.compared("GT", count, 0), matrix.shape.dims, batch)
         return (
-            inner.select(left, _product(inner, matrix, matrix), matrix),
+            inner.select(left, matrix_product(inner, matrix, matrix), matrix),
             inner.binary("add", count, -1),
         )
 

@@ -49,7 +49,7 @@ def _unfold_backward(
     if isinstance(length, int) and isinstance(count, int) and size <= step * _MOST_PIECES:
         made = _by_pieces(op, wide, axis, (count, size, step, length))
     else:
-        made = _by_scatter(op, wide, axis, size, step)
+        made = _by_scatter(op, wide, axis, step)
     return b.convert_to(made, op.dtype)
 
 
@@ -75,7 +75,7 @@ def _by_pieces(
     return b.sliced(made, axis, 0, length)
 
 
-def _by_scatter(op: Op, windows: Instruction, axis: int, size: int, step: int) -> Instruction:
+def _by_scatter(op: Op, windows: Instruction, axis: int, step: int) -> Instruction:
     """Add each element at its index; those behind the end are dropped."""
     b = op.b
     places = windows.shape.dims[axis : axis + 2]

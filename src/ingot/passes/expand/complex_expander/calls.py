@@ -15,6 +15,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.operand_order import operands_behind
 from ingot.passes.expand.complex_expander.forms import (
     Form,
     Forms,
@@ -153,7 +154,7 @@ def _separated(reducer: Computation) -> list[Computation] | None:
     made: list[Computation] = []
     for number, result in enumerate(results):
         own = (reducer.parameters[number], reducer.parameters[len(results) + number])
-        needed = _needed(result)
+        needed = set(operands_behind([result], ()))
         if any(item.opcode == "parameter" and item not in own for item in needed):
             return None
         build = Builder(f"{reducer.name}.{number}")
@@ -161,14 +162,3 @@ def _separated(reducer: Computation) -> list[Computation] | None:
         order = [item for item in reducer.post_order() if item in needed]
         made.append(build.build(copy_into(build.computation, order, copies)[result]))
     return made
-
-
-def _needed(result: Instruction) -> set[Instruction]:
-    found: set[Instruction] = set()
-    stack = [result]
-    while stack:
-        item = stack.pop()
-        if item not in found:
-            found.add(item)
-            stack.extend(item.operands)
-    return found

@@ -45,7 +45,7 @@ def _zero_times(part: Real, product: Real) -> Real:
 
 
 def sign(z: Complex) -> Complex:
-    """Return z / |z|; zeros as they are."""
+    """Return z / |z|, and zeros unchanged."""
     size = absolute(z)
     return choose(size.is_zero, z, Complex(z.re / size, z.im / size))
 
@@ -83,9 +83,9 @@ def rsqrt(z: Complex) -> Complex:
     im = larger.is_zero.choose(larger.constant(NAN), im)
     # Zeros have the signs that 1 / sqrt(z) has.
     flat = z.im.magnitude.compare("NE", INFINITY)
-    turned = flat & positive.apply("not") & re.is_zero
+    swapped = flat & positive.apply("not") & re.is_zero
     return Complex(
-        turned.choose(z.im.signed(zero), re),
+        swapped.choose(z.im.signed(zero), re),
         (flat & positive).choose(zero, -zero) - z.im.signed(im),
     )
 
@@ -247,7 +247,7 @@ def _log_twice(z: Complex) -> Real:
 
 
 def asin(z: Complex) -> Complex:
-    """Kahan's CASIN; i log(2z) turned where z is large."""
+    """Kahan's CASIN; i log(2z) rotated by a quarter where z is large."""
     less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
     re = z.re.apply("atan2", less.re * more.re - less.im * more.im)
     exact = Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))

@@ -240,7 +240,7 @@ def divide(a: Complex, b: Complex) -> Complex:
     )
     lost = found.re.is_nan & found.im.is_nan
     if _is_real_number(b):
-        # All that `_special_quotient` comes to: infinite parts stay what they are.
+        # `_special_quotient` reduces to this: infinite parts stay infinite.
         return Complex(
             (lost & a.re.is_infinite).choose(a.re * b.re, found.re),
             (lost & a.im.is_infinite).choose(a.im * b.re, found.im),
@@ -269,8 +269,8 @@ def reciprocal(z: Complex) -> Complex:
     re = pole.choose(z.re.signed(INFINITY), re)
     # Where an infinite part makes the ratio NaN, the quotient is a zero.
     lost = re.is_nan & _is_infinite(z)
-    turned = z.im.is_infinite.choose((-z.im).signed(zero), zero)
-    return Complex(lost.choose(z.re.signed(zero), re), lost.choose(turned, im))
+    zero_im = z.im.is_infinite.choose((-z.im).signed(zero), zero)
+    return Complex(lost.choose(z.re.signed(zero), re), lost.choose(zero_im, im))
 
 
 def _special_quotient(a: Complex, b: Complex, otherwise: Complex) -> Complex:

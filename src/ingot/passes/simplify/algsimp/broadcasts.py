@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, opcodes
+from ingot.hlo.opset.indexing import is_ascending
 from ingot.hlo.rewrite.pattern import m, one_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import x
@@ -41,10 +40,6 @@ def broadcast_broadcast(
     return build.broadcast(x, shape=root.shape, dimensions=dimensions)
 
 
-def _is_increasing(dimensions: tuple[int, ...]) -> bool:
-    return all(a < b for a, b in pairwise(dimensions))
-
-
 @rule(
     m.broadcast(x, where=lambda i: 1 in i.shape.dims and i.operands[0].shape.rank > 0),
     example="x = f32[2,3] parameter(0)\nROOT a = f32[2,1,3] broadcast(x), dimensions={0,2}",
@@ -53,7 +48,7 @@ def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> 
     """broadcast(x) => reshape(x) where every new dimension has size 1"""
     dimensions = root.attributes.dimensions
     new = (size for dim, size in enumerate(root.shape.dims) if dim not in dimensions)
-    if not _is_increasing(dimensions) or any(size != 1 for size in new):
+    if not is_ascending(dimensions) or any(size != 1 for size in new):
         return None
     return build.reshape_to(x, root.shape.dims)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
-from ingot.runtime.records import Meeting, Runtime
+from ingot.runtime.records import Meeting
 
 
 class Box(
@@ -113,7 +113,6 @@ class Transport(
     notes={
         "swap": "i32(ptr rendezvous, ptr messages, i64 count, i64 spins): move all, or give up",
         "cut": "void(ptr rendezvous): let devices of other processes give up",
-        "leave": "void(ptr runtime): the `leave` of its rendezvous",
         "state": "the transport's own",
     },
 ):
@@ -121,7 +120,6 @@ class Transport(
 
     swap: Callable[[Rendezvous, Structs[Message], i64, i64], i32]
     cut: Callable[[Rendezvous], None]
-    leave: Callable[[Runtime], None]
     state: Pointer | None
 
 
@@ -220,7 +218,7 @@ class Site(
 
 
 PART_ALIGNMENT = 64
-"""Parts of an all-reduce begin at multiples of these bytes; the last is what is left."""
+"""Parts of an all-reduce begin at multiples of these bytes; the last one is the rest."""
 SLICE_NANOSECONDS = 20_000_000
 """A waiting device checks this often whether others failed, and whether it has waited too long."""
 

@@ -7,7 +7,7 @@ socket, says so in the ring, and is woken by a byte through the socket; the end 
 is noticed there too. Rings are made where the receiver can read the sender's memory, so that no
 other data goes through the socket.
 
-Invariant: `written` and `read` only grow; what is between them is whole messages.
+Invariant: `written` and `read` only grow; between them are whole messages.
 
 Source: Lamport, "Specifying concurrent program modules", 1983 (one writer, one reader);
 memfd_create(2), unix(7) (SCM_RIGHTS).

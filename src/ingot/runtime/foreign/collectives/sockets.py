@@ -288,7 +288,7 @@ def set_events(ready: Ready, message: Message) -> None:
 
 @inlined
 def waits_at_ring(message: Message) -> bool:
-    """Whether a message waits for what is in a ring."""
+    """Whether a message waits for data that is in a ring."""
     return message.moved < HEADER_BYTES and has_ring(message)
 
 

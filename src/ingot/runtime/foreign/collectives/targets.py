@@ -174,6 +174,7 @@ def _transport(swap: Any, cut: Any, state: Any = None) -> Any:
     record = Transport.c_layout.structure()
     record.swap = _library().address(symbol_of(swap))
     record.cut = _library().address(symbol_of(cut))
+    # Python's only: it puts this into each rendezvous.
     record.leave = _library().address(symbol_of(couriers.leave))
     if state is not None:
         record.state, record.kept = ctypes.addressof(state), state

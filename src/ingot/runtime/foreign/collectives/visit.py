@@ -169,7 +169,7 @@ def copy_part(visit: Visit, source: Pointer, step: i64, start: i64, size: i64) -
 
 
 class Part(Struct):
-    """The part that a device gives to this one: its parts of all steps, so many bytes apart."""
+    """The part that a device gives to this one: its parts of all steps, `step` bytes apart."""
 
     data: Pointer
     step: i64
@@ -177,7 +177,7 @@ class Part(Struct):
 
 @native
 def fold_parts(visit: Visit, parts: Structs[Part], count: i64) -> None:
-    """Fold parts into the result, block by block: what is folded again lies in a near cache."""
+    """Fold parts into the result, block by block, so that blocks stay in cache between folds."""
     combine = visit.site.combine
     for index in range(0, visit.outer):
         target = visit.target + index * visit.target_step
