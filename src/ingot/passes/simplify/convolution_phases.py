@@ -12,11 +12,13 @@ its filter has as many elements as most phases use, zeros in the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import ClassVar
 
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
 from ingot.analysis.direct_convolution import has_many_phases, runs_whole, runs_whole_in_f32
+from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32
@@ -71,66 +73,98 @@ def _pays(convolution: Instruction) -> bool:
     return is_symbolic or products >= MIN_PRODUCTS
 
 
-def _as_features(convolution: Instruction) -> Instruction:
-    """Return a convolution whose features are the phases of each feature, interleaved.
+@record
+class _Phased:
+    """A spatial dimension of a convolution whose phases become features.
 
-    Result s * q + r - first along a dimension meets element s * a + s - 1 - r of the filter and the
-    input at q + a - low.
+    Result s * q + r - first meets element s * a + s - 1 - r of the filter, and the input at
+    q + a - low, for each phase r of s.
+
+    Attributes:
+        step: its phases, s.
+        taps: elements of the filter that a phase meets at most.
+        first: results of all phases before the first one that is wanted.
+        results: those that are wanted.
+        count: results of each phase.
+        window: how the new filter slides.
     """
-    build = Builder(convolution.computation, convolution.metadata)
-    given = convolution.as_(ConvolutionAttributes)
-    labels, rank = given.labels, len(given.window)
-    digits = "".join(map(str, range(rank)))
-    order, space = f"b{digits}f", range(rank)
-    image = reordered(build, convolution.operands[0], labels.lhs, order)
-    taps = reordered(build, convolution.operands[1], labels.rhs, f"{digits}io")
-    backwards = tuple(n for n, one in enumerate(given.window) if one.reversal)
-    taps = build.reverse(taps, dimensions=backwards) if backwards else taps
-    *_, channels, features = taps.shape.static_dims
-    dims = dict(zip(labels.output, convolution.shape.dims, strict=True))
-    steps = [one.base_dilation for one in given.window]
-    parts = [-(-one.size // one.base_dilation) for one in given.window]
-    edges = [
-        (0, part * step - one.size, 0)
-        for part, step, one in zip(parts, steps, given.window, strict=True)
-    ]
-    zero = build.constant(0, taps.shape.dtype)
-    taps = build.pad(taps, zero, padding=(*edges, (0, 0, 0), (0, 0, 0)))
-    cut = [size for pair in zip(parts, steps, strict=True) for size in pair]
-    taps = build.reshape_to(taps, (*cut, channels, features))
-    taps = build.reverse(taps, dimensions=tuple(2 * n + 1 for n in space))
-    kept, moved = [2 * n for n in space], [2 * n + 1 for n in space]
-    taps = build.transpose(taps, dimensions=(*kept, 2 * rank, *moved, 2 * rank + 1))
-    taps = build.reshape_to(taps, (*parts, channels, math.prod(steps) * features))
-    firsts = [(step - 1 - one.low) % step for step, one in zip(steps, given.window, strict=True)]
-    counts: list[int] = []
-    window: list[WindowDimension] = []
-    for n, one in enumerate(given.window):
-        size, results = image.shape.dims[1 + n], dims[str(n)]
+
+    step: int
+    taps: int
+    first: int
+    results: int
+    count: int
+    window: WindowDimension
+
+    @staticmethod
+    def of(given: WindowDimension, size: int | Dim, results: int | Dim) -> _Phased:
+        """Return how a dimension of an input of known `size` becomes phases."""
         assert isinstance(size, int)
         assert isinstance(results, int)
-        low = (one.low + firsts[n] + 1 - steps[n]) // steps[n]
-        counts.append(-(-(results + firsts[n]) // steps[n]))
-        window.append(
-            WindowDimension(parts[n], low=low, high=counts[n] - size + parts[n] - 1 - low)
-        )
-    batch = image.shape.dims[0]
+        step = given.base_dilation
+        taps, first = -(-given.size // step), (step - 1 - given.low) % step
+        low, count = (given.low + first + 1 - step) // step, -(-(results + first) // step)
+        window = WindowDimension(taps, low=low, high=count - size + taps - 1 - low)
+        return _Phased(step, taps, first, results, count, window)
+
+
+def _as_features(convolution: Instruction) -> Instruction:
+    """Return a convolution whose features are the phases of each feature, interleaved."""
+    build = Builder(convolution.computation, convolution.metadata)
+    given = convolution.as_(ConvolutionAttributes)
+    labels, digits = given.labels, "".join(str(n) for n, _ in enumerate(given.window))
+    order = f"b{digits}f"
+    image = reordered(build, convolution.operands[0], labels.lhs, order)
+    dims = dict(zip(labels.output, convolution.shape.dims, strict=True))
+    sizes = zip(given.window, image.shape.dims[1:-1], digits, strict=True)
+    phased = [_Phased.of(one, size, dims[digit]) for one, size, digit in sizes]
+    taps = reordered(build, convolution.operands[1], labels.rhs, f"{digits}io")
+    taps = _taps_by_phase(build, taps, given.window, phased)
+    counts = tuple(one.count for one in phased)
     made = build.convolution(
         image,
         taps,
-        shape=convolution.shape.with_dims((batch, *counts, math.prod(steps) * features)),
-        window=tuple(window),
+        shape=convolution.shape.with_dims((dims["b"], *counts, taps.shape.dims[-1])),
+        window=tuple(one.window for one in phased),
         dim_labels=f"{order}_{digits}io->{order}",
         operand_precision=given.operand_precision,
     )
+    return reordered(build, _in_place(build, made, phased), order, labels.output)
+
+
+def _taps_by_phase(
+    build: Builder, taps: Instruction, window: Sequence[WindowDimension], phased: Sequence[_Phased]
+) -> Instruction:
+    """Return a filter [space..., channels, features] with a feature for each phase of each feature.
+
+    Phases that meet fewer elements than others meet zeros, too.
+    """
+    rank, (*_, channels, features) = len(phased), taps.shape.static_dims
+    backwards = tuple(n for n, one in enumerate(window) if one.reversal)
+    taps = build.reverse(taps, dimensions=backwards) if backwards else taps
+    edges = [(0, to.taps * to.step - one.size, 0) for to, one in zip(phased, window, strict=True)]
+    zero = build.constant(0, taps.shape.dtype)
+    taps = build.pad(taps, zero, padding=(*edges, (0, 0, 0), (0, 0, 0)))
+    cut = (size for one in phased for size in (one.taps, one.step))
+    taps = build.reshape_to(taps, (*cut, channels, features))
+    kept, moved = range(0, 2 * rank, 2), range(1, 2 * rank, 2)
+    taps = build.reverse(taps, dimensions=tuple(moved))
+    taps = build.transpose(taps, dimensions=(*kept, 2 * rank, *moved, 2 * rank + 1))
+    phases = math.prod(one.step for one in phased)
+    return build.reshape_to(taps, (*(one.taps for one in phased), channels, phases * features))
+
+
+def _in_place(build: Builder, made: Instruction, phased: Sequence[_Phased]) -> Instruction:
+    """Return the results [batch, space..., phases and features] with the phases in their places."""
+    rank, batch = len(phased), made.shape.dims[0]
+    steps, counts = [one.step for one in phased], [one.count for one in phased]
+    features = dim.floordiv(made.shape.dims[-1], math.prod(steps))
     made = build.reshape_to(made, (batch, *counts, *steps, features))
-    pairs = (at for n in space for at in (1 + n, 1 + rank + n))
+    pairs = (at for n in range(rank) for at in (1 + n, 1 + rank + n))
     made = build.transpose(made, dimensions=(0, *pairs, 1 + 2 * rank))
-    whole = (count * step for count, step in zip(counts, steps, strict=True))
-    made = build.reshape_to(made, (batch, *whole, features))
-    bounds = [(first, first + dims[str(n)], 1) for n, first in enumerate(firsts)]
-    made = build.slice(made, slice=((0, batch, 1), *bounds, (0, features, 1)))
-    return reordered(build, made, order, labels.output)
+    made = build.reshape_to(made, (batch, *(one.count * one.step for one in phased), features))
+    wanted = ((one.first, one.first + one.results, 1) for one in phased)
+    return build.slice(made, slice=((0, batch, 1), *wanted, (0, features, 1)))
 
 
 def _in_f32(convolution: Instruction) -> Instruction:
