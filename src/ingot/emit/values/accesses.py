@@ -93,17 +93,18 @@ class AccessEmitter(IndexEmitter):
             near = None if mask is not None else _within(offsets, combined)
             if near is not None:
                 offsets, combined = near, None
+            first = self._pointer(base, where, values, memory, combined)
             whole = cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
-                pointer = self._readable(base, where, values, memory, mask)
+                pointer = self._readable(first, base, mask)
                 picked = self._picked(pointer, memory, whole, combined)
                 if combined is None or whole.shared == 1:
                     return picked
                 # A lane that is off may have the element of one that is on.
                 return f.select(combined, picked, f.zero(picked.type))
-            first = self._pointer(base, where, values, memory, combined)
             return self._gather(self._behind(first, offsets, memory, combined), memory, combined)
-        pointer = self._readable(base, where, values, memory, mask)
+        first = self._pointer(base, where, values, memory, combined)
+        pointer = self._readable(first, base, mask)
         parts: list[Value] = []
         for start, length in _pieces(lanes, count):
             part = None if combined is None else f.slice_lanes(combined, start, length)
@@ -146,20 +147,11 @@ class AccessEmitter(IndexEmitter):
         index = self.base_index(where, values)
         return self.f.gep(base, index, memory, inbounds=mask is None)
 
-    def _readable(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-    ) -> Value:
-        """Return the address of lane 0, in the buffer if one mask for all lanes is false.
+    def _readable(self, pointer: Value, base: Value, mask: Value | None) -> Value:
+        """Return `pointer`, or `base` if one mask for all lanes is false.
 
         A vector that reads nothing from a page that is not mapped takes hundreds of cycles.
         """
-        combined = mask if mask is not None or self.lanes is None else self.lanes.mask
-        pointer = self._pointer(base, where, values, memory, combined)
         if mask is None or mask.type.lanes > 1:
             return pointer
         return self.f.select(mask, pointer, base)

@@ -4,21 +4,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.programs.beside import COMPILED, counting_compiler
-
-from ingot.frontends.tensorflow import hook
+from tests.frontends.tensorflow.programs import beside
 
 v1 = tf.compat.v1
 compile_ = tf.xla.experimental.compile
 
 
-@pytest.fixture(autouse=True)
-def compiled():
-    hook.disable()
-    hook.enable(counting_compiler)
-    COMPILED.clear()
-    yield COMPILED
-    hook.disable()
+compiled = beside.compiled
 
 
 def in_session(build, runs=1):

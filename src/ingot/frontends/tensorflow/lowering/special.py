@@ -61,17 +61,13 @@ def _real(function: Callable[..., Real]) -> Rule:
     return rule
 
 
-def _rounded(function: Callable[..., Real]) -> Rule:
-    """Return the rule of a function of `Real` operands that takes the type it is rounded to."""
+def _rounded(make: Callable[[Callable[..., Any]], Rule], function: Callable[..., Any]) -> Rule:
+    """Return the rule that `make` makes of a function that takes the type it is rounded to."""
 
     def rule(op: Op) -> Value | tuple[Value, ...]:
-        return _real(partial(function, element=op.result()))(op)
+        return make(partial(function, element=op.result()))(op)
 
     return rule
-
-
-def _erf_inverse(op: Op) -> Value | tuple[Value, ...]:
-    return _wide(partial(special.erf_inverse, element=op.result()))(op)
 
 
 def _next_after(op: Op) -> Value:
@@ -94,13 +90,13 @@ RULES: dict[str, Rule] = {
     "Betainc": _real(betainc),
     "Dawsn": _real(integrals.dawson),
     "Digamma": _wide(special.digamma),
-    "Erfinv": _erf_inverse,
+    "Erfinv": _rounded(_wide, special.erf_inverse),
     "Expint": _real(integrals.exponential_integral),
     "FresnelCos": _real(integrals.fresnel_cosine),
     "FresnelSin": _real(integrals.fresnel_sine),
-    "Igamma": _rounded(igamma),
+    "Igamma": _rounded(_real, igamma),
     "IgammaGradA": _real(igamma_slope),
-    "Igammac": _rounded(igammac),
+    "Igammac": _rounded(_real, igammac),
     "Lgamma": _wide(special.log_gamma),
     "Ndtri": _real(normal_quantile),
     "NextAfter": _next_after,
