@@ -11,6 +11,7 @@ from ingot.tools.passes import registry
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "xla_passes.md"
 OWN = frozenset(
     {
+        "all-reduce-code-motion",  # XLA:GPU's
         "attention-fusion",
         "async-to-sync",  # XLA:CPU's emitter does it
         "complex-expander",

@@ -22,9 +22,11 @@ from ingot.formats.stablehlo.parse import parse_stablehlo
 from ingot.hlo.module import Module
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.layout.entry_layouts import store_in_layouts
+from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
 from ingot.passes.spmd.partitioner import partition
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 from ingot.semantics.memory_kinds import read_memory_kinds
+from ingot.support.records import replace
 from ingot.support.xla_flags import XlaFlags
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ def compile_source(
     if isinstance(executable, InspectedStages):
         raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
     return executable, boundary(executable.artifact.info)
+
+
+def without_pairs(switches: XlaFlags) -> XlaFlags:
+    """Return switches under which no collective is begun early.
+
+    Devices of one process copy from each other's memory, which takes their cores. Nothing can run
+    meanwhile, and devices that meet while they are busy wait for each other more often.
+    """
+    disabled = (*switches.disable_hlo_passes, LatencyHidingScheduler.name)
+    return replace(switches, disable_hlo_passes=disabled)
 
 
 def module_of(code: bytes, options: CompileOptions) -> Module:

@@ -314,6 +314,11 @@ def _devices(client: Client, options: CompileOptions) -> list[Device]:
     return [client.devices[number] for number in options.devices]
 
 
+def is_of_one_process(client: Client, options: CompileOptions) -> bool:
+    """Whether this process has all devices that run a program."""
+    return all(device.is_addressable for device in _devices(client, options))
+
+
 def device_of(client: Client, options: CompileOptions) -> str:
     """Return `ingot.compile`'s name of the device that a program is for."""
     gpu = _devices(client, options)[0].gpu

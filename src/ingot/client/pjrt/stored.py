@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ingot.client import stored
 from ingot.client.executable import Executable, Origin
 from ingot.client.pjrt.boundary import Boundary
-from ingot.client.pjrt.executables import Source, device_of
+from ingot.client.pjrt.executables import Source, device_of, is_of_one_process
 from ingot.client.pjrt.objects import Client
 from ingot.client.pjrt.serialize import read_source
 from ingot.llvm.target import TargetSpec
@@ -44,8 +44,10 @@ def find_or_compile_source(
         origin = Origin(kept.facts.name, target, read, inspect)
         return kept.executable(origin), kept.boundary
 
-    from ingot.client.pjrt.compilation import compile_source
+    from ingot.client.pjrt.compilation import compile_source, without_pairs
 
+    if device == "cpu" and options.count > 1 and is_of_one_process(client, options):
+        switches = without_pairs(switches)
     executable, boundary = compile_source(source.code, options, device, switches)
     stored.keep(name, executable, boundary)
     return executable, boundary

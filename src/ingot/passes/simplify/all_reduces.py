@@ -43,7 +43,7 @@ class AllReduceCombiner(Pass):
             kinds: defaultdict[object, set[Instruction]] = defaultdict(set)
             for op in computation.calls_and_effects:
                 if _is_small(op):
-                    kinds[_kind(op)].add(op)
+                    kinds[all_reduce_kind(op)].add(op)
             # Dependencies are looked up for each kind, because combining one kind changes them.
             for ops in kinds.values():
                 for group in _independent(computation, ops) if len(ops) > 1 else ():
@@ -55,23 +55,24 @@ def _is_small(op: Instruction) -> bool:
     if op.opcode != "all-reduce" or op.control_predecessors or op.has_control_successors:
         return False
     is_known = op.shape.is_array and isinstance(op.shape.bytes, int)
-    return is_known and _bytes(op) <= SMALL and bool(_opcode(op))
+    return is_known and _bytes(op) <= SMALL and bool(reduction_of(op))
 
 
 def _bytes(op: Instruction) -> int:
     return prod(op.shape.static_dims) * op.shape.dtype.bytes
 
 
-def _opcode(op: Instruction) -> str:
+def reduction_of(op: Instruction) -> str:
+    """Return the opcode by which an all-reduce combines elements; "" if it is no single op."""
     return reducer_opcode(op.attributes.to_apply)
 
 
-def _kind(op: Instruction) -> object:
-    """Return what all-reduces that are combined have in common."""
+def all_reduce_kind(op: Instruction) -> object:
+    """Return what two all-reduces have in common that may be one."""
     given = op.attributes
     is_in_channel = given.channel_id is not None
     return (
-        *(op.shape.dtype, _opcode(op), given.replica_groups, given.mode, is_in_channel),
+        *(op.shape.dtype, reduction_of(op), given.replica_groups, given.mode, is_in_channel),
         given.use_global_device_ids,
     )
 

@@ -23,6 +23,7 @@ from ingot.passes.expand.small_matrices import SmallMatrixExpander
 from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
+from ingot.passes.simplify.all_reduce_motion import AllReduceCodeMotion
 from ingot.passes.simplify.all_reduces import AllReduceCombiner
 from ingot.passes.simplify.calls import (
     CallInliner,
@@ -72,6 +73,7 @@ FIXED_POINT = FixedPoint(
         WhileLoopConstantSinking(),
         WhileLoopInvariantCodeMotion(),
         WhileLoopAllReduceCodeMotion(),
+        AllReduceCodeMotion(),
         WhileLoopDotCodeMotion(),
         DeadCodeElimination(),
     ),

@@ -90,6 +90,18 @@ def case_embedding():
     return look(B, places), slope(B, places)
 
 
+def case_sums_of_one_process_are_not_begun_early():
+    w, x = _normal(5, 256, 256) / 16, _normal(6, 512, 256)
+
+    def deep(w, x):
+        return jnp.mean(jnp.tanh(jnp.tanh(x @ w[0]) @ w[1]) ** 2)
+
+    step = jax.jit(jax.grad(deep)).lower([w, w], put(x, "x")).compile()
+    assert " all-reduce" in step.as_text()
+    assert "-start" not in step.as_text()
+    return step([w, w], put(x, "x"))
+
+
 def case_loops():
     def body(h, x):
         return jnp.tanh(h @ np.eye(12, dtype=np.float32) * 0.3 + x), h.sum()
