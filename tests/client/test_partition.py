@@ -100,6 +100,51 @@ def test_shardings_of_other_devices_are_refused() -> None:
 NETWORK = "512 nodes of 8, inside 2us 300GB/s, between 10us 25GB/s, ring"
 
 
+_BESIDE_KERNELS = """HloModule m, num_partitions=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+body {
+  s = (s32[], f32[1024,1024], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1024,1024] get-tuple-element(s), index=1
+  w = f32[1024,1024] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  sum = f32[1024,1024] all-reduce(x), replica_groups={{0,1}}, channel_id=1,
+    use_global_device_ids=true, to_apply=add
+  y = f32[1024,1024] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[1024,1024] add(sum, y)
+  ROOT r = (s32[], f32[1024,1024], f32[1024,1024]) tuple(next, z, y)
+}
+condition {
+  s = (s32[], f32[1024,1024], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  end = s32[] constant(10)
+  ROOT r = pred[] compare(i, end), direction=LT
+}
+ENTRY e {
+  zero = s32[] constant(0)
+  x = f32[1024,1024] parameter(0)
+  w = f32[1024,1024] parameter(1)
+  s = (s32[], f32[1024,1024], f32[1024,1024]) tuple(zero, x, w)
+  l = (s32[], f32[1024,1024], f32[1024,1024]) while(s), condition=condition, body=body
+  ROOT r = f32[1024,1024] get-tuple-element(l), index=1
+}""".replace("  ", "\n")
+
+
+def test_collectives_beside_kernels_are_hidden() -> None:
+    executable = ingot.compile(ingot.parse_hlo(_BESIDE_KERNELS))
+    assert "all-reduce-start" in executable.as_text()
+    report = ingot.explain(executable, network="2 nodes of 1, inside 1us 99GB/s, between 9us 9GB/s")
+    step = report.programs[0].step
+    assert step is not None
+    # One of 4 MB, in each of the 10 rounds; the product takes longer than it.
+    (row,) = step.collectives
+    assert (row.times, row.size) == (10, 1 << 22)
+    assert step.hidden_seconds == pytest.approx(step.collective_seconds)
+    assert step.seconds == pytest.approx(step.kernel_seconds)
+    assert " hidden behind kernels" in str(report)
+
+
 def test_a_step_on_a_cluster_is_explained() -> None:
     report = ingot.explain(ingot.partition(layers(4096)), network=NETWORK)
     (program,) = report.programs
@@ -110,6 +155,7 @@ def test_a_step_on_a_cluster_is_explained() -> None:
     assert len(step.kernels) == len(program.kernels)
     assert step.kernel_seconds == pytest.approx(sum(step.kernels))
     assert step.seconds == pytest.approx(step.kernel_seconds + step.collective_seconds)
+    assert step.hidden_seconds == pytest.approx(0, abs=1e-12)
     seconds = [row.seconds for row in step.collectives]
     assert seconds == sorted(seconds, reverse=True)
     by_line = {row.line: row for row in step.collectives}

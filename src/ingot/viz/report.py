@@ -186,6 +186,7 @@ class StepReport:
 
     Attributes:
         network: the text of the network (`analysis.network.description`).
+        seconds: of the execution.
         kernel_seconds: of all kernels.
         kernels: seconds of each kernel, of all its runs.
         collectives: the dearest first.
@@ -193,6 +194,7 @@ class StepReport:
     """
 
     network: str
+    seconds: float
     kernel_seconds: float
     kernels: tuple[float, ...]
     collectives: tuple[CollectiveReport, ...]
@@ -204,9 +206,9 @@ class StepReport:
         return sum(row.seconds for row in self.collectives)
 
     @property
-    def seconds(self) -> float:
-        """Seconds of the execution: nothing overlaps."""
-        return self.kernel_seconds + self.collective_seconds
+    def hidden_seconds(self) -> float:
+        """Seconds of collectives in which kernels run."""
+        return self.kernel_seconds + self.collective_seconds - self.seconds
 
 
 @record

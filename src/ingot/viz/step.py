@@ -2,9 +2,10 @@
 """What one execution of a partitioned program would cost on a described network.
 
 Kernels take the longest of their limits by the machine's model (`llvm.machine_model`), collectives
-the time of their formula (`analysis.network`). What of them runs meanwhile is not taken off: the
-sum is an upper bound. Bodies of loops count as often as they run; every branch of a conditional
-counts once, and so does the body of a loop whose number of rounds is not known.
+the time of their formula (`analysis.network`). A collective that the program starts before it needs
+the result is hidden as far as kernels run meanwhile; one network carries one collective after the
+other. Bodies of loops count as often as they run; every branch of a conditional counts once, and so
+does the body of a loop whose number of rounds is not known.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from ingot.analysis.network.formulas import FORMULAS, Placement, seconds_of
 from ingot.client.executable import Executable
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.opset.collective import Groups
 from ingot.llvm.machine_model import MachineModel
 from ingot.semantics.device_groups import Grid, grid_of, groups_of, pairs_of
+from ingot.semantics.foreign_calls import DONE, START
 from ingot.semantics.trip_counts import known_trip_count
 from ingot.support.diagnostics import ArgumentError
+from ingot.support.records import record
 from ingot.viz.report import CollectiveReport, StepReport
 
 _PERMUTE = "collective-permute"
@@ -45,10 +49,20 @@ def step_report(executable: Executable, network: Network) -> StepReport:
             hint="divide the program with ingot.partition, and describe as many devices",
         )
     counts, unknown = _runs(module)
-    rows = _collectives(counts, grid, network)
-    kernels = _kernel_seconds(executable, counts)
-    collectives = tuple(sorted(rows, key=lambda row: -row.seconds))
-    return StepReport(str(network), sum(kernels), kernels, collectives, unknown)
+    rows = {
+        op: _row(op, grid, network)
+        for computation, times in counts.items()
+        for op in (computation.instructions if times else ())
+        if op.opcode == _PERMUTE or (op.opcode, network.algorithm) in FORMULAS
+    }
+    once = _kernel_seconds(executable)
+    kernels = tuple(counts[op.computation] * seconds for op, seconds in once.items())
+    collectives = sorted(_reports(rows, counts), key=lambda row: -row.seconds)
+    timeline = _Timeline(module, once | {op: row.seconds for op, row in rows.items()})
+    return StepReport(
+        str(network), timeline.elapsed(module.entry), sum(kernels), kernels, tuple(collectives),
+        unknown,
+    )  # fmt: skip
 
 
 def _runs(module: Module) -> tuple[dict[Computation, int], int]:
@@ -70,17 +84,60 @@ def _runs(module: Module) -> tuple[dict[Computation, int], int]:
     return counts, unknown
 
 
-def _kernel_seconds(executable: Executable, counts: dict[Computation, int]) -> tuple[float, ...]:
-    """Return the seconds of all runs of each kernel, on a machine like the target."""
+def _kernel_seconds(executable: Executable) -> dict[Instruction, float]:
+    """Return the seconds of a run of each kernel, in their order, on a machine like the target."""
     model = MachineModel.of(executable.kernel_set.target)
-    homes = [home for home, order in executable.module.schedule.items()
-             for one in order if one.opcode == "fusion"]  # fmt: skip
-    found: list[float] = []
-    for kernel, home in zip(executable.kernels, homes, strict=True):
+    fusions = [one for order in executable.module.schedule.values()
+               for one in order if one.opcode == "fusion"]  # fmt: skip
+    found: dict[Instruction, float] = {}
+    for kernel, fusion in zip(executable.kernels, fusions, strict=True):
         moved, flops = kernel.bytes_read + kernel.bytes_written, kernel.flops
         work = [_known(size) for size in (moved, flops, kernel.transcendentals)]
-        found.append(counts[home] * model.seconds(*work))
-    return tuple(found)
+        found[fusion] = model.seconds(*work)
+    return found
+
+
+class _Timeline:
+    """How long computations take when collectives that were started go on beside kernels."""
+
+    def __init__(self, module: Module, seconds: dict[Instruction, float]) -> None:
+        self._schedule = module.schedule
+        self._seconds = seconds
+        """Of a run of each kernel and each collective."""
+
+    def elapsed(self, computation: Computation) -> float:
+        """Return the seconds of one run of a computation of the host program."""
+        clock = network = 0.0
+        arrival: dict[Instruction, float] = {}
+        for op in self._schedule[computation]:
+            if op.opcode == START:
+                network = arrival[op] = max(clock, network) + self._begun(op)
+            elif op.opcode == DONE:
+                clock = max(clock, arrival.get(op.operands[0], clock))
+            elif op.has(Trait.EXCHANGE):
+                clock = network = max(clock, network) + self._seconds.get(op, 0.0)
+            elif op.opcode == "fusion":
+                clock += self._seconds[op]
+            else:
+                clock += self._called(op)
+        return max(clock, network)
+
+    def _begun(self, start: Instruction) -> float:
+        return sum(
+            self._seconds.get(op, 0.0)
+            for called in start.called_computations
+            for op in called.instructions
+        )
+
+    def _called(self, op: Instruction) -> float:
+        """Return the seconds of what an op of control flow runs."""
+        if op.opcode == "while":
+            rounds = known_trip_count(op)
+            rounds = 1 if rounds is None else rounds
+            condition, body = map(self.elapsed, (op.attributes.condition, op.attributes.body))
+            return condition * (rounds + 1) + body * rounds
+        run = (one for one in op.called_computations if one in self._schedule)
+        return sum(self.elapsed(one) for one in run)
 
 
 def _known(size: object) -> int:
@@ -93,40 +150,48 @@ def _known(size: object) -> int:
     )
 
 
-def _collectives(
-    counts: dict[Computation, int], grid: Grid, network: Network
-) -> list[CollectiveReport]:
-    """Return the collectives, those that differ in nothing as one row."""
-    rows: defaultdict[tuple[str, int, str, Placement, float, bool], int] = defaultdict(int)
-    for computation, times in counts.items():
-        for op in computation.instructions if times else ():
-            if op.opcode == _PERMUTE or (op.opcode, network.algorithm) in FORMULAS:
-                rows[_row(op, grid, network)] += times
-    return [
-        CollectiveReport(
-            opcode=opcode,
-            line=line,
-            size=size,
-            group=placement.size,
-            nodes=-(-placement.size // placement.local),
-            times=times,
-            seconds=times * seconds,
-            bound="latency" if is_latency else "bandwidth",
-        )
-        for (opcode, size, line, placement, seconds, is_latency), times in rows.items()
-    ]
+@record
+class _Row:
+    """A collective as the report groups them, and the seconds of one run."""
+
+    opcode: str
+    size: int
+    line: str
+    placement: Placement
+    seconds: float
+    is_latency: bool
 
 
-def _row(
-    op: Instruction, grid: Grid, network: Network
-) -> tuple[str, int, str, Placement, float, bool]:
+def _row(op: Instruction, grid: Grid, network: Network) -> _Row:
     opcode, size = op.opcode, _known(op.operands[0].shape.bytes)
     line = str(op.metadata.location or "")
     if opcode == _PERMUTE:
         placement, empty, full = _permuted(pairs_of(op, grid), network, size)
-        return opcode, size, line, placement, full, empty > full / 2
+        return _Row(opcode, size, line, placement, full, empty > full / 2)
     placement = _placement(groups_of(op, grid), network)
-    return opcode, size, line, placement, *seconds_of(opcode, size, placement, network)
+    return _Row(opcode, size, line, placement, *seconds_of(opcode, size, placement, network))
+
+
+def _reports(
+    rows: dict[Instruction, _Row], counts: dict[Computation, int]
+) -> list[CollectiveReport]:
+    """Return the collectives, those that differ in nothing as one."""
+    times: defaultdict[_Row, int] = defaultdict(int)
+    for op, row in rows.items():
+        times[row] += counts[op.computation]
+    return [
+        CollectiveReport(
+            opcode=row.opcode,
+            line=row.line,
+            size=row.size,
+            group=row.placement.size,
+            nodes=-(-row.placement.size // row.placement.local),
+            times=count,
+            seconds=count * row.seconds,
+            bound="latency" if row.is_latency else "bandwidth",
+        )
+        for row, count in times.items()
+    ]
 
 
 def _permuted(pairs: Groups, network: Network, size: int) -> tuple[Placement, float, float]:

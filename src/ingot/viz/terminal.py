@@ -99,6 +99,8 @@ def _step(step: StepReport) -> Iterator[Line]:
         )
     ]
     yield "bold", f"a step on {step.network}: {format_seconds(step.seconds)} by the models"
+    if step.hidden_seconds > 0:
+        shares.append(f"{format_seconds(step.hidden_seconds)} of them hidden behind kernels")
     yield "", f"  {', '.join(shares)}"
     if step.unknown_loops:
         loops = "loop" if step.unknown_loops == 1 else "loops"
