@@ -11,6 +11,12 @@ Invariant: the order of additions depends on the lanes and the depth alone.
 
 from __future__ import annotations
 
+from ingot.cpu.emit.contraction.block_function import (
+    call_block,
+    known_strides,
+    stride_params,
+    strides_text,
+)
 from ingot.cpu.emit.contraction.lane_totals import store_totals
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, add_shifts, add_words
 from ingot.emit.values.conversions import convert
@@ -24,8 +30,6 @@ from ingot.llvm.index import Index
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
-
-STRIDES = ("a_row", "b_row", "c_row")
 
 
 @record
@@ -60,12 +64,12 @@ class DotProducts:
     @property
     def name(self) -> str:
         """A name that says all of it: equal names, equal code."""
-        strides = "_".join("x" if s is None else str(s) for s in self._strides())
         kind = f"{self.element.suffix}{'f' * self.fma}{'e' * self.is_even}"
         place = "shared_dots" if self.is_shared else "dots"
         types = "" if self.converts is None else "".join(f"_{item.name}" for item in self.converts)
         words = f"_words{self.factors}" if self.factors > 1 else ""
-        return f"{place}_{kind}_{self.rows}x{self.columns}x{self.lanes}_{strides}{types}{words}"
+        block = f"{self.rows}x{self.columns}x{self.lanes}"
+        return f"{place}_{kind}_{block}_{strides_text(self)}{types}{words}"
 
     @property
     def is_shifted(self) -> bool:
@@ -97,8 +101,10 @@ class DotProducts:
             return self.element, self.element
         return memory_type(self.converts[0]), memory_type(self.converts[1])
 
-    def _strides(self) -> tuple[int | None, ...]:
-        return (self.a_row, self.b_row, self.c_row)
+    @property
+    def strides(self) -> dict[str, int | None]:
+        """Steps from row to row, by name; None: a parameter."""
+        return {"a_row": self.a_row, "b_row": self.b_row, "c_row": self.c_row}
 
     def call(
         self,
@@ -108,34 +114,21 @@ class DotProducts:
         strides: tuple[Index, ...],
     ) -> None:
         """Run on A, B, C with `depth` products each."""
-        passed = [
-            f.as_value(given)
-            for given, known in zip(strides, self._strides(), strict=True)
-            if known is None
-        ]
-        f.call(self._reference(f.owner), [*pointers, f.as_value(depth), *passed])
-
-    def _reference(self, module: ModuleBuilder) -> FunctionRef:
-        if self.is_shared:
-            return module.declare(self.name, lt.VOID, [type_ for _, type_ in self.params])
-        return module.helper(self.name, self.define)
+        call_block(f, self, [*pointers, f.as_value(depth)], strides)
 
     @property
     def params(self) -> list[tuple[str, Type]]:
         """The function's parameters: pointers, the depth, then the strides that are not known."""
-        unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
-        return [*params, ("depth", lt.I64), *((name, lt.I64) for name in unknown)]
+        return [*params, ("depth", lt.I64), *stride_params(self)]
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
         """Define the function in a module."""
         f = module.function(
             self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind noinline"
         )
-        unknown = [name for name, _ in self.params[4:]]
-        given = dict(zip(unknown, f.params[4:], strict=True))
-        known = dict(zip(STRIDES, self._strides(), strict=True))
-        self._emit(f, {n: given[n] if step is None else step for n, step in known.items()})
+        names = [name for name, _ in stride_params(self)]
+        self._emit(f, known_strides(self, dict(zip(names, f.params[4:], strict=True))))
         return f.reference
 
     def _emit(self, f: FunctionBuilder, strides: dict[str, Index]) -> None:

@@ -15,6 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from ingot.cpu.emit.contraction.block_function import (
+    call_block,
+    known_strides,
+    stride_params,
+    strides_text,
+)
 from ingot.cpu.emit.contraction.words import add_words
 from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
@@ -24,8 +30,6 @@ from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
-
-STRIDES = ("a_row", "a_step", "b_step", "c_row")
 
 UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
@@ -133,7 +137,6 @@ class MicroKernel:
     @property
     def name(self) -> str:
         """A name that says all of it: equal names, equal code."""
-        strides = "_".join("x" if s is None else str(s) for s in self._strides())
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
@@ -143,10 +146,14 @@ class MicroKernel:
             place += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         place += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         place += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
-        return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
+        block = f"{self.rows}x{self.vectors}x{self.lanes}"
+        return f"{place}_{kind}_{block}_{strides_text(self)}_{masks}"
 
-    def _strides(self) -> tuple[int | None, ...]:
-        return (self.a_row, self.a_step, self.b_step, self.c_row)
+    @property
+    def strides(self) -> dict[str, int | None]:
+        """Its strides by name; None: a parameter."""
+        a_strides = {"a_row": self.a_row, "a_step": self.a_step}
+        return {**a_strides, "b_step": self.b_step, "c_row": self.c_row}
 
     def call(
         self,
@@ -159,11 +166,6 @@ class MicroKernel:
         """Run on A, B, C: `depth` products; `columns` counts the valid ones of masked vectors."""
         a, b, c = matrices
         strides = (a.row_step, a.column_step, b.row_step, c.row_step)
-        passed = [
-            f.as_value(given)
-            for given, known in zip(strides, self._strides(), strict=True)
-            if known is None
-        ]
         args = [
             a.address,
             b.address,
@@ -172,20 +174,14 @@ class MicroKernel:
             f.as_condition(accumulate),
             f.as_value(columns),
         ]
-        f.call(self._reference(f.owner), [*args, *passed])
-
-    def _reference(self, module: ModuleBuilder) -> FunctionRef:
-        if self.is_shared:
-            return module.declare(self.name, lt.VOID, [type_ for _, type_ in self.params])
-        return module.helper(self.name, self.define)
+        call_block(f, self, args, strides)
 
     @property
     def params(self) -> list[tuple[str, Type]]:
         """The function's parameters: pointers, numbers, then the strides that are not known."""
-        unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
-        params += [(name, lt.I64) for name in unknown]
+        params += stride_params(self)
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -295,11 +291,7 @@ class Block:
         self.lanes = [spec.lanes] * (spec.vectors - 1) + [spec.tail_lanes or spec.lanes]
         self.a, self.b, self.c = operands
         self.depth, self.accumulate, self.columns = numbers
-        known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
-        known["c_row"] = spec.c_row
-        self.strides: dict[str, Index] = {
-            name: given[name] if step is None else step for name, step in known.items()
-        }
+        self.strides = known_strides(spec, given)
         self.given = given
         self.masks: list[Value | None] = []
         self.group = GROUP if spec.a_row is None else spec.rows
