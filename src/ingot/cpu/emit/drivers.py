@@ -116,6 +116,38 @@ def open_driver(
     return f, DriverEnv(lhs, rhs, result, scratch, chunk, given, micro, epilogue, outer)
 
 
+class DriverEmitter:
+    """What the emitters of all drivers share: env, and what is computed from it alike.
+
+    Attributes:
+        f: the function.
+        env: what it finds in its env.
+        given: the part's parameters by name.
+        cell: type of the elements that `at` counts.
+    """
+
+    def __init__(self, f: FunctionBuilder, env: DriverEnv, cell: Type) -> None:
+        """Emit into `f`, whose env is `env`."""
+        self.f = f
+        self.env = env
+        self.given = env.given
+        self.cell = cell
+
+    def at(self, base: Value, *terms: tuple[Value, Value | int], cell: Type | None = None) -> Value:
+        """Return the address of element sum(a * b) of `base`; `cell`: another type of elements."""
+        f = self.f
+        offset: Value | int = 0
+        for a, b in terms:
+            offset = f.iadd(offset, f.imul(a, b))
+        return f.gep(base, offset, cell or self.cell)
+
+    def first_row(self, block: Value) -> Value:
+        """Return the first row of a row block: tall ones, of one row more, come before low ones."""
+        f, given = self.f, self.given
+        tall_before = f.as_value(f.imin(block, given["tall_blocks"]))
+        return f.add(f.mul(block, given["low_rows"]), tall_before)
+
+
 @record
 class DriverPart:
     """What a driver is given for a part of its work.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.product_parts import MICRO_KERNELS, Piece, micro_kernel
-from ingot.cpu.emit.drivers import open_driver
+from ingot.cpu.emit.drivers import DriverEmitter, open_driver
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -25,7 +25,6 @@ from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
 MAX_EPILOGUE_LANES = 128
@@ -74,7 +73,7 @@ def emit_units(driver: ProductDriver) -> None:
     f.ret()
 
 
-class ProductDriver:
+class ProductDriver(DriverEmitter):
     """Emits one function of a driver; `given` are its parameters."""
 
     TILE_BYTES = TILE_BYTES
@@ -85,14 +84,12 @@ class ProductDriver:
 
     def __init__(self, module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
-        f, self.env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
-        self.f = f
-        self.chunk = self.env.chunk
-        self.given = self.env.given
+        f, env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
+        super().__init__(f, env, cell_type(form.element))
+        self.chunk = env.chunk
         self.micro = dict(zip(MICRO_KERNELS, self.env.micro_kernels, strict=True))
         self.emitter = ValueEmitter(f, {}, self.given, fma=True)
         self.form = form
-        self.cell = cell_type(form.element)
         types = form.operands or (form.element, form.element)
         self.lhs_cell, self.rhs_cell = map(memory_type, types)
         self.columns = form.columns
@@ -111,13 +108,6 @@ class ProductDriver:
         size = self.PACKED_BYTES // self.cell.bytes
         return self.f.alloca(self.cell, size, 64) if self.form.has_panels else None
 
-    def at(self, base: Value, *terms: tuple[Value, Value], cell: Type | None = None) -> Value:
-        """Return the address of element sum(a * b) of `base`; `cell`: type of its elements."""
-        offset: Value | int = 0
-        for a, b in terms:
-            offset = self.f.iadd(offset, self.f.mul(a, b))
-        return self.f.gep(base, offset, cell or self.cell)
-
     def unit(self, row_unit: Value, column_unit: Value, batch: Value) -> None:
         """Emit a unit; rows go fastest, then columns, then batch."""
         f, given, env = self.f, self.given, self.env
@@ -128,7 +118,7 @@ class ProductDriver:
         lhs = self.at(env.lhs, (batch, given["lhs_batch"]), cell=self.lhs_cell)
         columns_at = (column, self.rhs_column)
         rhs = self.at(env.rhs, (batch, given["rhs_batch"]), columns_at, cell=self.rhs_cell)
-        place = ((batch, given["out_batch"]), (self.row(first), given["out_row"]))
+        place = ((batch, given["out_batch"]), (self.first_row(first), given["out_row"]))
         result = f.gep(self.at(env.result, *place), column, self.cell)
         size = self.TILE_BYTES // self.cell.bytes + self.columns + MAX_EPILOGUE_LANES
         tile = f.alloca(self.cell, size, 64)
@@ -158,17 +148,11 @@ class ProductDriver:
         """Return how many of `count` positions from `start` on lie before `end`."""
         return self.f.as_value(self.f.isub(self.f.imin(self.f.iadd(start, count), end), start))
 
-    def row(self, number: Value) -> Value:
-        """Return the first row of a row block."""
-        f, given = self.f, self.given
-        above = f.as_value(f.imin(number, given["tall_blocks"]))
-        return f.add(f.mul(number, given["low_rows"]), above)
-
     def piece(self, piece: Piece) -> None:
         """Emit the products of one piece of k: row block by row block, panel by panel."""
         f, given = self.f, self.given
         rhs = piece.rhs
-        top = self.row(piece.rows[0])
+        top = self.first_row(piece.rows[0])
         if self.panels is not None:
             self.pack(piece.rhs, self.panels, piece.columns, piece.depth)
             rhs = self.panels
@@ -176,7 +160,7 @@ class ProductDriver:
 
         def row_block(number: Value, _: list[Value]) -> None:
             is_tall = f.icmp("slt", number, given["tall_blocks"])
-            row = self.row(number)
+            row = self.first_row(number)
             lhs = self.rows(piece, row, f.add(given["low_rows"], f.zext(is_tall, lt.I64)))
             out = self.at(piece.out, (f.sub(row, top), given["block_row"]))
             run = f.select(is_tall, self.micro["tall"], self.micro["low"])
@@ -208,8 +192,8 @@ class ProductDriver:
 
     def finish(self, piece: Piece, sums: Value, first: Value, last: Value) -> None:
         """Emit the epilogue of some row blocks, if their sums are whole."""
-        f, row = self.f, self.row(first)
-        rows = f.sub(self.row(last), row)
+        f, row = self.f, self.first_row(first)
+        rows = f.sub(self.first_row(last), row)
         place = [piece.batch, row, rows, f.const(lt.I64, 1), piece.column, piece.columns]
         f.if_(piece.is_last, lambda: self.env.finish(f, sums, place))
 

@@ -82,7 +82,7 @@ class _Ahead(ProductDriver):
     def piece(self, piece: Piece) -> None:
         """Emit the products of one piece of k: panel by panel, row block by row block."""
         f, given = self.f, self.given
-        top = self.row(piece.rows[0])
+        top = self.first_row(piece.rows[0])
         room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
         pack = self._pack_rows if self.form.is_dense else self._pack_across
         pack(piece, top, room)
@@ -97,7 +97,7 @@ class _Ahead(ProductDriver):
 
             def row_block(number: Value, _: list[Value]) -> None:
                 run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
-                row = f.sub(self.row(number), top)
+                row = f.sub(self.first_row(number), top)
                 rows = self._packed(room, piece, number, row)
                 place = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
                 self.run(run, piece, (rows, rhs, place), given["packed_lhs_row"], rest)
@@ -119,7 +119,7 @@ class _Ahead(ProductDriver):
         """Emit the packing of the unit's rows of the lhs, one after the other."""
         f, given = self.f, self.given
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
-        m, k = Span("@m", 0, f.sub(self.row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
+        m, k = Span("@m", 0, f.sub(self.first_row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
         index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
         operand = ex.make("load", self.form.element, (), Access(0, index))
         packer = Packer(self.emitter, self.form.element, self.form.lanes)
@@ -140,8 +140,8 @@ class _Ahead(ProductDriver):
             ahead = self.at(self.emitter.buffers[0], (later, given["lhs_step"]))
 
             def row_block(number: Value, _: list[Value]) -> None:
-                row = self.row(number)
-                rows = f.sub(self.row(f.as_value(f.iadd(number, 1))), row)
+                row = self.first_row(number)
+                rows = f.sub(self.first_row(f.as_value(f.iadd(number, 1))), row)
                 span = Span("@m", f.sub(row, top), rows)
                 place = self._packed(start, piece, number, row)
 

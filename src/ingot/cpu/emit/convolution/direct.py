@@ -332,8 +332,7 @@ class _Units(DirectEmitter):
 
                 def block(at: Value, _: list[Value]) -> None:
                     is_tall = f.icmp("slt", at, given["tall_blocks"])
-                    above = f.as_value(f.imin(at, given["tall_blocks"]))
-                    row = f.add(f.mul(at, given["low_rows"]), above)
+                    row = self.first_row(at)
                     args = [
                         self.at(image, (row, given["row_step"])),
                         packed,

@@ -7,7 +7,7 @@ Parts of the driver (`cpu.emit.convolution.direct`); sizes are numbers in env.
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
-from ingot.cpu.emit.drivers import DriverEnv
+from ingot.cpu.emit.drivers import DriverEmitter, DriverEnv
 from ingot.hlo.dtype import DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -15,27 +15,16 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-class DirectEmitter:
-    """What the emitters of the driver know."""
+class DirectEmitter(DriverEmitter):
+    """What the emitters of the driver know beside its env."""
 
     def __init__(
         self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
     ) -> None:
         """Emit into `f`, whose env is `env`; a panel has (vectors, lanes)."""
-        self.f = f
-        self.cell = cell_type(element)
+        super().__init__(f, env, cell_type(element))
         self.vectors, self.lanes = panel
-        self.env = env
-        self.given = env.given
         self.columns = self.vectors * self.lanes
-
-    def at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
-        """Return the address of element sum(a * b) of `base`."""
-        f = self.f
-        offset: Value | int = 0
-        for a, b in terms:
-            offset = f.iadd(offset, f.imul(a, b))
-        return f.gep(base, offset, self.cell)
 
     def divide(self, number: Value, by: Value) -> tuple[Value, Value]:
         """Return quotient and remainder."""

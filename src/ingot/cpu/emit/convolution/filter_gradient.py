@@ -106,8 +106,8 @@ class _Unit(DirectEmitter):
         self.first = f.mul(channel_unit, given["unit_blocks"])
         after = f.imin(f.iadd(self.first, given["unit_blocks"]), given["row_blocks"])
         self.after = f.as_value(after)
-        self.channel = self._channel(self.first)
-        self.count = f.sub(self._channel(self.after), self.channel)
+        self.channel = self.first_row(self.first)
+        self.count = f.sub(self.first_row(self.after), self.channel)
         self.feature = f.as_value(f.imul(number, self.columns))
         self.left = f.sub(given["features"], self.feature)
         own = replace(env, given={**given, "copied": self.count})
@@ -118,12 +118,6 @@ class _Unit(DirectEmitter):
         self.copy = f.gep(self.tile, given["tile_elements"], self.cell)
         self.rows = f.gep(self.copy, given["copy_elements"], self.cell)
         self.table = f.alloca(lt.I64, MAX_LINES, 64)
-
-    def _channel(self, block: Value) -> Value:
-        """Return the first channel of a block."""
-        f, given = self.f, self.given
-        above = f.as_value(f.imin(block, given["tall_blocks"]))
-        return f.add(f.mul(block, given["low_rows"]), above)
 
     def emit(self) -> None:
         """Emit the unit: group by group, then the epilogue."""
@@ -232,7 +226,7 @@ class _Unit(DirectEmitter):
         segments = f.mul(group.images, group.lines)
 
         def block(number: Value, _: list[Value]) -> None:
-            channel = f.sub(self._channel(number), self.channel)
+            channel = f.sub(self.first_row(number), self.channel)
             args = [
                 f.gep(start, channel, self.cell),
                 self.rows,

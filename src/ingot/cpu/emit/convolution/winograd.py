@@ -26,7 +26,7 @@ from ingot.cpu.emit.convolution.winograd_transforms import (
     of_sums,
     of_taps,
 )
-from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
+from ingot.cpu.emit.drivers import DriverCall, DriverEmitter, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
@@ -105,29 +105,18 @@ class _Places:
         self.rows = f.gep(self.nowhere, given["n_block"], cell)
 
 
-class _Driver:
+class _Driver(DriverEmitter):
     """Emits one of the functions."""
 
     def __init__(self, f: FunctionBuilder, element: DType, lanes: int, env: DriverEnv) -> None:
-        self.f = f
+        super().__init__(f, env, cell_type(element))
         self.element = element
-        self.cell = cell_type(element)
         self.lanes = lanes
-        self.env = env
-        self.given = env.given
         self.places = _Places(f, self.cell, env)
 
     @property
     def _columns(self) -> Value:
         return self.f.const(lt.I64, VECTORS * self.lanes)
-
-    def _at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
-        """Return the address of element sum(a * b) of `base`."""
-        f = self.f
-        offset: Value | int = 0
-        for a, b in terms:
-            offset = f.iadd(offset, f.imul(a, b))
-        return f.gep(base, offset, self.cell)
 
     def _load(self, address: Value) -> Value:
         return self.f.load(vector(self.cell, self.lanes), address, self.cell.alignment)
@@ -138,7 +127,7 @@ class _Driver:
     def _square(self, base: Value, side: int, row: Value, column: Value) -> list[list[Value]]:
         """Return the vectors at the places of a square."""
         return [
-            [self._load(self._at(base, (row, i), (column, j))) for j in range(side)]
+            [self._load(self.at(base, (row, i), (column, j))) for j in range(side)]
             for i in range(side)
         ]
 
@@ -154,13 +143,13 @@ class _Driver:
         down, across = given["tap_row"], given["tap_column"]
 
         def panel(number: Value, _: list[Value]) -> None:
-            start = f.gep(self._at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
-            planes = self._at(self.places.taps, (f.mul(number, channels), columns))
+            start = f.gep(self.at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
+            planes = self.at(self.places.taps, (f.mul(number, channels), columns))
 
             def channel(c: Value, _: list[Value]) -> None:
                 for part in range(0, VECTORS * self.lanes, self.lanes):
-                    source = f.gep(self._at(start, (c, features)), part, self.cell)
-                    target = f.gep(self._at(planes, (c, columns)), part, self.cell)
+                    source = f.gep(self.at(start, (c, features)), part, self.cell)
+                    target = f.gep(self.at(planes, (c, columns)), part, self.cell)
                     taps = both_ways(f, self._square(source, TAPS, down, across), of_taps)
                     self._scatter(taps, target, given["taps_plane"])
 
@@ -171,7 +160,7 @@ class _Driver:
     def _scatter(self, square: Sequence[Row], target: Value, plane: Value) -> None:
         """Store a transformed square, each place into its plane."""
         for number, value in enumerate(value for row in square for value in row):
-            self._store(value, self._at(target, (plane, number)))
+            self._store(value, self.at(target, (plane, number)))
 
     # ---- units
 
@@ -218,20 +207,20 @@ class _Driver:
         y = f.sub(f.as_value(f.imul(down, RESULTS)), given["low_0"])
         x = f.sub(f.as_value(f.imul(column, RESULTS)), given["low_1"])
         inside = f.and_(self._fits(y, given["height"]), self._fits(x, given["width"]))
-        start = self._at(
+        start = self.at(
             self.env.lhs, (f.mul(image, given["height"]), f.mul(given["width"], channels))
         )
 
         def whole() -> list[Value]:
             row_step = f.mul(given["width"], channels)
-            return [self._at(start, (y, row_step), (x, channels)), row_step]
+            return [self.at(start, (y, row_step), (x, channels)), row_step]
 
         def border() -> list[Value]:
             self._copy_patch(start, y, x)
             return [self.places.patch, f.mul(channels, f.const(lt.I64, SIDE))]
 
         address, row_step = f.if_(inside, whole, border, likely=True)
-        target = self._at(self.places.image, (number, given["image_row"]))
+        target = self.at(self.places.image, (number, given["image_row"]))
 
         def vectors(c: Value, _: list[Value]) -> None:
             tile = self._square(f.gep(address, c, self.cell), SIDE, row_step, channels)
@@ -254,7 +243,7 @@ class _Driver:
         def place(number: Value, _: list[Value]) -> None:
             at_y = f.add(y, f.as_value(f.idiv(number, SIDE)))
             at_x = f.add(x, f.as_value(f.irem(number, SIDE)))
-            target = self._at(self.places.patch, (number, channels))
+            target = self.at(self.places.patch, (number, channels))
             # Unsigned: a negative position is large.
             inside = f.and_(
                 f.icmp("ult", at_y, given["height"]), f.icmp("ult", at_x, given["width"])
@@ -262,7 +251,7 @@ class _Driver:
             pixel = f.add(f.mul(at_y, given["width"]), at_x)
 
             def copy() -> None:
-                source = self._at(start, (pixel, channels))
+                source = self.at(start, (pixel, channels))
 
                 def vectors(c: Value, _: list[Value]) -> None:
                     value = self._load(f.gep(source, c, self.cell))
@@ -296,18 +285,18 @@ class _Driver:
         strides = (given["image_row"], given["n_block"])
 
         def plane(number: Value, _: list[Value]) -> None:
-            image = self._at(places.image, (number, given["image_plane"]))
-            taps = self._at(places.taps, (number, given["taps_plane"]))
-            sums = self._at(places.sums, (number, given["sums_plane"]))
+            image = self.at(places.image, (number, given["image_plane"]))
+            taps = self.at(places.taps, (number, given["taps_plane"]))
+            sums = self.at(places.sums, (number, given["sums_plane"]))
 
             def panel(at: Value, _: list[Value]) -> None:
-                right = self._at(taps, (f.mul(at, channels), columns))
-                out = self._at(sums, (f.sub(at, unit.panels[0]), columns))
+                right = self.at(taps, (f.mul(at, channels), columns))
+                out = self.at(sums, (f.sub(at, unit.panels[0]), columns))
 
                 def block(first: Value, _: list[Value]) -> None:
                     row = f.as_value(f.imin(first, most))
-                    left = self._at(image, (row, given["image_row"]))
-                    to = self._at(out, (row, given["n_block"]))
+                    left = self.at(image, (row, given["image_row"]))
+                    to = self.at(out, (row, given["n_block"]))
                     args = [left, right, to, channels, f.const(lt.I1, False), none, *strides]
                     f.call_indirect(self.env.micro_kernels[0], lt.VOID, signature, args)
 
@@ -337,17 +326,17 @@ class _Driver:
         is_direct = self.env.is_plain(f)
         step = f.select(is_direct, given["features"], given["n_block"])
         direct = f.gep(
-            self._at(self.env.result, (f.mul(line, given["result_width"]), step)), first, self.cell
+            self.at(self.env.result, (f.mul(line, given["result_width"]), step)), first, self.cell
         )
-        start = self._at(f.select(is_direct, direct, places.rows), (x, step))
-        below = self._at(start, (given["result_width"], step))
+        start = self.at(f.select(is_direct, direct, places.rows), (x, step))
+        below = self.at(start, (given["result_width"], step))
         targets = [
             start,
-            f.select(is_inside, self._at(start, (step, 1)), places.nowhere),
+            f.select(is_inside, self.at(start, (step, 1)), places.nowhere),
             f.select(has_second, below, places.nowhere),
-            f.select(f.and_(is_inside, has_second), self._at(below, (step, 1)), places.nowhere),
+            f.select(f.and_(is_inside, has_second), self.at(below, (step, 1)), places.nowhere),
         ]
-        source = self._at(places.sums, (number, given["n_block"]))
+        source = self.at(places.sums, (number, given["n_block"]))
         plane = given["sums_plane"]
 
         def vectors(n: Value, _: list[Value]) -> None:
