@@ -194,7 +194,7 @@ def _concatenation(count: int, columns: int, dimension: int) -> str:
 def test_each_computed_part_of_a_concatenation_is_a_piece(count: int, dimension: int) -> None:
     _, schedule = _scheduled(fused(_concatenation(count, 40, dimension)))
     assert isinstance(schedule.strategy, Pieces)
-    assert len(list(schedule.strategy.ranges())) == count
+    assert len(list(schedule.strategy.loops)) == count
 
 
 def test_a_window_of_many_masks_is_not_cut_at_each() -> None:

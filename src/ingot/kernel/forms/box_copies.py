@@ -23,8 +23,6 @@ from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.loop.collapse import CHOICES
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
-from ingot.kernel.schedule.piece_origin import from_beginning
-from ingot.kernel.schedule.pieces import narrowed
 from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
 
@@ -156,12 +154,11 @@ def _only_chooses(kernel: LoopKernel) -> bool:
 
 
 def _pieces(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[LoopKernel]:
-    """Yield the kernel as it is in each of its pieces."""
-    if not isinstance(schedule.strategy, Pieces):
+    """Yield the kernel of each piece; a kernel that is not cut is one piece."""
+    if isinstance(schedule.strategy, Pieces):
+        yield from (loop.kernel for loop in schedule.strategy.loops)
+    else:
         yield kernel
-        return
-    for known in schedule.strategy.ranges():
-        yield from_beginning(kernel, tuple(narrowed(p, known) for p in kernel.passes), known)
 
 
 def _runs(piece: LoopKernel, store: Store, along: str) -> _Runs | None:

@@ -9,15 +9,11 @@ Invariant: elements are copied as they are in memory, so every bit stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import CHOICES
-from ingot.kernel.schedule.loop_schedule import Pieces
-from ingot.kernel.schedule.pieces import Range, narrowed
+from ingot.kernel.ir import Pass, Store
 
 LONG_BYTES = 1024
 """Bytes of a run from which on a call is faster than a loop of vectors."""
@@ -34,18 +30,6 @@ def is_copied(passes: Sequence[Pass], axis: str, length: int | Dim) -> bool:
         and all(_is_copy(store, axis, length) for store in item.stores)
         for item in passes
     )
-
-
-def pieces_are_copied(kernel: LoopKernel, axis: Axis, pieces: Pieces) -> bool:
-    """Whether all that a kernel does in every piece along `axis`, its vector axis, is to copy."""
-    if not isinstance(axis.extent, int) or any(e.op not in CHOICES for e in walk(kernel.exprs)):
-        return False
-    return all(_piece_is_copied(kernel, axis.name, known) for known in pieces.ranges())
-
-
-def _piece_is_copied(kernel: LoopKernel, axis: str, known: Mapping[str, Range]) -> bool:
-    first, last = known[axis]
-    return is_copied([narrowed(item, known) for item in kernel.passes], axis, last + 1 - first)
 
 
 def _is_copy(store: Store, axis: str, length: int | Dim) -> bool:

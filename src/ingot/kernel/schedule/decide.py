@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from ingot.hlo import dim
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.copies import is_copied, pieces_are_copied
+from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.gathers import (
     bits_of_gathers,
     block_of_rows,
@@ -39,6 +39,7 @@ from ingot.kernel.schedule.loop_schedule import (
     Strategy,
     TransposedRows,
 )
+from ingot.kernel.schedule.piece_loops import bands_of
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
 from ingot.kernel.schedule.row_folds import rows_together
@@ -191,8 +192,8 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
     cuts = cut_axes(request.kernel, request.axis) if request.has_whole_registers else ()
     if not cuts:
         return "no cuts would take its masks away"
-    pieces = Pieces(cuts)
-    copies = pieces_are_copied(request.kernel, request.axis, pieces)
+    pieces = Pieces(cuts, bands_of(request.kernel, cuts, request.grid_lanes.lanes))
+    copies = all(loop.copies for loop in pieces.loops)
     return _in_lanes(request, pieces, Effort.MEMORY_BOUND if copies else request.effort)
 
 

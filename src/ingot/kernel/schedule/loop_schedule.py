@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from itertools import product
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.pieces import Cut, Range
+from ingot.kernel.schedule.piece_loops import Band, PieceLoop
+from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
 
 
@@ -42,16 +42,18 @@ class Pieces:
 
     Attributes:
         cuts: the axes and where they are cut (`kernel.schedule.pieces`), the vector axis last.
+        bands: the kernels of the pieces (`kernel.schedule.piece_loops`).
     """
 
     name: ClassVar[str] = "pieces"
 
     cuts: tuple[Cut, ...]
+    bands: tuple[Band, ...]
 
-    def ranges(self) -> Iterator[dict[str, Range]]:
-        """Yield the range of each cut axis, by its name, for every piece."""
-        for ranges in product(*(cut.ranges() for cut in self.cuts)):
-            yield {cut.axis.name: held for cut, held in zip(self.cuts, ranges, strict=True)}
+    @property
+    def loops(self) -> Iterator[PieceLoop]:
+        """The loops of all pieces, band by band."""
+        return (loop for band in self.bands for loop in band.loops)
 
 
 @record

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of a kernel in pieces: what each computes, and in which lanes.
+"""A kernel rewritten as one kernel for each of its pieces, without the masks that are known there.
 
-`pieces` says where axes are cut; emitters ask here for the pieces in a band of the other axes.
-Each is a kernel of its own, without the masks that are known there, counted from its beginning
-(`piece_origin`).
+`pieces` decides where axes are cut; `bands_of` makes the kernels, which the schedule holds
+(`loop_schedule.Pieces`) and emitters spell out. Positions of a piece are counted from its beginning
+(`piece_origin`). Neighbours along the vector axis that compute the same are one piece.
 
-Invariant: at position p of the axis a piece computes what the kernel computes at first + p.
+Invariant: run one after the other, in any order, the kernels store what the whole kernel stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
@@ -43,17 +44,40 @@ class PieceLoop:
     copies: bool
 
 
-def piece_loops(
-    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int
-) -> tuple[PieceLoop, ...]:
-    """Return the loops of a kernel along an axis that is cut, in order.
+@record
+class Band:
+    """The part of the grid in which each cut axis but the vector axis stays within one range.
+
+    Attributes:
+        ranges: the range of each of these axes, in the order of the cuts.
+        loops: the pieces of the vector axis there, in order.
+    """
+
+    ranges: tuple[Range, ...]
+    loops: tuple[PieceLoop, ...]
+
+
+def bands_of(kernel: LoopKernel, cuts: Sequence[Cut], lanes: int) -> tuple[Band, ...]:
+    """Return the pieces of a kernel, band by band; the last range changes fastest.
 
     Args:
         kernel: the whole kernel.
-        cut: its vector axis.
-        band: the ranges of the other axes that are cut, by their names.
+        cuts: the axes that are cut, the vector axis last.
         lanes: those of the kernel; a short piece has fewer.
     """
+    *outer, vector = cuts
+    names = [cut.axis.name for cut in outer]
+    bands: list[Band] = []
+    for ranges in product(*(cut.ranges() for cut in outer)):
+        band = dict(zip(names, ranges, strict=True))
+        bands.append(Band(ranges, _loops(kernel, vector, band, lanes)))
+    return tuple(bands)
+
+
+def _loops(
+    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int
+) -> tuple[PieceLoop, ...]:
+    """Return the loops along the vector axis, where the other cut axes stay in their ranges."""
     axis = cut.axis
     found: list[PieceLoop] = []
     for (first, last), passes in _distinct(kernel, cut, band):

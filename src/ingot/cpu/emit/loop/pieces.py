@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels in pieces: each part of the grid where masks are known has loops of its own.
 
-`kernel.schedule.pieces` says where an axis is cut, `piece_loops` what the loop of each piece is. A
-unit asks once in which band of the outer axes it lies; there its block of the vector axis is a loop
-per piece.
+The schedule holds a kernel for each piece (`kernel.schedule.piece_loops`). A unit asks once in
+which band of the outer axes it lies; there its block of the vector axis is a loop per piece.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 
 from ingot.emit.loop.body import LoopEmitter, Strip
 from ingot.emit.loop.copies import copy_runs
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Pieces
-from ingot.kernel.schedule.piece_loops import PieceLoop, piece_loops
-from ingot.kernel.schedule.pieces import Cut, Range
+from ingot.kernel.schedule.piece_loops import Band, PieceLoop
+from ingot.kernel.schedule.pieces import Range
 from ingot.llvm.values import Value
 
 
@@ -27,54 +27,52 @@ class PieceEmitter(LoopEmitter):
     kernel: LoopKernel
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        *outer, vector = self._strategy(Pieces).cuts
         # Loops along the axis take its name over from the number of the block.
         extent, block = axis.extent, self.schedule.block
         if isinstance(extent, int) and isinstance(block, int) and extent <= block:
             self.block = 0, extent
         else:
             self.block = self._block_bounds(axis)
-        self._band(outer, vector, {}, body)
+        strategy = self._strategy(Pieces)
+        outer = [cut.axis for cut in strategy.cuts[:-1]]
+        self._bands(list(strategy.bands), outer, body)
 
-    def _band(
-        self,
-        outer: list[Cut],
-        vector: Cut,
-        ranges: dict[str, Range],
-        body: Callable[[], None],
-    ) -> None:
-        """Branch over the bands of the first outer axis, then of the rest."""
+    def _bands(self, bands: list[Band], outer: list[Axis], body: Callable[[], None]) -> None:
+        """Branch over the bands by where the unit lies along each of the outer axes."""
+        depth = len(bands[0].ranges) - len(outer)
         if not outer:
-            self._pieces(vector, ranges, body)
+            (band,) = bands
+            self._pieces(band, body)
             return
-        cut, *rest = outer
-        position = self.emitter.names[cut.axis.name]
+        axis, *inner = outer
+        position = self.emitter.names[axis.name]
+        groups = [(r, list(held)) for r, held in groupby(bands, lambda band: band.ranges[depth])]
 
-        def bands(left: list[Range]) -> None:
-            (first, last), *others = left
+        def branch(left: list[tuple[Range, list[Band]]]) -> None:
+            ((first, last), own), *others = left
 
             def here() -> None:
                 self.emitter.open_scope()
                 start = self.emitter.index(first)
-                self.emitter.names[cut.axis.name] = self.f.isub(position, start)
-                self._band(rest, vector, {**ranges, cut.axis.name: (first, last)}, body)
-                self.emitter.names[cut.axis.name] = position
+                self.emitter.names[axis.name] = self.f.isub(position, start)
+                self._bands(own, inner, body)
+                self.emitter.names[axis.name] = position
                 self.emitter.close_scope()
 
             if others:
                 end = self.emitter.index(last)
-                self.f.if_(self.f.ile(position, end), here, lambda: bands(others))
+                self.f.if_(self.f.ile(position, end), here, lambda: branch(others))
             else:
                 here()
 
-        bands(cut.ranges())
+        branch(groups)
 
-    def _pieces(self, vector: Cut, ranges: dict[str, Range], body: Callable[[], None]) -> None:
+    def _pieces(self, band: Band, body: Callable[[], None]) -> None:
         """Emit a loop for each piece of the vector axis in the current block."""
-        whole = self.kernel
-        for piece in piece_loops(whole, vector, ranges, self.schedule.lanes[0]):
+        whole, axis = self.kernel, self._strategy(Pieces).cuts[-1].axis
+        for piece in band.loops:
             self.kernel = piece.kernel
-            self._piece(vector.axis, piece, body)
+            self._piece(axis, piece, body)
         self.kernel = whole
 
     def _start(self, bound: IndexValue, piece: PieceLoop) -> IndexValue:
