@@ -127,80 +127,69 @@ def _suits(given: PlainConvolution, columns: int) -> bool:
     return given.channels % (columns // VECTORS) == 0 and given.features % columns == 0
 
 
+@record
+class _Tiles:
+    """The tiles of 2x2 results of all images, and how units share them.
+
+    Attributes:
+        down, across: tiles along an image.
+        rows: rows of tiles of all images.
+        row_units: units that share the rows.
+        unit_rows: rows of tiles of a unit at most.
+        block_rows: rows of the register block: tiles that a product of a unit takes at once.
+    """
+
+    down: int
+    across: int
+    rows: int | Dim
+    row_units: int | Dim
+    unit_rows: int
+    block_rows: int
+
+    @property
+    def of_unit(self) -> int:
+        """Tiles of a unit at most."""
+        return self.unit_rows * self.across
+
+
 def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -> Winograd | str:
-    channels, features = given.channels, given.features
-    down, across = (-(-size // 2) for size in given.results)
-    tile_rows = given.batch * down
     cell = cell_bits(element) // 8
-    line = LINE_BYTES // cell
-    image_row = _odd(channels, line)
-    per_tile = PLANES * cell * (image_row + features)
-    is_out_of_cache = PLANES * cell * channels * features > OUT_OF_CACHE_BYTES
-    most = MAX_TILES if is_out_of_cache else max(MIN_TILES, min(MAX_TILES, UNIT_BYTES // per_tile))
-    unit_rows = max(1, most // across)
-    row_units = ceil_div(tile_rows, unit_rows)
-    if isinstance(tile_rows, int) and isinstance(row_units, int):
-        least, unit_rows = tile_rows // row_units, -(-tile_rows // row_units)
-    else:
-        # Units share the rows evenly: one has all of them, or several more than half of the most.
-        least = min(down, (unit_rows + 1) // 2)
-    most_tiles = unit_rows * across
-    rows = _height(least * across, most_tiles, heights)
-    tiles = given.images * down * across
-    if rows is None or not _pays(given, lanes, (tiles, rows, most_tiles)):
+    tiles = _tiles(given, cell, heights)
+    if tiles is None or not _pays(given, lanes, tiles):
         return "transforms would take longer than the products that they save"
-    n_block = features
-    assumed_units = -(-given.images * down // unit_rows)
-    while assumed_units * (features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
-        if n_block // 2 < MIN_BLOCK:
-            break
-        n_block //= 2
-    units = row_units * (features // n_block)
-    taps_plane = _odd(channels * features, line)
-    image_plane, sums_plane = _odd(most_tiles * image_row, line), _odd(most_tiles * n_block, line)
-    rest = PLANES * channels + n_block + 2 * given.results[1] * n_block
-    chunk = PLANES * (image_plane + sums_plane) + _odd(rest, line)
-    fitting = SCRATCH_BYTES // (cell * chunk)
-    max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, fitting))
+    n_block = _column_block(given, lanes, tiles)
+    column_units = given.features // n_block
+    units = tiles.row_units * column_units
+    planes, chunk = _scratch(given, LINE_BYTES // cell, tiles, n_block)
+    max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, SCRATCH_BYTES // (cell * chunk)))
     grain = maximum(ceil_div(units, max_chunks), 1)
-    panels = features // (VECTORS * lanes)
-    panel_grain = -(-panels // MAX_CHUNKS)
     chunks = ceil_div(units, grain)
-    room = chunks if isinstance(chunks, int) else max_chunks
-    tap_steps = (3 * channels * features, channels * features)
-    reversals = [one.reversal for one in given.window]
-    tap_row, tap_column = (
-        -step if is_reversed else step
-        for step, is_reversed in zip(tap_steps, reversals, strict=True)
-    )
+    held_chunks = chunks if isinstance(chunks, int) else max_chunks
+    panels = given.features // (VECTORS * lanes)
+    panel_grain = -(-panels // MAX_CHUNKS)
     values = {
         "height": given.sizes[0],
         "width": given.sizes[1],
-        "channels": channels,
-        "features": features,
+        "channels": given.channels,
+        "features": given.features,
         "result_height": given.results[0],
         "result_width": given.results[1],
         "low_0": given.window[0].low,
         "low_1": given.window[1].low,
-        "tiles_down": down,
-        "tiles_across": across,
-        "tile_rows": tile_rows,
-        "row_units": row_units,
-        "column_units": features // n_block,
+        "tiles_down": tiles.down,
+        "tiles_across": tiles.across,
+        "tile_rows": tiles.rows,
+        "row_units": tiles.row_units,
+        "column_units": column_units,
         "units": units,
         "grain": grain,
         "n_block": n_block,
-        "rows": rows,
-        "taps_plane": taps_plane,
-        "image_row": image_row,
-        "image_plane": image_plane,
-        "sums_plane": sums_plane,
+        "rows": tiles.block_rows,
         "chunk_elements": chunk,
         "panels": panels,
         "panel_grain": panel_grain,
-        "tap_first": -2 * (min(tap_row, 0) + min(tap_column, 0)),
-        "tap_row": tap_row,
-        "tap_column": tap_column,
+        **planes,
+        **_filter_steps(given),
     }
     return Winograd(
         tuple(values[name] for name in PARAMETERS),
@@ -208,8 +197,77 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         lanes,
         -(-panels // panel_grain),
         chunks,
-        cell * (PLANES * taps_plane + room * chunk),
+        cell * (PLANES * planes["taps_plane"] + held_chunks * chunk),
     )
+
+
+def _tiles(given: PlainConvolution, cell: int, heights: range) -> _Tiles | None:
+    """Return how units share the tiles, None if a unit has fewer than any register block has rows.
+
+    Args:
+        given: the convolution.
+        cell: bytes of an element.
+        heights: the rows that register blocks may have.
+    """
+    down, across = (-(-size // 2) for size in given.results)
+    rows = given.batch * down
+    tile_bytes = PLANES * cell * (_odd(given.channels, LINE_BYTES // cell) + given.features)
+    filter_bytes = PLANES * cell * given.channels * given.features
+    most = MAX_TILES
+    if filter_bytes <= OUT_OF_CACHE_BYTES:
+        most = max(MIN_TILES, min(MAX_TILES, UNIT_BYTES // tile_bytes))
+    unit_rows = max(1, most // across)
+    row_units = ceil_div(rows, unit_rows)
+    if isinstance(rows, int) and isinstance(row_units, int):
+        least, unit_rows = rows // row_units, -(-rows // row_units)
+    else:
+        # Units share the rows evenly: one has all of them, or several more than half of the most.
+        least = min(down, (unit_rows + 1) // 2)
+    block_rows = _height(least * across, unit_rows * across, heights)
+    if block_rows is None:
+        return None
+    return _Tiles(down, across, rows, row_units, unit_rows, block_rows)
+
+
+def _column_block(given: PlainConvolution, lanes: int, tiles: _Tiles) -> int:
+    """Return the features of a unit: fewer than all where there would be few units."""
+    row_units = -(-given.images * tiles.down // tiles.unit_rows)
+    n_block = given.features
+    while row_units * (given.features // n_block) < FEW_UNITS and n_block % (4 * lanes) == 0:
+        if n_block // 2 < MIN_BLOCK:
+            break
+        n_block //= 2
+    return n_block
+
+
+def _scratch(
+    given: PlainConvolution, line: int, tiles: _Tiles, n_block: int
+) -> tuple[dict[str, int], int]:
+    """Return the steps of the planes in the scratch, and the elements of a chunk's part of it.
+
+    `line`: elements of a cache line.
+    """
+    image_row = _odd(given.channels, line)
+    planes = {
+        "taps_plane": _odd(given.channels * given.features, line),
+        "image_row": image_row,
+        "image_plane": _odd(tiles.of_unit * image_row, line),
+        "sums_plane": _odd(tiles.of_unit * n_block, line),
+    }
+    rest = PLANES * given.channels + n_block + 2 * given.results[1] * n_block
+    chunk = PLANES * (planes["image_plane"] + planes["sums_plane"]) + _odd(rest, line)
+    return planes, chunk
+
+
+def _filter_steps(given: PlainConvolution) -> dict[str, int]:
+    """Return where the filter's first element is read, and its steps; reversed ones go back."""
+    matrix = given.channels * given.features
+    tap_row, tap_column = (
+        -step if one.reversal else step
+        for step, one in zip((3 * matrix, matrix), given.window, strict=True)
+    )
+    first = -2 * (min(tap_row, 0) + min(tap_column, 0))
+    return {"tap_first": first, "tap_row": tap_row, "tap_column": tap_column}
 
 
 def _odd(elements: int, line: int) -> int:
@@ -218,7 +276,7 @@ def _odd(elements: int, line: int) -> int:
 
 
 def _height(least: int, most: int, heights: range) -> int | None:
-    """Return the rows of a register block that suit units of so many tiles."""
+    """Return the rows of a register block that suit units of `least` to `most` tiles."""
     fitting = [rows for rows in heights if rows <= least]
     if not fitting:
         return None
@@ -229,13 +287,13 @@ def _block_cycles(tiles: int, rows: int) -> float:
     return -(-tiles // rows) * block_cycles(rows, VECTORS)
 
 
-def _pays(given: PlainConvolution, lanes: int, counts: tuple[int, int, int]) -> bool:
+def _pays(given: PlainConvolution, lanes: int, tiles: _Tiles) -> bool:
     """Whether this takes fewer cycles than summing directly."""
-    tiles, rows, of_unit = counts
+    count, of_unit = given.images * tiles.down * tiles.across, tiles.of_unit
     products = given.channels * given.features / lanes
     results = given.images * given.results[0] * given.results[1]
     direct = results * 9 * products / 2
     vectors = (given.channels + given.features) / lanes
-    planes = PLANES * products / VECTORS * _block_cycles(of_unit, rows) / of_unit
+    planes = PLANES * products / VECTORS * _block_cycles(of_unit, tiles.block_rows) / of_unit
     each = planes + TRANSFORM_CYCLES * vectors
-    return tiles * each + TAPS_CYCLES * products < MAX_SHARE * direct
+    return count * each + TAPS_CYCLES * products < MAX_SHARE * direct
