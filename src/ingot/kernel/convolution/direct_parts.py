@@ -92,55 +92,121 @@ def tap_rows(taps: int, count: int, vectors: Vectors) -> int:
     return max(MIN_TAP_ROWS, vectors.registers // count - taps - 1)
 
 
+@record
+class _Image:
+    """How units read the image: where it lies, or from copies of the rows that windows meet.
+
+    Attributes:
+        copies: whether rows are copied.
+        copied: channels that are copied of each pixel.
+        pixel: step from pixel to pixel.
+        width: pixels of a copied row.
+        row: step from row to row.
+    """
+
+    copies: bool
+    copied: int
+    pixel: int
+    width: int
+    row: int
+
+
 def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> dict[str, int]:
-    """Return a part's numbers but for how many units it has, and where it stands among others.
+    """Return a part's numbers, except its count of units and its position among other parts.
 
     Args:
         part: the part.
         block: its register blocks.
         n_block: features of a unit (default: as suits the part).
     """
-    sizes = part.sizes
-    vectors, columns, cell = block.vectors, block.columns, block.cell
-    last = sizes.window[-1]
-    is_crowded = last.stride * sizes.channels * cell % L1_STRIDE == 0
-    copies = (sizes.is_padded or is_crowded) and not part.is_empty
-    segment, depth = sizes.segment(cell), part.depth
-    copied, width = sizes.copied, sizes.reach(2, sizes.results[2])
-    pixel = _copied_pixel(sizes, copied, cell) if copies else sizes.channels
-    row = width * pixel if copies else sizes.sizes[2] * sizes.channels
-    planes = sizes.window[0].size
-    is_panel = copies and sizes.is_depthwise
-    row_bytes = min(row, width * columns) if is_panel else row
+    sizes, columns, cell = part.sizes, block.columns, block.cell
+    image = _image(part, cell)
+    lines, n_block, outer = _unit(part, block, image, n_block)
+    is_own = image.copies and sizes.column_step == 1 and n_block < sizes.group_features
+    if is_own:
+        image = _copied_image(sizes, n_block, cell)
+    planes, plane_rows = sizes.window[0].size, sizes.reach(1, lines)
+    plane = plane_rows * image.row
+    if not image.copies:
+        plane = sizes.window[0].window_dilation * sizes.sizes[1] * image.row
+    copy = (planes * plane if image.copies else 0) + columns
+    if copy * cell <= COPY_BYTES:
+        copy = 0
+    segment = sizes.segment(cell)
+    piece_segments = max(1, PIECE // segment)
+    tile = lines * sizes.results[2] * n_block + columns
+    chunk = copy + piece_segments * segment * columns + tile
     panels = -(-sizes.group_features // columns)
-    copied_bytes = planes * row_bytes * cell if copies else 0
+    return {
+        **_shape(part),
+        **_tap_offsets(sizes, plane, image),
+        **_row_blocks(sizes.results[2], block),
+        "line_step": sizes.window[1].stride * image.row,
+        "row_step": sizes.window[2].stride * image.pixel,
+        "copies": int(image.copies),
+        "own_columns": int(is_own),
+        "planes": planes,
+        "plane_rows": plane_rows,
+        "padded_width": image.width,
+        "pixel": image.pixel,
+        "copied": image.copied,
+        "segment": segment,
+        "segments": part.depth // segment,
+        "piece_segments": piece_segments,
+        "unit_lines": lines,
+        "line_units": -(-sizes.results[1] // lines),
+        "n_block": n_block,
+        "blocks": -(-sizes.group_features // n_block),
+        "chunk_elements": -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell,
+        "copy_elements": copy,
+        "is_packed": int(outer > sizes.groups or not part.is_all),
+        "panels": panels,
+        "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
+        "column_step": sizes.column_step,
+    }
+
+
+def _image(part: Part, cell: int) -> _Image:
+    """Return how units read the image if each copies all channels of its group."""
+    sizes = part.sizes
+    is_crowded = sizes.window[2].stride * sizes.channels * cell % L1_STRIDE == 0
+    if (sizes.is_padded or is_crowded) and not part.is_empty:
+        return _copied_image(sizes, sizes.copied, cell)
+    width, row = sizes.reach(2, sizes.results[2]), sizes.sizes[2] * sizes.channels
+    return _Image(copies=False, copied=sizes.copied, pixel=sizes.channels, width=width, row=row)
+
+
+def _copied_image(sizes: Sizes, copied: int, cell: int) -> _Image:
+    """Return copies of `copied` channels of each pixel."""
+    width, pixel = sizes.reach(2, sizes.results[2]), _copied_pixel(sizes, copied, cell)
+    return _Image(copies=True, copied=copied, pixel=pixel, width=width, row=width * pixel)
+
+
+def _unit(
+    part: Part, block: RegisterBlock, image: _Image, n_block: int | None
+) -> tuple[int, int, int]:
+    """Return lines and features of a unit, and how many units share the features.
+
+    Units of depthwise convolutions that copy rows have one panel of features each.
+    """
+    sizes, columns, cell = part.sizes, block.columns, block.cell
+    is_panel = image.copies and sizes.is_depthwise
+    row = min(image.row, image.width * columns) if is_panel else image.row
+    copied_bytes = sizes.window[0].size * row * cell if image.copies else 0
+    panels = -(-sizes.group_features // columns)
     lines = _lines(sizes, copied_bytes, panels if is_panel else 1)
     outer = sizes.images * part.outer * -(-sizes.results[1] // lines)
     if is_panel:
         n_block = columns
     elif n_block is None:
-        row_bytes = lines * sizes.results[2] * cell
-        n_block = _column_block(sizes.group_features, outer, columns, row_bytes)
-    is_own = copies and sizes.column_step == 1 and n_block < sizes.group_features
-    if is_own:
-        copied, pixel = n_block, _copied_pixel(sizes, n_block, cell)
-        row = width * pixel
-    plane_rows = sizes.reach(1, lines)
-    plane = plane_rows * row if copies else sizes.window[0].window_dilation * sizes.sizes[1] * row
-    steps = (plane, sizes.window[1].window_dilation * row, last.window_dilation * pixel)
-    blocks = -(-sizes.group_features // n_block)
-    least = -(-sizes.results[2] // block.rows)
-    count = min(
-        range(least, max(least, sizes.results[2] // MIN_LINE) + 1),
-        key=lambda blocks: _line_cycles(sizes.results[2], blocks, vectors),
-    )
-    low, tall = divmod(sizes.results[2], count)
-    copy = (planes * plane if copies else 0) + columns
-    if copy * cell <= COPY_BYTES:
-        copy = 0
-    piece_segments = max(1, PIECE // segment)
-    tile = lines * sizes.results[2] * n_block + columns
-    chunk = copy + piece_segments * segment * columns + tile
+        sums_bytes = lines * sizes.results[2] * cell
+        n_block = _column_block(sizes.group_features, outer, columns, sums_bytes)
+    return lines, n_block, outer
+
+
+def _shape(part: Part) -> dict[str, int]:
+    """Return the numbers that say what a part is, whatever way it is computed."""
+    sizes = part.sizes
     return {
         **{f"size_{number}": size for number, size in enumerate(sizes.sizes)},
         **{f"result_{number}": size for number, size in enumerate(sizes.results)},
@@ -155,49 +221,38 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         "stride_0": sizes.window[0].stride,
         "stride_1": sizes.window[1].stride,
         "taps_1": sizes.window[1].size,
-        "taps_2": last.size,
+        "taps_2": sizes.window[2].size,
         "group_channels": sizes.group_channels,
         "group_features": sizes.group_features,
         "dilation_0": sizes.window[0].window_dilation,
-        "offset_first": sum(
-            (one.size - 1) * step
-            for one, step in zip(sizes.window, steps, strict=True)
-            if one.reversal
-        ),
-        **{
-            f"offset_{number}": -step if one.reversal else step
-            for number, (one, step) in enumerate(zip(sizes.window, steps, strict=True))
-        },
-        "line_step": sizes.window[1].stride * row,
-        "row_step": last.stride * pixel,
-        "copies": int(copies),
-        "own_columns": int(is_own),
-        "planes": planes,
-        "plane_rows": plane_rows,
-        "padded_width": width,
-        "pixel": pixel,
-        "copied": copied,
-        "segment": segment,
-        "segments": depth // segment,
-        "piece_segments": piece_segments,
-        "low_rows": low,
-        "tall_blocks": tall,
-        "row_blocks": count,
-        "unit_lines": lines,
-        "line_units": -(-sizes.results[1] // lines),
-        "n_block": n_block,
-        "blocks": blocks,
-        "chunk_elements": -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell,
-        "copy_elements": copy,
-        "is_packed": int(outer > sizes.groups or not part.is_all),
-        "panels": panels,
-        "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
-        "column_step": sizes.column_step,
     }
 
 
+def _tap_offsets(sizes: Sizes, plane: int, image: _Image) -> dict[str, int]:
+    """Return the offset of the first tap in its window, and the steps from tap to tap."""
+    rows, last = (one.window_dilation for one in sizes.window[1:])
+    steps = (plane, rows * image.row, last * image.pixel)
+    taps = list(zip(sizes.window, steps, strict=True))
+    signed = [-step if one.reversal else step for one, step in taps]
+    return {
+        "offset_first": sum((one.size - 1) * step for one, step in taps if one.reversal),
+        **{f"offset_{number}": step for number, step in enumerate(signed)},
+    }
+
+
+def _row_blocks(results: int, block: RegisterBlock) -> dict[str, int]:
+    """Return how the results of a line are divided into register blocks."""
+    least = -(-results // block.rows)
+    count = min(
+        range(least, max(least, results // MIN_LINE) + 1),
+        key=lambda blocks: _line_cycles(results, blocks, block.vectors),
+    )
+    low, tall = divmod(results, count)
+    return {"low_rows": low, "tall_blocks": tall, "row_blocks": count}
+
+
 def _copied_pixel(sizes: Sizes, copied: int, cell: int) -> int:
-    """Return how far copied pixels of so many channels lie apart."""
+    """Return the step from pixel to pixel of copies of `copied` channels each."""
     has_gaps = sizes.window[-1].stride * copied * cell % L1_STRIDE == 0
     return copied + (LINE_BYTES // cell if has_gaps else 0)
 
@@ -222,7 +277,10 @@ def _line_cycles(results: int, blocks: int, vectors: int) -> float:
 
 
 def _column_block(features: int, outer: int, columns: int, row_bytes: int) -> int:
-    """Return the features of a unit: all, or less where units are few or sums wait."""
+    """Return the features of a unit: fewer than all where units are few or sums need much room.
+
+    `outer`: units that have the same features; `row_bytes`: bytes of a unit's sums of one feature.
+    """
     panels = -(-features // columns)
     wanted = max(1, min(panels, TILE_BYTES // (row_bytes * columns)))
     while wanted > 1 and outer * -(-panels // wanted) < FEW_UNITS:

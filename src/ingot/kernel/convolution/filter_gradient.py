@@ -106,69 +106,75 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
     return _plan(given, element, lanes, most_rows(VECTORS, vectors))
 
 
+@record
+class _Image:
+    """The image with three dimensions of positions, and the rows that a unit copies of it.
+
+    Of a filter's gradient the window is the gradient, and its results are the taps.
+
+    Attributes:
+        given: the convolution.
+        sizes, taps, gradient: extents along each dimension of positions.
+        window: the window along each of them.
+        lines, images: those of a group.
+        cell: bytes of an element.
+    """
+
+    given: PlainConvolution
+    sizes: tuple[int, ...]
+    taps: tuple[int, ...]
+    gradient: tuple[int, ...]
+    window: tuple[WindowDimension, ...]
+    lines: int
+    images: int
+    cell: int
+
+    @property
+    def width(self) -> int:
+        """Pixels of a copied row."""
+        last = self.window[2]
+        return (self.taps[2] - 1) * last.stride + (self.gradient[2] - 1) * last.window_dilation + 1
+
+    @property
+    def rows(self) -> int:
+        """Copied rows of a plane."""
+        one = self.window[1]
+        return (self.taps[1] - 1) * one.stride + (self.lines - 1) * one.window_dilation + 1
+
+    def pixel(self, channels: int) -> int:
+        """Return the step from pixel to pixel: an odd number of cache lines."""
+        line = LINE_BYTES // self.cell
+        return (-(-channels // line) | 1) * line
+
+    def plane(self, channels: int) -> int:
+        """Return the elements of a copied plane."""
+        return self.rows * self.width * self.pixel(channels)
+
+    def copied(self, channels: int) -> int:
+        """Return the elements that are copied for a group."""
+        return self.images * self.taps[0] * self.plane(channels)
+
+
 def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> FilterGradient | str:
-    cell = cell_bits(element) // 8
-    columns = VECTORS * lanes
-    ones = (1,) * (DIMENSIONS - len(given.window))
-    sizes, results = ones + given.sizes, ones + given.results
-    window = tuple(WindowDimension(1) for _ in ones) + given.window
-    gradient = tuple(one.size for one in window)
-    row_blocks = -(-given.channels // most)
-    panels = -(-given.features // columns)
-    unit_blocks = row_blocks
-    while unit_blocks > 1 and -(-row_blocks // unit_blocks) * panels < FEW_UNITS:
-        unit_blocks = -(-unit_blocks // 2)
-    low, tall = divmod(given.channels, row_blocks)
-    width = (results[2] - 1) * window[2].stride + (gradient[2] - 1) * window[2].window_dilation + 1
-    lines, images = _group(given, gradient)
-
-    def room(blocks: int) -> tuple[int, int, int, int]:
-        """Return the channels of so many blocks, the steps of a pixel and row, the copy's rows."""
-        channels = blocks * low + min(blocks, tall)
-        line = LINE_BYTES // cell
-        pixel = (-(-channels // line) | 1) * line
-        rows = (results[1] - 1) * window[1].stride + (lines - 1) * window[1].window_dilation + 1
-        return channels, pixel, width * pixel, rows
-
-    while unit_blocks > 1:
-        _, _, row, rows = room(unit_blocks)
-        if images * results[0] * rows * row * cell <= COPY_BYTES:
-            break
-        unit_blocks = -(-unit_blocks // 2)
-    channels, pixel, row, rows = room(unit_blocks)
-    if gradient[2] > MAX_LINE or lines * images > MAX_LINES:
+    image = _image(given, cell_bits(element) // 8)
+    if image.gradient[2] > MAX_LINE or image.lines * image.images > MAX_LINES:
         return "its lines are too long"
-    plane = rows * row
-    copy = images * results[0] * plane + columns
-    tile = results[0] * results[1] * results[2] * channels * columns
-    chunk = tile + copy + images * lines * gradient[2] * columns
-    chunk = -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell
+    columns = VECTORS * lanes
+    panels = -(-given.features // columns)
+    row_blocks = -(-given.channels // most)
+    low, tall = divmod(given.channels, row_blocks)
+    unit_blocks = _unit_blocks(image, row_blocks, panels)
+    channels = _channels(given, row_blocks, unit_blocks)
+    copy = image.copied(channels) + columns
+    tile = math.prod(image.taps) * channels * columns
+    chunk = tile + copy + image.images * image.lines * image.gradient[2] * columns
+    chunk = -(-chunk * image.cell // LINE_BYTES) * LINE_BYTES // image.cell
     channel_units = -(-row_blocks // unit_blocks)
     values = {
-        **{f"size_{number}": size for number, size in enumerate(sizes)},
-        **{f"low_{number}": one.low for number, one in enumerate(window)},
-        **{f"gradient_{number}": size for number, size in enumerate(gradient)},
+        **_copy_values(image, channels),
         "channels": given.channels,
         "features": given.features,
         "images": given.batch,
-        "result_1": results[1],
-        "result_2": results[2],
-        "planes": results[0],
-        "plane_rows": rows,
-        "padded_width": width,
-        "pixel": pixel,
-        "copied": channels,
-        "dilation_0": window[0].stride,
-        "stride_1": window[1].window_dilation,
-        "plane_step": window[0].window_dilation,
-        "tap_0": plane,
-        "tap_1": window[1].stride * row,
-        "tap_2": window[2].stride * pixel,
-        "image_step": results[0] * plane,
-        "line_step": window[1].window_dilation * row,
-        "row_step": window[2].window_dilation * pixel,
-        "unit_lines": lines,
-        "unit_images": images,
         "low_rows": low,
         "tall_blocks": tall,
         "row_blocks": row_blocks,
@@ -184,9 +190,65 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
         element,
         lanes,
         units,
-        units * chunk * cell,
+        units * chunk * image.cell,
         given.features % columns,
     )
+
+
+def _image(given: PlainConvolution, cell: int) -> _Image:
+    ones = (1,) * (DIMENSIONS - len(given.window))
+    window = tuple(WindowDimension(1) for _ in ones) + given.window
+    gradient = tuple(one.size for one in window)
+    sizes, taps = ones + given.sizes, ones + given.results
+    return _Image(given, sizes, taps, gradient, window, *_group(given, gradient), cell)
+
+
+def _channels(given: PlainConvolution, row_blocks: int, blocks: int) -> int:
+    """Return the channels of the first `blocks` of all row blocks."""
+    low, tall = divmod(given.channels, row_blocks)
+    return blocks * low + min(blocks, tall)
+
+
+def _unit_blocks(image: _Image, row_blocks: int, panels: int) -> int:
+    """Return the row blocks of a unit: fewer than all for more units, or for smaller copies."""
+    blocks = row_blocks
+    while blocks > 1 and -(-row_blocks // blocks) * panels < FEW_UNITS:
+        blocks = -(-blocks // 2)
+    while blocks > 1:
+        channels = _channels(image.given, row_blocks, blocks)
+        if image.copied(channels) * image.cell <= COPY_BYTES:
+            break
+        blocks = -(-blocks // 2)
+    return blocks
+
+
+def _copy_values(image: _Image, channels: int) -> dict[str, int]:
+    """Return the numbers of the image and of the copy of `channels` of it."""
+    window, pixel, plane = image.window, image.pixel(channels), image.plane(channels)
+    row = image.width * pixel
+    return {
+        **{f"size_{number}": size for number, size in enumerate(image.sizes)},
+        **{f"low_{number}": one.low for number, one in enumerate(window)},
+        **{f"gradient_{number}": size for number, size in enumerate(image.gradient)},
+        "result_1": image.taps[1],
+        "result_2": image.taps[2],
+        "planes": image.taps[0],
+        "plane_rows": image.rows,
+        "padded_width": image.width,
+        "pixel": pixel,
+        "copied": channels,
+        "dilation_0": window[0].stride,
+        "stride_1": window[1].window_dilation,
+        "plane_step": window[0].window_dilation,
+        "tap_0": plane,
+        "tap_1": window[1].stride * row,
+        "tap_2": window[2].stride * pixel,
+        "image_step": image.taps[0] * plane,
+        "line_step": window[1].window_dilation * row,
+        "row_step": window[2].window_dilation * pixel,
+        "unit_lines": image.lines,
+        "unit_images": image.images,
+    }
 
 
 def _group(given: PlainConvolution, gradient: tuple[int, ...]) -> tuple[int, int]:
