@@ -147,6 +147,32 @@ class _Operands:
     position: tuple[Value, Value]
 
 
+@record
+class _Panel:
+    """A panel of a unit's features.
+
+    Attributes:
+        first: its first feature in the unit.
+        left: features of the unit from there on.
+        feature: its first feature in the group.
+        low, tall: the micro-kernels of its row blocks.
+        packed: where its taps lie if they were packed before.
+        taps: where they lie if not.
+        is_packed: whether they were.
+        result: its sums.
+    """
+
+    first: Value
+    left: Value
+    feature: Value
+    low: Value
+    tall: Value
+    packed: Value
+    taps: Value
+    is_packed: Value
+    result: Value
+
+
 class _Units(DirectEmitter):
     """Emits units."""
 
@@ -295,64 +321,73 @@ class _Units(DirectEmitter):
         number = f.as_value(
             f.iadd(f.mul(unit.group, given["panels"]), f.idiv(feature, self.columns))
         )
-        panel = self.panel(number)
+        packed = self.panel(number)
         column = f.add(f.mul(unit.group, given["group_features"]), feature)
         taps = f.gep(env.rhs, column, self.cell)
         is_packed = f.icmp("ne", given["is_packed"], f.const(lt.I64, 0))
         result = f.gep(operands.result, first, self.cell)
+        panel = _Panel(first, left, feature, low, tall, packed, taps, is_packed, result)
 
         def piece(start: Value, _: list[Value]) -> None:
-            end = f.imin(f.iadd(start, given["piece_segments"]), given["segments"])
-            count = f.as_value(f.isub(end, start))
-            depth = f.mul(count, given["segment"])
-            before = f.mul(start, given["segment"])
-
-            def pack() -> list[Value]:
-                source = self.at(taps, (before, given["features"]))
-                self.packer.pack(source, self.piece, depth, left)
-                return [self.piece]
-
-            def find() -> list[Value]:
-                return [self.at(panel, (before, self.columns))]
-
-            (packed,) = f.if_(is_packed, find, pack)
-            accumulate = f.icmp("sgt", start, f.const(lt.I64, 0))
-            table = f.gep(self.table, start, lt.I64)
-            is_first = f.icmp("eq", f.or_(first, start), f.const(lt.I64, 0))
-            copies = f.and_(is_first, self._copies())
-
-            def line(number: Value, _: list[Value]) -> None:
-                f.if_(copies, lambda: self._copy(unit, operands, number))
-                image = self.at(
-                    operands.image,
-                    (number, given["line_step"]),
-                    (feature, given["column_step"]),
-                )
-                to = self.at(result, (number, operands.line))
-
-                def block(at: Value, _: list[Value]) -> None:
-                    is_tall = f.icmp("slt", at, given["tall_blocks"])
-                    row = self.first_row(at)
-                    args = [
-                        self.at(image, (row, given["row_step"])),
-                        packed,
-                        self.at(to, (row, operands.row)),
-                        given["segment"],
-                        accumulate,
-                        left,
-                        given["row_step"],
-                        operands.row,
-                        table,
-                        count,
-                    ]
-                    run = f.select(is_tall, tall, low)
-                    f.call_indirect(run, lt.VOID, self.signature, args)
-
-                f.loop(0, given["row_blocks"], 1, [], block, at_least_once=True)
-
-            f.loop(0, unit.lines, 1, [], line, at_least_once=True)
+            self._piece(unit, operands, panel, start)
 
         f.loop(0, given["segments"], given["piece_segments"], [], piece, at_least_once=True)
+
+    def _piece(self, unit: _Unit, operands: _Operands, panel: _Panel, start: Value) -> None:
+        """Emit the sums of a panel over the segments of a piece, line by line."""
+        f, given = self.f, self.given
+        end = f.imin(f.iadd(start, given["piece_segments"]), given["segments"])
+        count = f.as_value(f.isub(end, start))
+        packed = self._packed_taps(panel, start, count)
+        accumulate = f.icmp("sgt", start, f.const(lt.I64, 0))
+        table = f.gep(self.table, start, lt.I64)
+        is_first = f.icmp("eq", f.or_(panel.first, start), f.const(lt.I64, 0))
+        copies = f.and_(is_first, self._copies())
+
+        def line(number: Value, _: list[Value]) -> None:
+            f.if_(copies, lambda: self._copy(unit, operands, number))
+            steps = ((number, given["line_step"]), (panel.feature, given["column_step"]))
+            image = self.at(operands.image, *steps)
+            to = self.at(panel.result, (number, operands.line))
+
+            def block(at: Value, _: list[Value]) -> None:
+                is_tall = f.icmp("slt", at, given["tall_blocks"])
+                row = self.first_row(at)
+                args = [
+                    self.at(image, (row, given["row_step"])),
+                    packed,
+                    self.at(to, (row, operands.row)),
+                    given["segment"],
+                    accumulate,
+                    panel.left,
+                    given["row_step"],
+                    operands.row,
+                    table,
+                    count,
+                ]
+                run = f.select(is_tall, panel.tall, panel.low)
+                f.call_indirect(run, lt.VOID, self.signature, args)
+
+            f.loop(0, given["row_blocks"], 1, [], block, at_least_once=True)
+
+        f.loop(0, unit.lines, 1, [], line, at_least_once=True)
+
+    def _packed_taps(self, panel: _Panel, start: Value, count: Value) -> Value:
+        """Return the address of `count` segments of packed taps; emit the packing if need be."""
+        f, given = self.f, self.given
+        depth = f.mul(count, given["segment"])
+        before = f.mul(start, given["segment"])
+
+        def pack() -> list[Value]:
+            source = self.at(panel.taps, (before, given["features"]))
+            self.packer.pack(source, self.piece, depth, panel.left)
+            return [self.piece]
+
+        def find() -> list[Value]:
+            return [self.at(panel.packed, (before, self.columns))]
+
+        (packed,) = f.if_(panel.is_packed, find, pack)
+        return packed
 
     def _finish(self, unit: _Unit) -> None:
         """Emit the epilogue of a unit, line by line."""
