@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel IR: iteration spaces, index maps, expressions; how a fusion becomes loops.
 
-`expr` scalar expressions, `ir` kernels, `text` and `parse` their text, `fingerprint` equal kernels,
-`rewrite` the rewriter, `verifier` what holds of a kernel, `evaluate` what it stores, `index_math`
-index arithmetic, `numbers` what library drivers take.
+Stands between fusion (`passes`), which decides what is a kernel, and a target (`cpu`, `gpu`), which
+emits it. The IR itself is `expr` (scalar expressions) and `ir` (kernels). Around it: `text` and
+`parse` write and read it, `rewrite` changes it, `verifier` checks it, `evaluate` runs it in NumPy,
+`fingerprint` names equal kernels, `index_math` simplifies indices, `numbers` holds the parameters
+of library drivers.
 
-Each folder is a step or a family: `elemental` HLO to expressions, `loop` fusions to loop kernels,
-`schedule` their tiles, vectors and threads, `forms` those that need no code of their own;
-`contraction`, `convolution`, `sort` and `fft` kernels of their kind. The same IR goes to CPU
-vectors and GPU threads.
+Each folder is a step or a family: `elemental` lowers HLO to expressions, `loop` builds and rewrites
+loop kernels, `schedule` chooses their tiles, vectors and threads, `forms` finds those that library
+code runs; `contraction`, `convolution`, `attention`, `sort` and `fft` have kernels of their kind.
 """

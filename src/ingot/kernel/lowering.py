@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering: a fused computation becomes a kernel of the form that runs it best.
+"""Lowering: a fused computation becomes a kernel of the kind that suits it.
 
 Stands between fusion, which decided what is a kernel, and a target (`cpu.kernels`, `gpu.compiler`),
-which schedules and emits them. Invariant: a kernel depends on what the computation is written as
-(`hlo.structure`) and on nothing else, so that computations written alike are lowered once.
+which schedules and emits it. Invariant: a kernel depends only on how its computation is written
+(`hlo.structure`), so computations that are written alike are lowered once.
 """
 
 from __future__ import annotations

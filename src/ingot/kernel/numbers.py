@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that library drivers take: named in a table, passed in env, read back by name.
 
-A plain product or convolution is nothing but such numbers (`contraction.product`,
-`convolution.direct`, `convolution.winograd`).
-
-Most are plain integers; how many units there are may be a symbolic size.
+A plain product or convolution is described by such numbers alone (`contraction.product`,
+`convolution.direct`, `convolution.winograd`). Most are integers; the number of units may be a
+symbolic size.
 
 Invariant: `parameters` has a number for each name of `NAMES`, in that order.
 """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which keys a row of queries sees, where a mask of positions says so: causal masks and windows.
+"""Causal masks and windows: the keys that each row of queries sees.
 
-Positions are compared (`iota <= iota` in HLO), so the keys that are left to row m are
-`m + low <= n <= m + high`. Other scores are a constant: minus infinity, or a large negative number
-as some frameworks have it. Keys that no row of a block sees have no weight: their powers are 0
-as soon as each row has a score that is far above the constant (`Bounds.floor`), and then their
-products are not computed. Whether that holds, and whether their values are finite (0 times infinity
-is NaN), is seen when the kernel runs.
+Such a mask compares positions (`iota <= iota` in HLO): row m sees the keys
+`m + low <= n <= m + high`. The scores of other keys are a constant: minus infinity, or a large
+negative number in some frameworks. Keys that no row of a block sees need not be multiplied: their
+powers are 0 as soon as each row has a score far above the constant (`Bounds.floor`). Whether that
+holds is tested when the kernel runs, and so is whether the values of these keys are finite, since
+0 times infinity is NaN.
 
-Invariant: outside of the bounds every score is `floor` at most, whatever the operands hold.
+Invariant: outside of the bounds every score is at most `floor`, whatever the operands hold.
 """
 
 from __future__ import annotations

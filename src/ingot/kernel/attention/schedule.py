@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an attention kernel runs: blocks of queries and keys.
 
-A unit is a block of query rows of one batch element. It goes over blocks of keys; scores of one
-block stand transposed, with lanes along the queries, so that folds along the keys are elementwise,
-keys and values are read where they lie, and the powers are columns of the second product's lhs.
+A unit is a block of query rows of one batch element. It loops over blocks of keys. The scores of a
+block are stored transposed, with lanes along the queries: so a fold along the keys is elementwise,
+keys and values are read in place, and the powers are columns of the second product's lhs.
 
-Invariant: blocks depend on sizes and vectors alone, so the order of sums does.
+Invariant: blocks depend on sizes and vectors alone, and so does the order of sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contractions: kernels around a matrix product, with prologues and epilogues.
 
-`build` makes them, `schedule` and `register_block` say how they run. Those that
-need no code of their own are plain products: `product`, with its operands, form and blocks.
+`build` makes them; `schedule`, `unit_blocks` and `register_block` decide how they run. Plain
+products run in a driver of the library (`product`): `product_operands` finds their operands,
+`product_form` names the driver's code and parameters, `product_blocks` chooses the blocks.
 """

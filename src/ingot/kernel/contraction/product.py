@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain products: contractions that need no code of their own.
+"""Plain products: contractions that run in a driver that all programs share.
 
 A product of two operands that lie in memory with constant steps is the same computation at every
-size. So it runs in a driver that all such products share: extents, steps and blocks are numbers
-that the host program passes (`product_form.PARAMETERS`), and the micro-kernels are addresses.
-Compiling a plain product is then nothing but choosing those numbers; where more follows than
-storing the sums, it is an epilogue of the kernel's own.
+size. Extents, steps and blocks are numbers that the host program passes to the driver
+(`product_form.PARAMETERS`), and the micro-kernels are addresses. To compile a plain product is to
+choose these numbers. If the kernel does more than store the sums, an epilogue of its own does it.
 
-Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
-left over that would use few registers.
+Rows are divided into blocks of two heights that differ by one, `tall` and `low`, so that no small
+block is left over, which would leave registers unused.
 
-A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
-one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
-products (`ProductVariant.ahead`), and the rows of each unit beside each other where they are
-multiplied. Operands that are not of the sums' type, and complex ones, are both packed too, by each
-unit.
+Rows of the lhs that lie a multiple of 4096 bytes apart are *crowded*: they share one set of the L1
+cache. A large product with crowded rows packs both operands: the whole rhs once, in a phase before
+the products (`ProductVariant.ahead`), and the rows of each unit side by side before they are
+multiplied. Complex operands, and operands whose type is not that of the sums, are both packed by
+each unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """

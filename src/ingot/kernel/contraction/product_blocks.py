@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of plain products: the units that chunks are made of, and what is packed ahead.
 
-`kernel.contraction.product` asks for them. Mostly they are those of any contraction kernel
-(`schedule`). A product of packed operands has units of as many rows as stay in the L2
-cache; past them the packed rhs streams, panel by panel.
+`kernel.contraction.product` asks for them. Most products have the units of any other contraction
+kernel (`schedule`). Where both operands are packed, a unit has as many rows as stay in the L2
+cache, and the packed rhs streams past them, panel by panel.
 
 Invariant: blocks change neither which products a sum has nor their order.
 """

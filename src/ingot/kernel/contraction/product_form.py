@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of plain products: what a driver's code depends on, and the numbers that it takes.
+"""Variants of plain products: what a driver's code depends on, and the numbers that it takes.
 
-`kernel.contraction.product` chooses both; `cpu.emit.contraction.product` and its siblings spell
-them out.
+`kernel.contraction.product` chooses both; `cpu.emit.contraction.product` and its siblings emit the
+drivers.
 
-Invariant: a form's name says all of it, so equal names are equal code.
+Invariant: a variant's name says all that its code depends on, so equal names are equal code.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a contraction reads and where: the first question of `kernel.contraction.product`.
+"""The operands of a contraction: which buffer each reads, from where, in which steps.
 
-An operand of a plain product lies in memory with a constant step along each axis. It begins at the
-first element of its buffer or at another, which may be known at run time only: an expert's weights
-are a dynamic slice of all experts' (`Operand.first`). It is of the type of the sums, or of another
-that packing converts: `convert` of what is loaded counts as that, also by a type between that holds
-all of its values. Pairs of 16-bit factors (`PAIRS`) and four bytes (`QUADS`) are multiplied and
-added by one instruction, which is exact for integers and for bf16 rounds each sum as a product at a
-time would.
+The first question of `kernel.contraction.product`. An operand of a plain product lies in memory
+with a constant step along each axis. It may begin inside its buffer, at an element that is known
+only at run time: an expert's weights are a dynamic slice of the weights of all (`Operand.first`).
+Its type is that of the sums, or one that packing converts: a `convert` of the loaded element,
+possibly through a type between the two that holds all of its values. Pairs of 16-bit factors
+(`PAIRS`) and four bytes (`QUADS`) are multiplied and added by one instruction. That is exact for
+integers; for bf16 it rounds each sum as one product at a time would.
 
 Invariant: a product of no rows, columns or depth is not plain.
 """

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a contraction kernel runs: register block, cache blocks, packing, chunks.
 
-A unit is a block of `m_block` rows by `n_block` columns of one batch element; chunks deal out
-units. In a unit the products run in order of k, cut into pieces of `k_block` whose sums go on
-through memory, so that every tiling and every number of threads gives the same bits. All choices
-depend on the kernel, its extents and the target's vectors alone.
-
-Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
+A unit is a block of `m_block` rows by `n_block` columns of one batch element; a chunk is several
+units. In a unit the products run in order of k, in pieces of `k_block`; between two pieces the sums
+are in memory. So every tiling and every number of threads gives the same bits. All choices depend
+on the kernel, its extents and the target's vectors alone.
 """
 
 from __future__ import annotations

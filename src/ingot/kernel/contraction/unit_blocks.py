@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units of contractions: how many rows and columns each has, by how the operands are gone through.
+"""Units of contractions: the rows and columns of each, by the order in which operands are read.
 
-`schedule` asks for them. Invariant: all of it depends on extents and the register block alone, and
-blocks are cut evenly.
+`schedule` asks for them. Invariant: they depend on extents and the register block alone, and an
+extent is divided into blocks of nearly equal size.
 """
 
 from __future__ import annotations

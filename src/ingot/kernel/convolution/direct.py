@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Direct convolutions of every size: sums over segments of the image's memory.
 
-A result's sum runs over *segments*: runs of k whose elements of the image lie side by side (a row
-of the window, or its channels, or a part of them). Where a segment begins, counted from the first
-element of the window, is the same for every result, so a table of offsets says it all, and
-neighbouring results along the last dimension are a constant step apart. So register blocks read
-the image where it lies; where windows meet padding, the rows that a unit needs are copied first,
-with zeros around.
+The sum of a result runs over *segments*: runs of k whose image elements lie side by side (a row of
+the window, or the channels of a pixel, or a part of them). The offset of each segment from the
+first element of the window is the same for every result, so one table of offsets serves all, and
+neighbouring results along the last dimension are a constant step apart. So register blocks read the
+image in place. Where windows meet padding, a unit first copies the rows that it needs, with zeros
+around them.
 
-A unit is some *lines* (rows of the result along the last dimension) by a block of features. It goes
-through panels of features, and through each in pieces, as many segments as fit into the L1 cache,
-for all its register blocks. The panels of the taps are packed before; where there is one unit for
-each of them, it packs its pieces itself. The convolution of a spread-out input is several dense
-ones, its parts (`analysis.direct_convolution`).
+A unit is some *lines* (rows of the result along the last dimension) by a block of features. It
+loops over panels of features, and over the pieces of each panel: as many segments as fit into the
+L1 cache, for all register blocks of the unit. Panels of the taps are packed before the units run;
+where each panel has only one unit, that unit packs its pieces itself. The convolution of a dilated
+input is several dense ones, its parts (`analysis.direct_convolution`).
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of direct convolutions: the numbers of a dense convolution over all or some of the results.
 
-Which parts there are: `analysis.direct_convolution`. How the driver goes through one: `direct`.
+`analysis.direct_convolution` says which parts a convolution has, `direct` lays them out in chunks
+and scratch. Here is what the driver is told of one: its shape, which rows are copied, the lines and
+features of a unit, the register blocks of a line.
 
 Invariant: each result belongs to one part.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain convolutions: both operands lie in memory as they are, in canonical order.
 
-Such a convolution is the same computation at every size, so code that all programs share can run it
-(`kernel.convolution.winograd`): sizes, strides and padding become numbers. What follows it in its
-fusion stays code of its own.
+Such a convolution is the same computation at every size, so a driver that all programs share runs
+it (`direct`, `winograd`, `filter_gradient`): sizes, strides and padding are its parameters. What
+follows in the fusion is an epilogue, compiled for the kernel.
 
 Invariant: every extent but the batch's is a number.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions element by element: which elements of input and kernel make one of the result.
+"""Convolutions element by element: the elements of input and filter that make one result.
 
-Shared by both kinds of kernel: the matrix product (`kernel.convolution.build`) and the loop, a
-reduction over the kernel's positions and input features at each element of the result.
+Shared by both kinds of kernel: the matrix product (`kernel.convolution.build`) and the loop, which
+for each result is a reduction over the filter's positions and input features.
 """
 
 from __future__ import annotations

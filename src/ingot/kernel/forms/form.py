@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of loop kernels: the same kernel with sizes in place of its numbers.
 
-Kernels that differ in extents, steps of indices, float constants and the schedule's numbers alone
-have one form, so one function serves them all: the host program passes the numbers. That is how a
-program's kernels share code (`cpu.forms`), and how plain reductions become library code
+Kernels have one form if they differ only in extents, steps of indices, float constants and the
+schedule's numbers. One function serves them all: the host program passes the numbers. That is how
+kernels of one program share code (`cpu.forms`), and how plain reductions become library code
 (`kernel.forms.plain_reduction`).
 
-What code depends on stays as it is: steps 0 and 1 and those of rows in registers, short steps from
-lane to lane (such lanes are picked out of whole vectors, others are gathered), extents so short
-that loops over them are special or that no vector is full, whole vectors (an extent that lanes
-divide is lanes times a size), everything inside of divisions, positions as values.
+Numbers that code depends on stay numbers: steps 0 and 1, steps of rows in registers, short steps
+from lane to lane (such lanes are picked out of whole vectors, others are gathered), extents too
+short for whole vectors or with special loops, everything inside of divisions, and positions as
+values. Of an extent that lanes divide, whole vectors stay: it is lanes times a size.
 
 Invariant: the schedule is the kernel's own, so the order of additions and the result's bits are
 those of the kernel compiled alone.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions: kernels that write where each element stands along an axis (`iota`).
+"""Kernels that write the position of each element along an axis (`iota`).
 
-What is sorted with its positions, or read at them, begins with such a kernel; its form
-(`kernel.forms.form`) is library code. Invariant: it reads nothing, so it cannot fail or depend on
-data.
+Values that are sorted together with their positions, or gathered by them, begin with such a kernel.
+Its form (`kernel.forms.form`) is library code. Invariant: it reads nothing, so it cannot fail or
+depend on data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain gathers and scatters: kernels that do little but go where indices in an array say.
+"""Plain gathers and scatters: kernels that do little more than follow an array of indices.
 
-A gather of elements, or a scatter that combines elements or short rows (sums by segment), depends
-in its code on element types and on how indices are made of what an array holds; how many there are,
-and lengths that indices are held against, are numbers. So the form (`kernel.forms.form`) of such a
-kernel is library code, as that of a plain reduction is (`kernel.forms.plain_reduction`).
+The code of a gather of elements, or of a scatter that combines elements or short rows (sums by
+segment), depends on element types and on how an index is computed from the array. The number of
+indices, and the lengths that they are compared with, are parameters. So the form
+(`kernel.forms.form`) of such a kernel is library code, as that of a plain reduction is
+(`kernel.forms.plain_reduction`).
 
 Invariant: updates happen in the order of the grid, as in a kernel compiled alone.
 """

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain reductions: kernels that fold an array as it lies, the same code at every size.
 
-`reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,
-the combining op and the shape of vectors, not on extents. So does a fold of little arithmetic on up
-to three arrays: `x * y`, which is what a product with a vector comes to, or `x + y * z`. So its
-form (`kernel.forms.form`) is library code, and all such reductions share it, as plain products do
-(`kernel.contraction.product`). XLA:CPU gives these to a library too (YNNPACK). Windows whose
-padding nothing sees (pooling) are folds of a few elements for each lane.
+The code of `reduce(x)` over rows, columns, planes or everything depends on the element type, the
+combining op and the shape of vectors, not on extents. The same holds for a fold of little
+arithmetic on up to three arrays: `x * y` (a product with a vector), `x + y * z`. So the form
+(`kernel.forms.form`) of such a kernel is library code that all programs share, as XLA:CPU uses
+YNNPACK. Pooling is included: a fold of a few elements for each lane, if padding changes nothing.
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels: how a fused computation becomes grid, passes, folds and stores.
 
-`build` makes them, with `scan` for running values and `update` for updates in place. The others
-rewrite a kernel that is built: axes become one (`collapse`, `parts`, `short_rows`), short loops are
-written out (`unroll`), masks and choices fall away (`inside`, `choices`), rows are kept (`keep`).
+`build` makes them, with `scan` for running values and `update` for updates in place. `pipeline`
+lists the kernel passes that rewrite them: axes become one (`collapse`, `axis_runs`, `short_rows`),
+short loops are written out (`unroll`, `unroll_stacks`, `unroll_and_jam`), masks and choices fall
+away (`unmask_loads`, `pinned_loads`, `select_to_index`), indices get narrower (`narrow_indices`),
+and values that a later pass needs again are cached or read back (`cache_rows`, `reuse_stores`).
+`argminmax` recognises the folds of argmin and argmax.
 """

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folds that find the index of the greatest or least element: their steps, and joining lanes.
 
-`argmax` reaches HLO as a reduction of elements and their positions whose computation compares and
-selects. Along one axis each lane may run such a fold by itself; joining lanes is another matter,
-because what is left is then not always what came first: equal elements, and NaNs, go by position.
+`argmax` reaches HLO as a reduction of elements with their positions, whose computation compares and
+selects. Each lane can run such a fold by itself. Joining lanes is different, because a lane no
+longer knows that what it holds came first: equal elements, and NaNs, are decided by position.
 
-What a computation of comparisons and selections gives depends on how its arguments compare alone.
-So a table over representative elements proves which fold it is (`_gives`).
+The result of comparisons and selections depends only on how their arguments compare. So a table
+over representative elements proves which fold a computation is (`_gives`).
 
-Invariant: joined lanes name the index that the elements in order would; where equal elements
-differ in the sign of zero, the value is either's.
+Invariant: joined lanes give the index that the elements in order would; where equal elements
+differ in the sign of zero, the value may be that of either.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept rows: what one pass computes dearly and a later pass needs again stays in a local buffer.
+"""Row caches: expensive values that a later pass needs again are kept in a local buffer.
 
-Softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one kernel, so
-the exponential is at hand; a row of it fits in the first-level cache. Only kernels whose passes
-run along rows, of a known and moderate length, keep anything.
+Softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one kernel, and a
+row of exponentials fits in the L1 cache, so the second pass reads it from there. Only kernels whose
+passes run along rows, of a known and moderate length, cache values.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collapsing of axes: neighbours that every index walks as one become one axis.
 
-A pair (outer, inner) collapses when, in every index that has them, the outer's coefficient is the
-inner's times the inner's extent. An elementwise kernel over any rank becomes one flat loop. Where
-elements are only moved, whether a row is above another is asked of elements (`RowMasks`):
-what is concatenated along outer axes becomes flat too.
+A pair (outer, inner) collapses if in every index that has them the outer's coefficient is the
+inner's times the inner's extent. So an elementwise kernel of any rank becomes one flat loop. Where
+elements are only moved, masks of rows become masks of elements (`RowMasks`), so that concatenation
+along outer axes is flat too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of extremes in s32 while they are sought, where all positions fit.
+"""Argmin and argmax fold their indices in s32 where all positions fit.
 
-`argmax` of programs with wide indices folds elements with s64 positions: twice the registers of
-f32 elements. Lanes fold s32 instead; what is found is converted once. Beside `argminmax`,
-which says what such folds are.
+Programs with wide indices fold f32 elements with s64 positions, which take twice the registers.
+Here lanes fold s32, and the result is converted once. `argminmax` recognises such folds.
 
 Invariant: positions are the same numbers in either type.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that a later pass reads again instead of computing them a second time.
+"""A later pass reads a result back instead of computing it a second time.
 
-A conjugate gradient's residual is a result of its kernel, is folded there, and is part of the next
-direction, which waits for the fold. The later pass reads it where the earlier one has stored it.
+A conjugate gradient's residual is a result of its kernel and is folded there; the next direction
+needs the fold and the residual. The later pass reads the residual that the earlier one has stored.
 
-Invariant: a later pass reads an element that an earlier pass at the same grid point has stored.
+Invariant: a later pass reads only elements that an earlier pass stored at the same grid point.
 """
 
 from __future__ import annotations

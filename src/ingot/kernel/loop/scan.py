@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a fused scan (`analysis.scans`) to a loop kernel with a running value.
 
-The grid is every dimension but the scanned one; one pass walks that in order, folds, and stores
-what it has so far at every step. What the scan reads is computed on the way, as in any loop kernel.
+The grid is every dimension but the scanned one. One pass walks that dimension in order, folds, and
+stores the running value at every step. The scan's operands are computed on the way, as in any loop
+kernel.
 """
 
 from __future__ import annotations

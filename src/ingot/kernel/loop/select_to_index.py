@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices between two indices of one buffer: one load, whose index is chosen.
+"""A choice between two loads of one buffer becomes one load with a chosen index.
 
-`roll` is, at each point, a choice between two loads of its operand under opposite masks. Where the
-choice does not depend on the vector axis it is made on the index, once for a row, instead of on
-masks in lanes or by cutting the axis into pieces (`kernel.schedule.pieces`), which multiply: three
-axes that are rolled both ways have 27.
+`roll` is, at each point, a choice between two loads of its operand under opposite masks. If the
+choice does not depend on the vector axis, the index is chosen instead, once for a row. The
+alternatives are masks in lanes, or cutting the axis into pieces (`kernel.schedule.pieces`), which
+multiply: a roll along three axes has 27.
 
-Invariant: the load reads what the chosen one of both would have read.
+Invariant: the load reads what the chosen one of the two would have read.
 """
 
 from __future__ import annotations

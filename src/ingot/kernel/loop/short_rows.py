@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows laid end to end: two axes as one where the innermost is too short for lanes.
+"""Short rows laid end to end: two axes become one where the innermost is too short for lanes.
 
-A result of three columns leaves most of a register empty if lanes run along a row, and is written
-lane by lane if they run along a column. Lanes along both, row after row, write whole registers;
-what they read is a pattern that repeats with the rows: neighbours, each several times, or a few
-distant runs of neighbours (a transpose), picked out of whole registers (`lane_offsets`). Where a
-row is stacked from several arrays, each element reads them all and chooses.
+If a result has three columns, lanes along a row leave most of a register empty, and lanes along a
+column write one element at a time. Lanes along both axes, row after row, write whole registers. The
+elements that they read repeat a pattern with the rows: neighbours, each several times, or a few
+distant runs of neighbours (a transpose). They are picked out of whole registers (`lane_offsets`).
+Where a row is stacked from several arrays, each lane reads them all and chooses.
 
-A transpose that reads short runs is the same on its other side: `join_short_runs`.
+A transpose that reads short runs is the mirror image: `join_short_runs`.
 
 Invariant: a joined axis is walked with stride one, by stores or by the loads of a transpose.
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masked loads that lie inside of their buffer wherever the kernel runs: they need no mask.
+"""Masked loads whose address is inside of the buffer at every point lose their mask.
 
 Interior padding reads `x[floordiv(i,2)]` where `mod(i,2)` is 0, else takes a constant. Where the
-mask is off the element is there all the same: it is read with its neighbours as a whole vector, and
-only chosen by the mask. Beside `choices`, after which it runs.
+mask is off, the element exists all the same: a whole vector is read, and the mask only chooses.
 
-Invariant: only loads whose value the same mask chooses lose it, so nobody sees what is read more.
+Invariant: a load loses its mask only if the same mask chooses its value, so that the additional
+elements are never seen.
 """
 
 from __future__ import annotations

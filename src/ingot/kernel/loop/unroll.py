@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short loops written out: rows of few elements, and windows that move along rows.
 
-Where rows lie side by side in lanes (`kernel.schedule.decide`), a load of one column gathers.
-Passes over the same row would gather it again each; written out they share every load and every
+Where lanes hold rows side by side (`kernel.schedule.decide`), the load of one column is a gather,
+and each pass over the row would gather it again. Written out, passes share every load and every
 result: a softmax over ten classes has no loops.
 
-A window that moves along the innermost axis reads each element of it several times, with masks at
-the edges. Written out it is a sum of loads, and the grid is cut where the masks change
+A window that moves along the innermost axis reads each element several times, with masks at the
+edges. Written out it is a sum of loads, and the grid is cut where the masks change
 (`kernel.schedule.pieces`). The fold keeps its order.
 """
 

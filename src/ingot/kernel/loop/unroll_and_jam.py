@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short axes of the grid that become results side by side: unroll and jam.
+"""Unroll and jam: short axes of the grid become results side by side.
 
-Where a long fold runs once for each position of a short axis, and much of what it computes does not
-vary along that axis, one fold for all positions computes that once and reads memory once: the nine
+Suppose a long fold runs once for each position of a short axis, and much of its work does not vary
+along that axis. One fold for all positions does that work once and reads memory once: for the nine
 elements of a depthwise filter's gradient, say, or both coordinates of a sum of forces. Each result
 is folded in the order that it had.
 """

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short axes that results are stacked along, written out: what the results share is computed once.
+"""Short axes that results are stacked along are written out: common parts are computed once.
 
-A stack chooses at each position of its axis between values that often have much in common: the rows
-of a rotation matrix, the elements of a sorted row. A point for each position computes the common
-part again; one point for all of them computes it once. Where lanes run along the short axis itself
-the common part does not vary along it and is computed for one row at a time, or lanes are few:
-written out, lanes have rows to run along.
+A stack chooses, at each position of its axis, between values that often have much in common: the
+rows of a rotation matrix, the elements of a sorted row. One point for each position computes the
+common part again and again; one point for all positions computes it once. If lanes run along the
+short axis itself, there are few of them or the common part is computed for one row at a time;
+written out, there are rows for lanes to run along.
 
-Invariant: elements are computed one by one; every one is stored once, by the expression it had.
+Invariant: each element is stored once, by the expression that it had.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """In-place updates: `dynamic-update-slice` and `scatter` as loop kernels over the update.
 
 The result buffer already holds the first operand (buffer assignment makes them one); the kernel
-writes only what changes. Scatter visits its updates in order on one thread, so no result depends
-on timing; a later update of the same element wins, or combines.
+writes only the elements that change. A scatter visits its updates in order on one thread, so no
+result depends on timing: a later update of the same element wins, or combines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a grid counted from their beginnings, where what they read is known better.
+"""Pieces of a grid counted from their beginnings, where more is known of what they read.
 
-Padding moves indices by what lies before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted
+Padding shifts indices by the padding before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted
 from the beginning of its piece, 3, the index is `floordiv(i,2)`: never negative, and a pattern that
-lanes know. What is chosen by such a mask is then read without it (`inside`).
+lanes know. Loads that such a mask chooses then lose it (`kernel.loop.unmask_loads`).
 
 Invariant: at position p of an axis the passes compute what they computed at first + p.
 """
