@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels of a program share code: those of one form (`kernel.forms.form`).
+"""Kernels of a program that share code: those of one form (`kernel.forms.form`).
 
-A network's layers give kernels that differ in sizes alone. Where a program has several of a form,
-they become one function with sizes in env, compiled once. A form that one kernel has is not worth
-it: known numbers make better code.
+The layers of a network give kernels that differ only in sizes. If a program has several kernels of
+a form, they become one function with sizes in env, compiled once. A kernel whose form no other has
+keeps its numbers, since these make better code.
 
 Invariant: which kernels share depends on the program alone.
 """

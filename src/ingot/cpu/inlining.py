@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small kernels of loops, which become part of what runs the loop.
+"""Small kernels of loops, which become part of the code that runs the loop.
 
-A call of a kernel costs a few nanoseconds: nothing, but for a loop of a hundred thousand steps on
-scalars. There the kernels' code is emitted where it runs (`cpu.calls`). A loop of nothing but
-such kernels keeps its small state on the stack, which a short list of LLVM's passes turns into
+A call of a kernel costs a few nanoseconds, which matters for a loop of a hundred thousand steps on
+scalars. There the kernels' code is emitted in place (`cpu.calls`). A loop of nothing but such
+kernels keeps its small state on the stack, and a short list of LLVM's passes turns that into
 registers (`cpu.register_loops`).
 """
 

@@ -45,14 +45,14 @@ from ingot.support.later import Later, usable_cpus
 from ingot.support.recent import RecentTable
 
 MODULE_WEIGHT = 150
-"""Compile time in the units of plans' weights: less than this is no work for a module."""
+"""Least work of a module, in the units of plans' weights: less is not worth a module of its own."""
 
 LATER = 1.15
-"""A group is emitted after those before it, which takes a seventh of its compilation: it is to be
-smaller by as much, so that all end together."""
+"""Emitting a group takes about 1/7 of compiling it, and groups are emitted one after the other: each
+is smaller than the one before by this factor, so that all are compiled at the same time."""
 
 QUICK_KERNELS = Optimization(0)
-"""What LLVM does with kernels whose code may be as it comes (`EmittedKernel.is_quick`)."""
+"""What LLVM does with kernels that gain nothing from optimization (`EmittedKernel.is_quick`)."""
 
 CACHE_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
@@ -116,8 +116,8 @@ class KernelSet(ProgramKernels):
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some.
 
-        The last module is compiled by who waits for it: a thread, which has its memory and caches
-        to warm, takes some milliseconds longer.
+        The thread that waits for the last module compiles it: another one would first have to warm
+        its memory and caches, which takes some milliseconds.
         """
         groups = share_out(kernel_codes(self.pending), usable_cpus())
         for group in groups:

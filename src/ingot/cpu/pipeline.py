@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU pipeline: a literal tuple of passes, in the order in which they run.
 
-Simplification sees the program as written; fusion then decides the kernels; after fusion only
-passes run that know what a kernel is. What must come before what is checked by the runner from
-the passes' `requires` and `ensures`.
+Simplification sees the program as written; fusion then decides the kernels; the passes after fusion
+know what a kernel is. The runner checks the order of passes from their `requires` and `ensures`.
 """
 
 from __future__ import annotations

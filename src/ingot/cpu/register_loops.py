@@ -2,8 +2,8 @@
 """Loops whose small values live in registers: each is one function, called as a kernel is.
 
 Stands between buffer assignment and the host program, which then may be steps (`cpu.steps`). The
-small kernels of such a loop are emitted into its function, and what they compute is kept on the
-stack, which LLVM's passes turn into registers; env holds the addresses of everything else.
+small kernels of such a loop are emitted into its function. Their values are kept on the stack,
+which LLVM's passes turn into registers; env holds the addresses of everything else.
 
 Invariant: the function reads the loop's state from its buffers and leaves it there.
 """

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of drivers: library code for products and convolutions, given its numbers and an epilogue.
 
-A driver's env is operands and result; scratch; the address of an epilogue; the number of parts that
-the work is cut into; for each part a block of its parameters and addresses of micro-kernels; an env
-for code of the kernel's own, with its buffers and symbolic sizes. Where the sums are the result
-there is no epilogue (0). So the host program fills env and calls the driver. Of a kernel that does
-more than a plain sum nothing but its epilogue is compiled. Where an operand does not begin with its
-buffer, a phase before the driver puts its address into env.
+The env of a driver holds, in this order: operands and result; scratch; the address of an epilogue,
+0 if the sums are the result; the number of parts that the work is divided into; for each part its
+parameters and the addresses of its micro-kernels; then an env for code of the kernel's own, with
+its buffers and symbolic sizes. The host program fills env and calls the driver. Only the epilogue
+is compiled for the kernel. Where an operand does not begin with its buffer, a phase before the
+driver computes its address.
 
 Invariant: sizes are in the parameters only.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of boxes in library code: one function for every kernel that only copies and fills.
 
-A strategy of loop kernels: those of `kernel.forms.box_copies`. Invariant: what it copies is in a
-table of the kernel's.
+A strategy of loop kernels: those of `kernel.forms.box_copies`. Invariant: a table of the kernel's
+lists what is copied.
 """
 
 from __future__ import annotations

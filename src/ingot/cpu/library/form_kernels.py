@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of loop kernels as library code.
 
-A form (`kernel.forms.form`) is a loop kernel for every size. Those that many programs have are
-parts of the library: reductions in `reductions`. So is what comes after the parts of a sum of
-anything (`emit.loop.split.Fold`).
+A form (`kernel.forms.form`) is a loop kernel for every size. Forms that many programs have are
+parts of the library: reductions (`reductions`), gathers and scatters (`indexing`), `iota`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Squares turned around, as library code: `values.squares` for the element types that are common.
+"""Square transposes as library code: `emit.values.squares` for the common element types.
 
-Kernels that read across their vector axis call it; it is no kernel of its own.
+Called by kernels that read across their vector axis; it is no kernel of its own.
 """
 
 from __future__ import annotations

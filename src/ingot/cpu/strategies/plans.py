@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of kernels that need code of their own: what is emitted, and about how long it compiles.
+"""Plans of kernels that need code of their own: how it is emitted, and about how long it compiles.
 
-Made by the strategies, emitted by `cpu.kernels`. Invariant: a plan holds all that was decided;
-emitting it chooses nothing.
+Made by the strategies, emitted by `cpu.kernels`. Invariant: a plan holds every decision; emitting
+it chooses nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real transforms of even length: what takes one apart, and packs one.
+"""Real transforms of even length: taking a half-length complex transform apart, and packing one.
 
 A real sequence x of length 2h is read as z = x[0::2] + i x[1::2]. With Z its transform, E and O
 those of the even and odd elements: Z = E + iO, X[k] = E[k] + w^k O[k], where

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are only copied (`kernel.schedule.copies`): calls of the C library's copy.
+"""Calls of the C library's copy for long runs that are only copied (`kernel.schedule.copies`).
 
 Used by loops along the vector axis (`body`, `cpu.emit.loop.pieces`).
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Squares of elements transposed in registers, as library code.
 
-The one part of a transposing kernel that is much code, and the same for all of them: sixteen loads,
-sixty-four shuffles and sixteen stores, whatever is computed with the result. Called by
-`tile.Tiles`; the shuffles serve packing too.
+This part of a transposing kernel is much code and the same in all of them: sixteen loads,
+sixty-four shuffles and sixteen stores, whatever is computed from the result. Called by
+`cpu.emit.loop.tile`; packing uses the shuffles too.
 
-Invariant: equal names, equal code.
+Invariant: equal names are equal code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are only copied: the C library moves them as fast as vectors do, without any code.
+"""Long runs that are only copied: a call of the C library's copy is as fast as a loop of vectors.
 
-Concatenations, slices and other moves of long rows are nothing but such copies. Asked by `decide`
-of whole kernels, and by `piece_loops` of each piece; `emit.loop.copies` spells them out.
+Concatenations, slices and other moves of long rows are such copies. `decide` asks about whole
+kernels, `piece_loops` about each piece; `emit.loop.copies` emits the calls.
 
 Invariant: elements are copied as they are in memory, so every bit stays.
 """

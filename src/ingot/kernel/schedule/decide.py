@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of loop kernels: the strategies in the order in which they are asked.
 
-Rows that are special whatever axis lanes run along come first, then what has lanes along the axes
-of passes or along an axis of the grid. Each strategy takes the kernel or says why not, and
-`decide_loops` keeps that. The last one takes every kernel.
+Strategies for special rows come first (they do not depend on the vector axis), then those with
+lanes along the axes of passes, then those with lanes along an axis of the grid. Each strategy
+returns a schedule or the reason why it does not take the kernel; `decide_loops` keeps the reasons.
+The last one takes every kernel.
 
 A *unit* is what one thread does without interruption: one grid point, or one block of a vector grid
-axis at one point of the others. Units are dealt out in chunks of `grain`. All sizes depend on the
-kernel and its extents alone, never on the number of threads, so results do not either.
+axis at one point of the others. A chunk is `grain` units. All sizes depend on the kernel and its
+extents alone, never on the number of threads, so results do not either.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers: loads whose lanes' indices are values, and which of them have indices computed ahead.
+"""Gathers: loads whose indices differ from lane to lane, and which of them are computed ahead.
 
-Lanes that one instruction gathers are slower than loads one by one, and their misses wait for each
-other. But to get single indices out of a vector costs as much as the loads do, by way of registers
-and, just after they were stored, by way of memory. So along long axes a block of indices is stored
-first: when loads ask for them they have reached the cache.
+An instruction that gathers is slower than one load for each lane, and its cache misses wait for
+each other. But taking single indices out of a vector costs as much as the loads, through registers
+or through memory that was written just before. So along long axes the indices of a whole block are
+stored first; they have reached the cache when the loads need them.
 
-`schedule` asks which integers hold the indices; `emit.loop.gather_indices` computes them.
+The schedule says which integers hold the indices; `emit.loop.gather_indices` computes them.
 
-Invariant: an index ahead is one that some point of the loop reads, so nothing new is read.
+Invariant: an index computed ahead is one that some point of the loop reads, so nothing else is
+read.
 """
 
 from __future__ import annotations

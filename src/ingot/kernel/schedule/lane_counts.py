@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many lanes a kernel's loops have: registers a value may take, what is not to be wasted.
+"""How many lanes a kernel's loops have: as many registers as values may take, few of them empty.
 
-The first part of a schedule (`schedule`). Invariant: lanes depend on the kernel and its extents
-alone; they are a power of two but for rows laid end to end (`short_rows`).
+The first part of a schedule (`schedule`). Invariant: the number of lanes depends on the kernel and
+its extents alone; it is a power of two, except for rows laid end to end (`short_rows`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folds may run in lanes along the axis that they fold.
 
-Lanes start from the op's identity and are folded at the end; lanes of a fold that finds an index
-are joined by index (`argminmax`); a running fold takes a vector at once where elements are dense.
-Its sums and products of floats are then in an order of their own, as in any other reduction.
+Each lane starts from the identity of the op; at the end the lanes are folded. Lanes of a fold that
+finds an index are joined by index (`argminmax`). A running fold takes a whole vector at a time if
+its elements are dense. Sums and products of floats are then made in another order than along the
+axis, as in any other reduction.
 
 Invariant: the answer depends on the pass alone.
 """

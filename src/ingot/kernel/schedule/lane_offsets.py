@@ -2,9 +2,9 @@
 """Where lanes read: the offset of each lane's element from lane 0's, if it is known.
 
 An index is a polynomial over axes, with divisions where a reshape cuts an axis: heads of attention
-lie at `4096*floordiv(@2,32) + mod(@2,32)`. Where a vector starts is known up to a multiple, so the
-offsets of its lanes often are constants: a few runs of neighbours, a fixed pattern among neighbours
-(backwards, every second one), or a pattern of distant runs.
+lie at `4096*floordiv(@2,32) + mod(@2,32)`. The first index of a vector is known up to a multiple,
+so the offsets of its lanes often are constants: a few runs of neighbours, a fixed pattern among
+neighbours (backwards, every second one), or a pattern of distant runs.
 
 Invariant: with the axis at a multiple of `aligned`, index(lane) = index(lane 0) + offset(lane).
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers from large buffers: tables that caches do not hold.
+"""Gathers from large buffers: tables that do not fit into caches.
 
-Lanes that one instruction gathers wait for each other's misses, and no prefetcher follows them.
-Lanes read one by one miss side by side. In caches the one instruction is quicker.
+Cache misses of one gather instruction wait for each other, and no prefetcher helps. Separate loads
+miss in parallel. While the table is in a cache, the gather instruction is faster.
 """
 
 from __future__ import annotations

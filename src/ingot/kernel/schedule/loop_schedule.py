@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a schedule of a loop kernel says: `decide` makes it, the emitters spell it out.
+"""The schedule of a loop kernel: `decide` makes it, the emitters spell it out.
 
-A schedule says how the work is cut into units and which lanes passes have; its `strategy` says what
-is special about the loops of a unit. A kernel has one strategy. Each has a record here that holds
-its own numbers, a function that decides whether a kernel takes it (`decide`), and an emitter
-(`cpu.emit.loop.kernel`).
+A schedule says how the work is divided into units and how many lanes each pass has. Its `strategy`
+says what is special about the loops of a unit. Each strategy has a record here with its own
+numbers, a function that decides whether a kernel takes it (`decide`), and an emitter
+(`cpu.emit.loop.kernel`). A kernel has one strategy.
 
 Invariant: plain data; equal schedules of equal kernels are equal code.
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a grid in which masks are known: what concatenate, pad and slices of them make.
+"""Pieces of a grid in which masks are known: concatenate, pad and slices of them have such masks.
 
 `x` beside `y` is, at each point, a choice between two loads. Along each axis the comparisons of a
-kernel change at a few positions; between two of them every comparison is true or false, and what is
-left of the expressions has no masks. `cut_axes` finds the positions, `narrowed` gives a pass as it
-is in one piece. Positions may be symbolic, where their order is plain: `x` of `n` elements beside
-`y` of `m` is cut at `n`.
+kernel change at a few positions. Between two of these, every comparison is true or false, and the
+expressions have no masks. `cut_axes` finds the positions; `narrowed` simplifies a pass for one
+piece; `piece_loops` makes a kernel of each. Positions may be symbolic if their order is certain:
+`x` of `n` elements beside `y` of `m` is cut at `n`.
 
 Invariant: in its piece the narrowed pass stores what the whole pass stores. A piece of symbolic
 length may be empty.

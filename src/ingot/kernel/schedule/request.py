@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop kernel that wants a schedule: what strategies ask of it, each computed once.
+"""A loop kernel that needs a schedule: the facts that strategies ask for, each computed once.
 
-Between the questions of this folder and `decide`, which asks the strategies. Invariant: answers
-depend on the kernel, its extents and the target's vectors alone.
+Stands between the questions of this folder and `decide`, which asks the strategies. Invariant:
+answers depend on the kernel, its extents and the target's vectors alone.
 """
 
 from __future__ import annotations

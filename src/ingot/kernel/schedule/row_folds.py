@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that are folded together: as many as a register has lanes.
 
-Each row is folded along itself in lanes. Joining the lanes of one row is a chain of steps on ever
-fewer lanes; joining those of many rows, whole registers of halves of rows at a time, costs as many
-steps for all of them, and what comes after the fold is a vector. `cpu.emit.loop.rows` spells it
-out.
+Each row is folded along itself in lanes. Joining the lanes of one row takes a chain of steps on
+half as many lanes each time. Joining the lanes of many rows at once, whole registers of halves of
+rows, takes as many steps for all rows together, and the passes after the fold get a vector.
+`cpu.emit.loop.rows` emits it.
 
 Invariant: lanes are joined in the order in which those of a single row would be.
 """

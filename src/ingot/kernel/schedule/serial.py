@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How updates in order run: which of them may be lanes, or have their indices computed ahead.
+"""Updates in order: which of them may be lanes, or have their indices computed ahead.
 
-`schedule` asks here about the kernels of scatters (`update`). Updates of one element must not meet:
-one would be lost. So single elements and short rows are combined one by one, from indices that were
-computed together; the elements of a row are lanes.
+`schedule` asks about the kernels of scatters (`update`). Two updates of one element must not run at
+once, or one would be lost. So single elements and short rows are combined one by one, from indices
+that were computed together; the elements of a row are lanes.
 
 Invariant: every element's updates happen in the order of the grid.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folds of columns read the rows of an array from end to end, a few at a time.
 
-A unit of a column reduction keeps sums in registers and goes down the rows: of each it reads a
-short piece, and the next piece is far away. Of an array that no cache close by holds that is slow,
-as the memory gives long runs faster. So a few rows are folded into all columns, whose sums wait in
-the part's scratch, before the next rows are read (`cpu.emit.loop.split`).
+A unit of a column reduction keeps sums in registers and walks down the rows: it reads a short piece
+of each, and the next piece is far away in memory. For an array that is in no near cache that is
+slow, as memory delivers long runs faster. So a few rows are folded into all columns, whose sums
+wait in the part's scratch, before the next rows are read (`cpu.emit.loop.split`).
 
 Invariant: each column's elements are folded in the order of the rows.
 """

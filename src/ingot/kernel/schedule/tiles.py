@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Square tiles: how a kernel that reads across its vector axis (a transpose) is blocked.
 
-Where lanes run along one grid axis and a load walks another one with stride one, each lane would
-fetch a cache line for one element. Instead lanes x lanes elements are read along the other axis,
-transposed in registers, and used row by row. Which loads that is, is decided here alone; the
-schedule asks whether there are any, the emitter which they are.
+If lanes run along one grid axis and a load has stride one along another, each lane would fetch a
+cache line for one element. Instead, lanes x lanes elements are read along the other axis,
+transposed in registers, and used row by row. `tiles_of` decides for the schedule whether there are
+such loads, `transposed_loads` lists them for the emitter.
 """
 
 from __future__ import annotations

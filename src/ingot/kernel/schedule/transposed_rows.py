@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows that are folded with a lane each: whole rows are read and transposed in registers.
+"""Short rows, one for each lane of a fold: whole rows are read and transposed in registers.
 
-Folded along itself a row of five leaves most lanes empty; with a lane for each row every load of
-one column gathers. Instead as many rows as a register has lanes are read whole, in vectors of 8 or
-16 elements, and transposed: columns are vectors of rows, folded one after the other. Beside the
-tiles of transposes (`tiles`); `cpu.emit.loop.transposed` spells it out.
+A row of five, folded along itself, leaves most lanes empty; with one lane for each row, every load
+of a column is a gather. Instead as many rows as a register has lanes are read whole, in vectors of
+8 or 16 elements, and transposed: columns are vectors of rows, folded one after the other. `tiles`
+does the same for transposes; `cpu.emit.loop.transposed` emits it.
 
 Invariant: every row's elements are folded in order; nothing is read outside of the array.
 """

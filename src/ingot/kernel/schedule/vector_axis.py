@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which grid axis a kernel's lanes run along: the one that its loads walk with stride one.
+"""The grid axis that a kernel's lanes run along: the one that its loads walk with stride one.
 
-None: lanes run along each pass's last axis (rows are reduced across lanes, then folded).
+If there is none, lanes run along each pass's last axis (rows are reduced across lanes, then
+folded).
 """
 
 from __future__ import annotations

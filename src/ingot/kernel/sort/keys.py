@@ -2,8 +2,8 @@
 """Keys of sorts: integers in the order of the result, and what a record of a sort holds.
 
 Serves `sort.keyed_form` and the emitters. An element need not travel with its key if it follows
-from the key: a key in total order stands for its element, bit for bit. JAX's keys take signed zeros
-for one number and all NaNs for one; elements with such a key are read again, in their order.
+from the key: a key in total order gives its element back, bit for bit. JAX's keys treat both zeros
+as one number and all NaNs as one; elements with such a key are read again, in their order.
 """
 
 from __future__ import annotations

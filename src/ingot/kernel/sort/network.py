@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts of short rows as loops: a network of comparators, for as many rows side by side as lanes.
+"""Sorts of short rows as loops: a sorting network on many rows at once, one row in each lane.
 
-A row of a few elements fills no vectors, and sorting it in turn costs its loops and calls. As
-expressions, every comparator is two or a few ops on lanes of rows. Comparators of neighbours alone
-keep equal elements in their order; where equal keys are one element, Batcher's network needs fewer
-of them.
+A row of a few elements does not fill vectors, and a call for each row costs more than the sort. In
+the network, every comparator is a few ops on lanes of rows. Comparators of neighbours keep equal
+elements in their order; where equal keys mean equal elements, Batcher's network needs fewer.
 
-Invariant: what comes out is the stable order of the comparator.
+Invariant: the result is the stable order of the comparator.
 Source: K. Batcher, Sorting networks and their applications (1968).
 """
 

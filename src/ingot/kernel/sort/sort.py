@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
+"""From a fused `sort` to a `SortKernel`; how its rows are divided; sorts by one key.
 
-Few long rows are cut into parts, whose records are brought into buckets that are sorted apart if
-there is one key; else parts are sorted and merged pairwise, each merge in pieces as long as a part.
-The cut depends on sizes alone, and so does what comes out.
+Few long rows are cut into parts. If there is one key, the records of the parts are distributed to
+buckets, which are sorted separately; else parts are sorted and merged pairwise, each merge in
+pieces as long as a part. The cut depends on sizes alone, and so does the result.
 
-A comparator that puts key(left) before key(right) is an order of one key. Such sorts differ in
-their sizes alone once their key, direction and element types are the same, so they share code.
+A comparator that puts key(left) before key(right) is an order of one key. Sorts of the same key,
+direction and element types differ only in their sizes, so they share code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a fused `topk` to a `TopKKernel`, and how its rows are shared out.
+"""From a fused `topk` to a `TopKKernel`, and how its rows are divided among chunks.
 
-Few long rows are cut into parts of a fixed length whose best elements are found apart and then
-compared; many or short rows are chunks of work as they are. Of short rows the best are found one
-after the other where k is small. All of it depends on sizes alone.
+Few long rows are cut into parts of a fixed length; the best elements of each part are found
+separately and then compared. Many rows, or short ones, are chunks of whole rows. If k is small, the
+best elements of short rows are found one after the other. All of it depends on sizes alone.
 """
 
 from __future__ import annotations

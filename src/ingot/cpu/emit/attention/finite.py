@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first phase of attention with a mask of positions: are all values of a batch element finite?
 
-`void k_finite(ptr env, i64 batch)` leaves 0 in the batch element's word of scratch if so. Keys that
-no row sees are left out then; else they are multiplied, since 0 times infinity is NaN.
+`void k_finite(ptr env, i64 batch)` writes 0 to the batch element's word of scratch if they are. If
+so, keys that no row sees are left out; else they are multiplied, since 0 times infinity is NaN.
 
 Invariant: each chunk writes one word.
 """

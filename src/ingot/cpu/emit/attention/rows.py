@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The softmax of an attention kernel: what a unit knows of its rows, block of keys after block.
+"""The softmax of an attention kernel: what a unit keeps of its rows between blocks of keys.
 
-For each row there are the greatest score so far, and the sums of its powers: shifted by the
-greatest, or by 0 while that is minus infinity. Where the greatest rises, the sums are multiplied by
-how far. At the end they are corrected to the kernel's own shift, which tells apart a row without a
-score (minus infinity, or NaN) as three kernels would.
+For each row these are the greatest score so far and the sums of its powers, shifted by the greatest
+score (by 0 while that is minus infinity). When the greatest score rises, the sums are rescaled. At
+the end they are corrected to the kernel's own shift, which treats a row without a score (minus
+infinity, or NaN) as three separate kernels would.
 
-Invariant: a power is at most 1, so that nothing overflows which would not without blocks.
+Invariant: a power is at most 1, so nothing overflows that would not overflow without blocks.
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 """
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The epilogue of a contraction: from a tile of sums to the kernel's stores.
 
-A function of its own, called once per row block while its sums are in the L1 cache: row by row,
-lanes along n, a last vector that is not whole under a mask. The sums are the value of the
-`accumulator` leaf; all else is loaded where it is needed.
+A function of its own, called once per row block while its sums are in the L1 cache. It goes row by
+row with lanes along n; a last vector that is not whole is masked. The sums are the value of the
+`accumulator` leaf; everything else is loaded where it is needed.
 
-Invariant: an element is read and written here only, by one thread, so a result may lie in place of
-an operand that the epilogue reads at the same index.
+Invariant: each element is read and written only here, by one thread, so a result may share memory
+with an operand that the epilogue reads at the same index.
 """
 
 from __future__ import annotations

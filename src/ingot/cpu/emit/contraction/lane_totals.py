@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lanes of several vectors of sums added up together, and stored beside each other.
+"""The lanes of several vectors of sums, added up together and stored side by side.
 
-One vector after the other takes eight instructions of 16 lanes and leaves its total in a register
-of its own. Four together take thirteen: each shuffle moves lanes of two of them.
+One vector of 16 lanes takes eight instructions, and its total is in a register of its own. Four
+together take thirteen: each shuffle moves lanes of two of them.
 
 Invariant: each total adds its lanes in one order, whatever it is grouped with.
 """

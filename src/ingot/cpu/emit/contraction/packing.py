@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of contraction operands: any expression evaluated into the layout of micro-kernels.
+"""Packing of contraction operands: any expression, evaluated into the layout of micro-kernels.
 
-The lhs is packed a register block of rows at a time, row after row; the rhs a unit's block of
-columns at a time, in panels as wide as the register block, each k after k. Lanes run along the axis
-that the operand's loads walk with stride one; a panel whose lanes run along k is transposed in
-registers.
+Of the lhs a register block of rows is packed at a time, row after row; of the rhs a unit's block of
+columns, in panels as wide as the register block, each k after k. Lanes run along the axis that the
+operand's loads walk with stride one; a panel whose lanes run along k is transposed in registers.
 
-Invariant: what lies beyond the operand's extents in a buffer is never stored in a result.
+Invariant: elements of a buffer beyond the operand's extents never reach a result.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of plain products: `void product(ptr env, i64 chunk)` for every size.
 
-What a contraction kernel has as constants are loads from env here (`product_form.PARAMETERS`);
-the micro-kernels of the two heights, whole and masked, are addresses in env. One driver for each
+Constants of a contraction kernel are parameters here (`product_form.PARAMETERS`), loaded from env,
+as are the addresses of the micro-kernels: two heights, whole and masked. One driver for each
 element type and placement of the rhs serves all plain products of the process. Drivers that pack
 both operands are in `product_ahead` and `product_both`. Sums go to the result, or to a tile on the
-stack, from where an epilogue takes the rows of each row block.
+stack, from which an epilogue takes the rows of each row block.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of plain products whose operands each unit packs: those not of the sums' type.
+"""Drivers of plain products that pack both operands in each unit: operands not of the sums' type.
 
-Packing converts, and puts the factors of several k side by side where they are multiplied in words.
-Of bytes one side is unsigned and the other signed: where both are one or the other, the lhs is
-shifted by 128, and each panel of the rhs begins with what takes that back from its columns. A unit
-packs its columns of the rhs for each piece of k, and then the rows of one row block after the
-other, which the micro-kernels read at once.
+Packing converts, and puts the factors of several k side by side if they are multiplied in words.
+One side of a product of bytes is unsigned and the other signed. If both have one sign, the lhs is
+shifted by 128, and each panel of the rhs begins with a row that corrects its columns. A unit packs
+its columns of the rhs for each piece of k, then the rows of each row block in turn, just before the
+micro-kernels read them.
 
 Invariant: as in `product`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What drivers of plain products are made of: pieces of k, and micro-kernels.
+"""What the drivers of plain products share: pieces of k, and micro-kernels.
 
 Below `product` and the drivers that pack both operands. Invariant: a micro-kernel depends on the
-form of its products and the shape of its register block alone.
+variant of its products and the shape of its register block alone.
 """
 
 from __future__ import annotations

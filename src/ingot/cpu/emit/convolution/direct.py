@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Direct convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
 
-The first packs panels of the taps. What a contraction kernel has as constants are numbers in env
-here (`kernel.convolution.direct.PARAMETERS`), so the functions serve every size. A chunk of units
-writes the table of segments once, then runs its units.
+The first function packs panels of the taps. Constants of a contraction kernel are parameters here
+(`kernel.convolution.direct.PARAMETERS`), so the functions serve every size. A chunk of units writes
+the table of segments once, then runs its units.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of direct convolutions made ready: packed panels of taps, copied rows of the image.
+"""Operands of direct convolutions: packing panels of taps, copying rows of the image.
 
-Parts of the driver (`cpu.emit.convolution.direct`); sizes are numbers in env.
+Parts of the driver (`cpu.emit.convolution.direct`) that filter gradients use too; sizes are
+parameters in env.
 """
 
 from __future__ import annotations

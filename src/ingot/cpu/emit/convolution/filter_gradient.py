@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of filters' gradients: `void units(ptr env, i64 chunk)`, a unit for each chunk.
+"""The driver of filter gradients: `void units(ptr env, i64 chunk)`, one unit for each chunk.
 
-What a contraction kernel has as constants are numbers in env here
+Constants of a contraction kernel are parameters here
 (`kernel.convolution.filter_gradient.PARAMETERS`), so one function serves every size. Sums are added
-up in the result, or in a tile of the scratch that an epilogue reads in the end.
+up in the result, or in a tile of the scratch that an epilogue reads at the end.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Winograd convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
 
-The first transforms the taps into 16 planes of panels, each as wide as a register block. A unit
-then transforms its tiles of the image, runs a product for each plane and adds the planes up: into
-the result, or into rows that an epilogue reads. What a kernel has as constants are numbers in env
-here (`kernel.convolution.winograd.PARAMETERS`), so one pair of functions serves every size.
+The first function transforms the taps into 16 planes of panels, each as wide as a register block. A
+unit then transforms its tiles of the image, runs a product for each plane and adds the planes up:
+into the result, or into rows that an epilogue reads. Constants of a contraction kernel are
+parameters here (`kernel.convolution.winograd.PARAMETERS`), so the two functions serve every size.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes half-length transforms apart, or packs for them, between two areas.
+"""Taking half-length transforms apart, or packing them, between two areas of memory.
 
 Used where a real sequence is not brought into a tile. Vectors hold neighbouring elements of one
-sequence; the mirrored ones are read backwards. It is a phase of its own for long sequences, where
-root w^k is the product of element k // `FINE` of the table `high` and k % `FINE` of `low`, which
-goes on for a vector beyond `FINE`; a step for those that a chunk's memory holds.
+sequence; the mirrored ones are read backwards. For long sequences this is a phase of its own, in
+which root w^k is the product of element k // `FINE` of the table `high` and k % `FINE` of `low`
+(which goes on for a vector beyond `FINE`); for sequences that fit a chunk's memory it is a step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers along short rows (`kernel.schedule.gathers`): the places of many rows are computed ahead.
+"""Gathers along short rows (`kernel.schedule.gathers`): indices of many rows computed ahead.
 
-What `places` does for a block of a long axis is done here for a block of rows. Places that all rows
-share are computed once for a block.
+`emit.loop.gather_indices` does the same for a block of a long axis; here it is a block of rows.
+Indices that all rows share are computed once for a block.
 
-Invariant: lanes outside of a row have no places; nothing is read for them.
+Invariant: lanes outside of a row have no indices; nothing is read for them.
 """
 
 from __future__ import annotations

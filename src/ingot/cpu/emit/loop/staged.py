@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates one after the other whose places are computed in lanes: sums by segment.
+"""Updates in order whose indices are computed in lanes: sums by segment.
 
-Updates of one element must not meet, so a scatter that combines goes update by update: single
-elements, or rows of one vector each. Where a block of them goes and whether they count comes from
-vectors. Then the updates run in order, without branches if all count; what takes much computing is
-staged on the stack.
+Two updates of one element must not run at once, so a scatter that combines goes update by update:
+single elements, or rows of one vector each. The indices of a block of updates, and whether each
+counts, are computed in vectors; values that take much computing are staged on the stack. Then the
+updates run in order, without branches if all count.
 
-Where most updates go where the one before went (sorted segments), the way through memory is long:
-such a block holds its element or row in registers until the place changes.
+Where most updates have the index of the one before (sorted segments), a round trip through memory
+for each is slow: such a block holds its element or row in registers until the index changes.
 
-Invariant: updates happen in the order of the axis, rounded each as memory rounds them; between
-blocks everything is in memory.
+Invariant: updates happen in the order of the axis, each rounded as memory rounds it; between blocks
+everything is in memory.
 """
 
 from __future__ import annotations

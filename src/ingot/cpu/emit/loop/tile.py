@@ -2,7 +2,7 @@
 """Square tiles of transposed loads: read along rows, transposed by library code, on the stack.
 
 `kernel.schedule.tiles` says which loads. A unit is a block of both axes: whole tiles first, then
-the points that are left over, which read across as any other kernel would.
+the remaining points, which read across the vector axis as any other kernel would.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short rows transposed in registers (`schedule.transposed_rows`): each lane folds a row.
 
-A block's columns go to the stack; the fold reads one after the other. The last rows, behind which
-too little of the array lies to be read in whole vectors, are folded one by one.
+The columns of a block go to the stack; the fold reads one after the other. The last rows are folded
+one by one: whole vectors read from them would reach beyond the array.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of records of sorts by one key, and how elements are made of them again.
+"""The kinds of records of sorts by one key, and how elements are made from sorted records.
 
-Invariant: records of one row are distinct or stand for equal elements, so their order is stable.
-Keys that several elements share are the exception: their elements are read again, in their order,
-where a row has one that its key does not give back.
+Invariant: records of one row are distinct or mean equal elements, so the order is stable. The
+exception are keys that several different elements share: where a row has such a key, these elements
+are read again, in their order.
 """
 
 from __future__ import annotations

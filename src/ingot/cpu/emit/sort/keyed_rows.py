@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a sort by one key: keys of elements, and where elements and records lie.
+"""Rows of a sort by one key: the keys of elements, and where elements and records lie.
 
-An element's key is an integer in the order of the result, so sorting compares integers whatever the
-element type and the comparator's way of reading it (NaN, signed zeros). What a record holds beside
-the key says the form (`RecordKind`): `keyed_records` has each kind.
+The key of an element is an integer in the order of the result, so sorting compares integers
+whatever the element type, and however the comparator treats NaN and signed zeros. The form says
+what a record holds besides the key (`RecordKind`); `keyed_records` has each kind.
 """
 
 from __future__ import annotations

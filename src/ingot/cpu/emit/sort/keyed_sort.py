@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts by one key as LLVM functions of every size: records are sorted, elements follow from them.
 
-What records and elements have to do with each other is in `keyed_records`; `quicksort` sorts
-records.
+`keyed_records` makes records of elements and elements of records; `quicksort` sorts records.
 
-A row that is cut into parts is sorted in buckets. A few records of the row, in order, say where
-buckets and their halves begin. The first phase brings the records of each part into the order of
-the buckets; the second brings the pieces of a bucket together, its lower half to the front; the
-last sorts halves and writes their elements. All of it depends on the elements alone, so results do
-not depend on threads.
+A row that is cut into parts is sorted in buckets. A sample of its records, in order, gives the
+bounds of the buckets and of their halves. The first phase arranges the records of each part by
+bucket; the second collects the pieces of a bucket, the lower half first; the last sorts the halves
+and writes their elements. All of it depends on the elements alone, so results do not depend on
+threads.
 """
 
 from __future__ import annotations

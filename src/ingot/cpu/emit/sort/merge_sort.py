@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stable merge sort of sequences in scratch: what sort kernels and selection share.
+"""Stable merge sort of sequences in scratch: shared by sort kernels and selection.
 
-Runs of `RUN` elements are sorted by insertion and merged pairwise to and fro between two areas. The
-merge has no branch on the comparison, so its time does not depend on the data.
+Runs of `RUN` elements are sorted by insertion and merged pairwise, back and forth between two
+areas. The merge has no branch on the comparison, so its time does not depend on the data.
 
-Invariant: an element moves before another only if the comparison says so, so equal ones keep
-their order. What is no order (a float comparison with NaN) still gives a permutation.
+Invariant: an element moves before another only if the comparison says so, so equal ones keep their
+order. A comparison that is not an order (of floats with NaN) still gives a permutation.
 """
 
 from __future__ import annotations

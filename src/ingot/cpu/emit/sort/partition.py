@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitions of records: those before a pivot go to one place, the others to another.
+"""Partitions of records: those before a pivot go to one area, the others to another.
 
-Nothing branches on the records. The lanes of a register are permuted so that those with records
-before the pivot come first, and the whole register is stored to both sides; what is stored beside
-the records that belong there falls between both sides, where other records follow. 16 lanes are
-packed by an instruction of AVX-512; a table has the order of fewer lanes for each outcome of their
-comparisons.
+Nothing branches on the records. The lanes of a register are permuted so that records before the
+pivot come first, and the whole register is stored to both areas; the lanes that do not belong there
+are overwritten by later stores. An instruction of AVX-512 packs 16 lanes; for fewer lanes a table
+has the order for each outcome of their comparisons.
 
 Source: M. Blacher, J. Giesen, L. Kühne, Fast and robust vectorized in-place sorting of primitive
 types (2021).

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quicksort of records in scratch as library code: `sort`, `split` and `partition`, of every size.
 
-Records lie in two arrays of the same size at the same places: what is sorted in one of them, room
-in the other. A partition leaves lesser records where they were, at the front, and moves the others
-to the back of the other array. Few records are sorted by `networks`.
+Two arrays of the same size are used: a range of records is in one of them, at the same indices the
+other one is free. A partition leaves lesser records at the front of their array and moves the
+others to the back of the other one. Few records are sorted by `networks`.
 
-The least and the greatest record that there may be are known of every range. The pivot is more than
-the least, so equal records end as a range whose bounds are equal. After twice as many partitions as
+Of every range the least and the greatest possible record are known. The pivot is more than the
+least, so equal records end as a range whose bounds are equal. After twice as many partitions as
 even ones would be, the range of values is halved instead, so no record is moved more often than
 2 log2(count) and the bits of a record together.
 

@@ -2,12 +2,12 @@
 """Selection as LLVM functions of every size: the k greatest (or least) of each row, in order.
 
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the
-element's key above, the complement of its index below, so of equal elements the first is greatest
-and no two candidates are equal. A row is read in blocks; what beats the k-th best so far joins the
-candidates. When their room is full the best k of them are kept (`best`). Of few in a short row each
-is the greatest of the candidates that are less than the one before.
+element's key is the upper half, the complement of its index the lower, so of equal elements the
+first is greatest and no two candidates are equal. A row is read in blocks; elements that beat the
+k-th best so far join the candidates. When their room is full, the best k are kept (`best`). For a
+small k and a short row, each is the greatest of the candidates below the one before.
 
-Invariant: what is dropped is less than k candidates that are kept.
+Invariant: a candidate is dropped only if it is less than k others that are kept.
 """
 
 from __future__ import annotations
