@@ -244,7 +244,7 @@ def profile() -> Profiler:
 
 
 def profile_of(run: Callable[[], object], runs: int) -> Profile:
-    """Call `run` so many times and return when each kernel ran.
+    """Call `run` `runs` times and return when each kernel ran.
 
     Raises:
         ResourceError: INGOT0412, another profile is being recorded.

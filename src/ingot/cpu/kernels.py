@@ -48,8 +48,8 @@ MODULE_WEIGHT = 150
 """Least work of a module, in the units of plans' weights: less is not worth a module of its own."""
 
 LATER = 1.15
-"""Emitting a group takes about 1/7 of compiling it, and groups are emitted one after the other. Each
-is smaller than the one before by this factor, so that all finish together."""
+"""Emitting a group takes about 1/7 of compiling it, and groups are emitted one after the other.
+Each is smaller than the one before by this factor, so that all finish together."""
 
 QUICK_KERNELS = Optimization(0)
 """What LLVM does with kernels that gain nothing from optimization (`EmittedKernel.is_quick`)."""

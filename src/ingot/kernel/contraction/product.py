@@ -61,26 +61,27 @@ MIN_WORD_LANES = 4
 """Lanes of the narrowest vectors of words."""
 
 SMALL_PRODUCTS = 8192
-"""Products of the largest matrices that are gone through one after the other."""
+"""Products (m * n * k) of the largest matrices that one driver multiplies one after the other."""
 
 FAR_BYTES, MIN_ROWS_FAR, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
-"""An lhs whose elements of each k lie so many bytes apart, and that has so many rows, is packed:
-by units that read more than so many panels of an rhs in place, or ahead of a product so deep. Each
-k is in a page and a cache line of its own there, for each panel again. Against reading it in place
-512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69, 2000x1000x300 0.65,
-300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's gradients have, 0.44
-(AVX-512, one thread, 2026-11-27)."""
+"""An lhs is packed if its steps along k have at least FAR_BYTES and it has MIN_ROWS_FAR rows: by
+units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
+MIN_DEPTH_AHEAD. Each k of it is in another page and cache line, for each panel again. Against
+reading it in place 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69,
+2000x1000x300 0.65, 300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's
+gradients have, 0.44 (AVX-512, one thread, 2026-11-27)."""
 
 MIN_DEPTH_BATCH_AHEAD = 256
-"""Of several such products so deep, an rhs that could be read in place is packed ahead too: the lhs
-is read in longer runs then. 16x512x64x512 took 0.74 of the time, 16x512x96x512 0.72, 8x768x64x768
-0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27 (as above)."""
+"""Depth of several such products from which on an rhs that could be read in place is packed ahead
+too: the lhs is then read in longer runs. 16x512x64x512 took 0.74 of the time, 16x512x96x512 0.72,
+8x768x64x768 0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27
+(as above)."""
 
 MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
-"""A row that meets a larger rhs than this waits for memory, which answers faster if so few vectors
-of each of several rows are asked for in turn: 4096x4096 took 0.76 to 0.82 of the time with 24 of
-each, 512x512 0.8, 512x1408 0.88; in the L2 cache 512x512 took 1.06 (AMD EPYC with AVX-512, one
-thread, 2026-11-27)."""
+"""A row that is multiplied with a larger rhs than MEMORY_BYTES waits for memory, which is faster if
+MEMORY_VECTORS vectors of each of several rows are read in turn: 4096x4096 took 0.76 to 0.82 of the
+time with 24 of each, 512x512 0.8, 512x1408 0.88; in the L2 cache 512x512 took 1.06 (AMD EPYC with
+AVX-512, one thread, 2026-11-27)."""
 
 WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
@@ -301,9 +302,9 @@ def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
 def _packed_lhs_row(
     form: ProductVariant, even: EvenBlocks, panel_depth: int, *, is_crowded: bool
 ) -> int:
-    """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k.
+    """Return the step from row to row of an lhs that units pack, or from k to k if m is dense.
 
-    0: they are read where they lie.
+    0: it is read in place.
     """
     if form.operands is None or (form.is_complex and form.is_dense and not is_crowded):
         return 0

@@ -18,7 +18,7 @@ from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record
 
 MIN_ROWS_AHEAD = 512
-"""From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
+"""Crowded rows from which on the rhs is packed ahead; fewer do not pay for it."""
 
 LHS_BYTES = L2_BYTES * 3 // 8
 """Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
@@ -27,7 +27,7 @@ UNIT_TILE_BYTES = L2_BYTES // 4
 """Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
 
 UNITS_AHEAD = 8
-"""Units that such a product is cut into at least, if its rows or columns suffice."""
+"""Units of such a product at least, if it has enough rows or columns."""
 
 PACK_COLUMNS = 128
 """Columns of the rhs that one chunk packs ahead."""

@@ -20,10 +20,10 @@ MIN_SPARE = 4
 """Registers that no row of a register block takes."""
 
 FEW_ROWS = 5
-"""The most rows that count as few."""
+"""Products of at most this many rows have few."""
 
 MAX_LOSS = 1.05
-"""The common number of vectors is kept where another would not save more than that."""
+"""The common number of vectors is kept unless another one saves more than this factor."""
 
 
 FAR_ROW_CYCLES = 2.5

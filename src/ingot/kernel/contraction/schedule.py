@@ -42,16 +42,16 @@ PACK_BYTES = L2_BYTES // 4
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
 
 UNPACKED_BYTES = 300_000
-"""An rhs no larger than this is read where it lies."""
+"""An rhs no larger than this is read in place."""
 
 CROWDED_STEP = 2048
-"""Rows that lie a multiple of so many bytes apart fall into few cache sets: of a block of columns
-the L2 cache keeps no more rows than it has room for whole ones. Packing those that it does not
-keep made products of 64 to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27)."""
+"""Rows that lie a multiple of this many bytes apart fall into few cache sets: of a block of columns
+the L2 cache keeps only as many rows as it could keep whole. Packing the others made products of 64
+to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27)."""
 
 UNPACKED_EXTENT = 512
-"""So is one of a product whose rows and columns are no more than this, unless its rows fall into
-few cache sets and the cache does not keep them."""
+"""An rhs is read in place, too, if the product has no more rows and columns than this, unless its
+rows fall into few cache sets and the cache does not keep them."""
 
 MAX_DEPTH = 1024
 MAX_PACKED_VECTORS = 4
@@ -63,8 +63,8 @@ ASSUMED_EXTENT = 256
 """What a symbolic extent is taken for when blocks are chosen."""
 
 DOT_ROWS, DOT_BLOCK_ROWS = (4, 8, 16), 8
-"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k, if
-they are as deep as `DOT_DEPTHS` says; rows of a block of them at most."""
+"""Most rows of a product with a transposed rhs that is computed as dot products, with lanes along
+k, each with its own least depth (`DOT_DEPTHS`); most rows of a block of dot products."""
 
 Factors = Literal["whole", "converted", "words"]
 """How dot products read operands: as they are, or converted, or several factors in a word."""
@@ -74,30 +74,30 @@ DOT_DEPTHS: Mapping[Factors, tuple[int, int, int]] = {
     "converted": (0, 128, 512),
     "words": (64, 256, 512),
 }
-"""From which depth on, for each of `DOT_ROWS`. Against packing the rhs, f32 took 0.62 of the time
+"""The least depth for each of `DOT_ROWS`. Against packing the rhs, f32 took 0.62 of the time
 for 4x64x512, 0.55 to 0.78 for 8 rows of 128 to 512, 0.45 to 0.84 for 9 to 16 of 128 to 3072 (1.2
 for 16x2048x64); bf16 0.65 for 8x512x1000 and 1.14 for 16x256x1000; bytes 0.73 for 4x100x400, 1.25
 for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.36 for 16x256x1000
 (AVX-512, one thread, 2026-11-27)."""
 
 FEW_ROWS = 16
-"""Rows for which packing the rhs costs more than it gains."""
+"""Up to this many rows, packing the rhs costs more than it gains."""
 
 FEW_BLOCKS = 4
-"""So do register blocks of rows where those of the rhs are shorter than the runs of memory that are
-read fastest. Against packing it 30x1245x820 took 0.93 of the time, 40x1000x1000 0.84, 56x1000x1000
-0.92, 32x768x768 0.85, 32x3072x768 0.94, 64x1024x1024 as long; 40x768x3072, whose rows are longer,
-1.08 (AVX-512, one thread, 2026-11-27)."""
+"""Up to this many register blocks of rows, too, packing the rhs costs more than it gains, if rows
+of the rhs are shorter than the runs that memory delivers fastest. Against packing 30x1245x820 took
+0.93 of the time, 40x1000x1000 0.84, 56x1000x1000 0.92, 32x768x768 0.85, 32x3072x768 0.94,
+64x1024x1024 as long; 40x768x3072, whose rows are longer, 1.08 (AVX-512, one thread, 2026-11-27)."""
 
 DEEP = 1024
 """Depth from which on a product is deep."""
 
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
-"""Depths of convolutions of few columns that are dot products too, as vectors along n would be half
-empty: long enough to pay for adding lanes, short enough to pack whole rows."""
+"""Depths of convolutions of few columns that are computed as dot products too, since vectors along
+n would be half empty: deep enough to pay for adding lanes, short enough to pack whole rows."""
 
 MIN_COLUMN_DOT_ROWS = 256
-"""Rows of a unit of those, which pay for packing the columns."""
+"""Rows of a unit of these convolutions, which pay for packing the columns."""
 
 COLUMN_CYCLES, PACKING_CYCLES, TOTAL_CYCLES = 0.58, 1.6, 1.5
 """Cycles that a vector along n takes for each row and k, that packing takes for each element of the
@@ -106,16 +106,16 @@ time, 256x4x256 0.51, 256x7x256 0.88, 256x4x64 0.6, 29x4x120 0.99, 512x4x512 0.1
 AVX-512, one thread, 2026-11-27)."""
 
 SHORT_PIECE = 32
-"""Rows of the rhs that few rows meet at once where these are shorter than the runs of memory that
-are read fastest. Against pieces of 8 rows 14x768x909 took 0.89 of the time, 12x768x1500 0.83,
-10x2000x2000 0.91; 8x768x3072, whose rows are longer, 1.13 to 1.22. Against `BLOCKS_PIECE`
+"""Rows of the rhs in a piece of k of a product of few rows, if they are shorter than the runs that
+memory delivers fastest. Against pieces of 8 rows 14x768x909 took 0.89 of the time, 12x768x1500
+0.83, 10x2000x2000 0.91; 8x768x3072, whose rows are longer, 1.13 to 1.22. Against `BLOCKS_PIECE`
 28x1000x1000 took 0.89 (AVX-512, one thread, 2026-11-27)."""
 
 CACHED_PIECE, CACHED_BYTES = 64, 2 * L2_BYTES
-"""So many where a cache near the core keeps all of the rhs. Against `SHORT_PIECE` 30x500x500 took
-0.88 of the time, 24x700x333 0.91, 38x1106x277 0.93, 7x45x1846 0.90; with the rhs in no near cache
-0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it (AVX-512, one
-thread, 2026-11-27)."""
+"""The same if a cache near the core keeps all CACHED_BYTES of the rhs. Against `SHORT_PIECE`
+30x500x500 took 0.88 of the time, 24x700x333 0.91, 38x1106x277 0.93, 7x45x1846 0.90; with the rhs in
+no near cache 0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it
+(AVX-512, one thread, 2026-11-27)."""
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
@@ -127,16 +127,16 @@ PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
     ("streamed", "packed"): 128,
     ("deep", "direct"): 64,
 }
-"""Products summed before sums go to memory, where not as many as may be.
+"""Products summed before sums go to memory, where these are not as many as possible.
 
-Few rows that meet a large rhs read so many of its rows at once, each from end to end: as many as a
-set of the L1 cache has lines where they lie; where they are packed, as many as leave long pieces of
-each to a packed block. Of a deep product pieces of both operands stay in the L1 cache for all rows
-and columns of a unit."""
+A product of few rows with a large rhs reads this many rows of the rhs at once, each from end to
+end: in place, as many as a set of the L1 cache has lines; packed, so many that a packed block has a
+long run of each. In a deep product, pieces of both operands stay in the L1 cache for all rows and
+columns of a unit."""
 
 BLOCKS_PIECE = 2 * L1_WAYS
-"""Rows of the rhs that few rows meet at once where these are several register blocks: the first of
-them streams a piece, the others find it in the cache and pay for sums that go to memory. Against
+"""Rows of the rhs in a piece of k of a product of few rows, if these are several register blocks:
+the first block streams a piece, the others find it in the cache but pay for sums in memory. Against
 the pieces of one block 28x1024x1024 took 0.8 of the time, 16x2048x2048 0.93, 16x768x3072 1.05;
 with longer pieces the last took 1.2 (AVX-512, 2026-11-27)."""
 

@@ -44,9 +44,9 @@ from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.diagnostics import InternalError
 
 MIN_FEATURES = 2
-"""Output features per group below which a matrix product would waste its vectors.
+"""Output features per group below which a matrix product would leave its vectors empty.
 
-One feature of a long sum is worth it again: it becomes dot products. So is one of a signal.
+The exceptions are one feature of a long sum, which becomes dot products, and one of a signal.
 """
 
 BATCH, M, N, K = "@g", "@m", "@n", "@k"

@@ -21,11 +21,12 @@ it ahead. Pieces of 256, which stay in the L1 cache, send sums through memory mo
 172 channels took 1.05 of the time, others up to 1.04 (AVX-512, 2026-11-27)."""
 
 UNIT_ROWS, FEW_ROWS = 448, 96
-"""Results of a unit for each feature: so many make packing cheap; as few where units are few."""
+"""Results of a unit for each feature: enough to make packing cheap; fewer where units are few."""
 
 COPY_BYTES = L2_BYTES * 3 // 8
-"""Bytes of the rows that a unit copies: they stay in the L2 cache. So many lie on the stack, where
-one unit's take the place of those before; more, which a single line may need, in the scratch."""
+"""Bytes of the rows that a unit copies: they stay in the L2 cache. Copies of this size are on the
+stack, where each unit's replace those of the one before; larger ones, which a single line may need,
+are in the scratch."""
 
 TILE_BYTES = L2_BYTES // 4
 """Bytes of the sums that wait for an epilogue."""

@@ -31,7 +31,7 @@ from ingot.support.records import record
 
 DIMENSIONS = 3
 MIN_TAPS = 4
-"""From so many on the copies pay."""
+"""Taps from which on the copies pay."""
 
 MAX_WASTE = 1.4
 """Columns of whole panels for each feature at most."""

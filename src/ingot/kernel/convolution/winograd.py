@@ -39,7 +39,7 @@ MIN_FEATURES = 32
 """Channels and features below which the transforms cost more than the products saved."""
 
 MAX_SHARE = 0.9
-"""Part of the direct convolution's cycles that this may take."""
+"""Share of the direct convolution's cycles up to which Winograd's algorithm is chosen."""
 
 TRANSFORM_CYCLES = 45
 """Cycles to transform a vector of channels or of results of one tile."""
@@ -51,10 +51,10 @@ UNIT_BYTES = L2_BYTES * 5 // 8
 """Bytes of a unit's transformed image and products: they stay in the L2 cache."""
 
 MIN_TILES, MAX_TILES = 28, 112
-"""Tiles of a unit: each transformed tap is read once for so many."""
+"""Tiles of a unit at least and at most: a unit reads each transformed tap once for all of them."""
 
 OUT_OF_CACHE_BYTES = L3_BYTES
-"""From so many bytes on transformed filters are read from memory, so that units have MAX_TILES."""
+"""Transformed filters of more bytes are read from memory, so their units have MAX_TILES."""
 
 FEW_UNITS = 8
 MIN_BLOCK = 64

@@ -65,8 +65,8 @@ class SquareTiles:
     Attributes:
         axis: the grid axis that makes square tiles with the vector axis.
         side: elements along both.
-        overlaps: whether what is left over at an end is a whole tile that begins sooner: all that
-            is computed twice is read where nothing is written.
+        overlaps: whether the last tile along an axis begins sooner to be whole; what it computes
+            a second time is read from buffers that the kernel does not write.
     """
 
     name: ClassVar[str] = "square tiles"

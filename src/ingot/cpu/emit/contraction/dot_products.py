@@ -80,9 +80,9 @@ class DotProducts:
 
     @property
     def has_masks(self) -> bool:
-        """Whether what is left of a row is loaded under masks.
+        """Whether the last elements of a row, fewer than lanes, are loaded under masks.
 
-        Else the last vector of a row, which has one at least, begins in the one before.
+        If not, the last vector of a row, which has at least one, overlaps the one before.
         """
         if self.converts is None:
             return True

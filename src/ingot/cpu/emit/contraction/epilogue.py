@@ -29,7 +29,7 @@ CALLED_VECTORS = 4
 """Vectors that a function is called for at a time."""
 
 MOST_WASTED = 0.125
-"""Share of empty lanes up to which so many vectors are worth it."""
+"""Share of empty lanes up to which CALLED_VECTORS are worth it."""
 
 
 def emit_epilogue(

@@ -37,8 +37,8 @@ all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two 
 pairs, which are more instructions, it made s8 products 6 % slower."""
 
 PANEL_BYTES_AHEAD, ROWS_AHEAD = 4096, 4
-"""How far ahead of its products B is fetched into the L1 cache: bytes of a packed panel, rows of a
-matrix that lies in place. The CPU's own prefetchers begin again at each page. Together with blocks
+"""Distance at which B is prefetched into the L1 cache: bytes of a packed panel, rows of a matrix
+in place. The CPU's own prefetchers begin again at each page. Together with blocks
 of all rows that registers hold the product 2048 took 0.79 of the time, 1024 0.92, 8x4096x4096 0.87
 (AVX-512, 2026-11-27); eight rows were 8 % slower for two blocks of 8 rows, where four are not. C is
 fetched too, where no sums are loaded from it: 702x5x1460 took 0.71 of the time, 1000x16x1000 0.95,
@@ -48,10 +48,10 @@ MIN_FETCHING_ROWS = 4
 """Rows from which on a block has enough products for each line of B to hide a prefetch."""
 
 FAR_ROWS_AHEAD = L1_WAYS
-"""How far ahead a B that lies in place and that no cache keeps is fetched into the L2 cache: the
-next piece of few rows. Against four rows into the L1 cache, or none of less than four rows, 1, 2, 3
-and 8 rows times 4096x4096 took 0.70, 0.68, 0.82 and 0.63 of the time, 16 rows 0.85, 28 0.99;
-1x2048x2048 0.70, of f64 0.76, 1x4096x32000 0.75, 8x2048x3000 0.73; from a cache 1x405x675 and
+"""Rows ahead at which a B in place that no cache keeps is prefetched into the L2 cache: the next
+piece of a product of few rows. Against four rows into the L1 cache, or none of less than four rows,
+1, 2, 3 and 8 rows times 4096x4096 took 0.70, 0.68, 0.82 and 0.63 of the time, 16 rows 0.85, 28
+0.99; 1x2048x2048 0.70, of f64 0.76, 1x4096x32000 0.75, 8x2048x3000 0.73; from a cache 1x405x675 and
 1x300x4000 1.1; in short rows 14x20000x200 2.2 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
 TO_L1, TO_L2, DATA_CACHE = 3, 2, 1
@@ -69,7 +69,7 @@ class Matrix:
         address: its first element.
         row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
         column_step: along the other axis.
-        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
+        panel_step: step from panel to panel of the rhs, per column.
     """
 
     address: Value
@@ -237,7 +237,7 @@ def rows_ahead(rows: int, panel_row_bytes: int | None = None) -> int:
 
 
 def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
-    """Return a micro-kernel whose B lies in packed panels of so many columns."""
+    """Return a micro-kernel whose B lies in packed panels of `columns`."""
     ahead = rows_ahead(spec.rows, columns * spec.element.bytes)
     return replace(spec, b_step=columns, rows_ahead=ahead)
 

@@ -182,7 +182,7 @@ class ProductDriver(DriverEmitter):
 
     @property
     def lhs_row(self) -> Value:
-        """How far rows of the lhs lie apart where they are multiplied."""
+        """The step from row to row of the lhs, where it is multiplied."""
         return self.given["lhs_row"]
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:

@@ -41,7 +41,7 @@ class BothPacked(ProductDriver):
 
     @property
     def lhs_row(self) -> Value:
-        """How far packed rows lie apart, or their elements of each k."""
+        """The step from row to row of the packed lhs, or from k to k."""
         return self.given["packed_lhs_row"]
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:

@@ -29,7 +29,7 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 
 @lru_cache(maxsize=MOST_SHARED)
 def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
-    """Return what runs the register blocks of so many rows and columns."""
+    """Return the function that computes register blocks of `rows` and `columns`."""
     if form.is_dots:
         types = None if form.operands is None else (*form.operands, form.element)
         found = shared_dots(cell_type(form.element), form.lanes, rows, columns)

@@ -66,7 +66,7 @@ class RegisterBlocks:
     def dot_products(
         self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, columns: int
     ) -> DotProducts:
-        """Return the dot products of so many rows and columns."""
+        """Return the dot products of `rows` and `columns`."""
         lhs, rhs, result = matrices
         depth = self.kernel.k.extent
         if self.schedule.rhs == "packed dots" and self.cell.is_float and self.target.has_fma:
@@ -88,7 +88,7 @@ class RegisterBlocks:
     def micro_kernel(
         self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, width: int
     ) -> MicroKernel:
-        """Return the micro-kernel of so many rows and columns."""
+        """Return the micro-kernel of `rows` and of `width` columns."""
         lhs, rhs, result = matrices
         lanes = self.schedule.lanes
         if width == UNKNOWN_WIDTH:
@@ -137,7 +137,7 @@ def _known(step: IndexValue) -> int | None:
 
 @record
 class Factors:
-    """What register blocks multiply, where no kernel's schedule says it.
+    """The operands of register blocks that belong to no contraction kernel.
 
     Attributes:
         accumulate: element type of the sums and of both operands.
@@ -155,7 +155,7 @@ class Factors:
 def common_micro_kernel(
     given: Factors, target: TargetSpec, rows: int, columns: int
 ) -> MicroKernel | None:
-    """Return the library's micro-kernel for so many rows and columns, None if it has none.
+    """Return the library's micro-kernel of `rows` and `columns`, None if it has none.
 
     Columns that fill no whole vectors are masked.
     """

@@ -33,7 +33,7 @@ class DirectEmitter(DriverEmitter):
         return f.as_value(f.idiv(number, by)), f.as_value(f.irem(number, by))
 
     def bytes(self, elements: Value) -> Value:
-        """Return the bytes of so many elements."""
+        """Return the bytes of `elements`."""
         return self.f.mul(elements, self.f.const(lt.I64, self.cell.bytes))
 
     @property
@@ -122,10 +122,16 @@ class RowCopier(DirectEmitter):
         lines: tuple[Value, Value],
         copied: Value,
     ) -> None:
-        """Emit the copy of rows that lines of windows meet, and none before them; zeros around.
+        """Emit the copy of the rows that `lines` of windows meet and earlier lines do not.
 
-        The image begins at `start`, the first window of the unit at `position` (plane, row); of
-        each pixel so many channels are `copied`. `lines`: the first one, the one behind the last.
+        What lies outside of the image is zero.
+
+        Args:
+            target: the copy.
+            start: the first element of the image that is copied.
+            position: plane and row of the unit's first window.
+            lines: the first line, and the one after the last.
+            copied: channels that are copied of each pixel.
         """
         f, given = self.f, self.given
         z, y = position

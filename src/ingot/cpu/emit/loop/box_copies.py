@@ -47,7 +47,7 @@ Read = Callable[[Value, Value | None], Value]
 
 
 def call_of(copies: BoxCopies, buffers: int) -> EmittedKernel:
-    """Return how the host program calls the code for a kernel of so many buffers."""
+    """Return how the host program calls the code for a kernel of `buffers` buffers."""
     table = np.array([box.parameters for box in copies.boxes], np.int64)
     name = f"{TABLE}_{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
     return EmittedKernel(

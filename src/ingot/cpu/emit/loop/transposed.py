@@ -40,7 +40,7 @@ class TransposedRowsEmitter(LoopEmitter):
         loads = row_loads(first, axis)
         count = shape.lanes * shape.width
         rooms = {load: f.alloca(memory_type(load.dtype), count, 64) for load in loads}
-        # So many rows at the end are shorter than what is read of each.
+        # For these rows at the end, whole vectors would reach beyond the array.
         length = self.emitter.index(first.axes[0].extent)
         short = f.idiv(shape.width - 1, length)
         safe = f.imax(f.imin(high, f.isub(self.emitter.index(axis.extent), short)), low)

@@ -25,8 +25,8 @@ UNROLLED = 4
 """Registers that are read before they are stored."""
 
 LINE, AHEAD = 64, 768
-"""Bytes of a line of the cache, and how far ahead lines are fetched that are written downwards: no
-processor foresees that."""
+"""Bytes of a cache line, and the distance at which lines are prefetched that are written downwards:
+no processor does that by itself."""
 
 PARAMS = [("data", lt.PTR), ("front", lt.PTR), ("back", lt.PTR), ("count", lt.I64)]
 """Parameters, before the distance of arrays and the words of the pivot: where the records lie,
