@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.gpu.simt import Emulation
+from tests.kernel.programs import argmax
 
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
@@ -43,21 +44,8 @@ greater_f32 { a = f32[] parameter(0)
   b = f32[] parameter(1)
   c = pred[] compare(a, b), direction=GT
   ROOT r = f32[] select(c, a, b) }
-argmax { v = f32[] parameter(0)
-  p = s32[] parameter(1)
-  w = f32[] parameter(2)
-  q = s32[] parameter(3)
-  nan = pred[] compare(v, v), direction=NE
-  greater = pred[] compare(v, w), direction=GT
-  wins = pred[] or(greater, nan)
-  equal = pred[] compare(v, w), direction=EQ
-  sooner = pred[] compare(p, q), direction=LT
-  ties = pred[] and(equal, sooner)
-  first = pred[] or(wins, ties)
-  x = f32[] select(wins, v, w)
-  i = s32[] select(first, p, q)
-  ROOT t = (f32[], s32[]) tuple(x, i) }
 """
+    + argmax("s32")
 )
 
 

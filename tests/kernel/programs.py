@@ -49,6 +49,26 @@ SUM = """x = f32[{dims}] parameter(0)
   ROOT r = f32[] reduce(x, zero), dimensions={{{all}}}, to_apply=add"""
 
 
+def argmax(index: str) -> str:
+    """Return JAX's computation of an argmax of f32, with indices of type `index`."""
+    return f"""
+argmax {{ v = f32[] parameter(0)
+  p = {index}[] parameter(1)
+  w = f32[] parameter(2)
+  q = {index}[] parameter(3)
+  nan = pred[] compare(v, v), direction=NE
+  greater = pred[] compare(v, w), direction=GT
+  wins = pred[] or(greater, nan)
+  equal = pred[] compare(v, w), direction=EQ
+  sooner = pred[] compare(p, q), direction=LT
+  ties = pred[] and(equal, sooner)
+  first = pred[] or(wins, ties)
+  x = f32[] select(wins, v, w)
+  i = {index}[] select(first, p, q)
+  ROOT t = (f32[], {index}[]) tuple(x, i) }}
+"""
+
+
 def fused(body: str) -> Computation:
     """Return the entry computation of a module with this body."""
     return parse(f"HloModule m\n{REDUCERS}\nENTRY e {{ {body} }}").entry

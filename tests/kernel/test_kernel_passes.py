@@ -11,7 +11,7 @@ import random
 import numpy as np
 import pytest
 from tests.fuzz.targets.strategy_programs import LOADED, generate
-from tests.kernel.programs import REDUCERS
+from tests.kernel.programs import REDUCERS, SOFTMAX, argmax
 
 import ingot
 from ingot.evaluator import evaluate
@@ -28,6 +28,7 @@ from ingot.kernel.lowering import kernel_history
 from ingot.kernel.verifier import verify_kernel
 
 SIZES = {"n": 5, "m": 3}
+ARGMAX = argmax("s64")
 
 PROGRAMS = {
     "elementwise over many axes": """x = f32[2,3,4,5] parameter(0)
@@ -57,16 +58,7 @@ PROGRAMS = {
   t = f32[80] reduce(e, zero), dimensions={1}, to_apply=add
   tb = f32[80,6] broadcast(t), dimensions={0}
   ROOT d = f32[80,6] divide(e, tb)""",
-    "softmax": """p = f32[?n,64] parameter(0)
-  low = f32[] constant(-inf)
-  m = f32[?n] reduce(p, low), dimensions={1}, to_apply=max
-  mb = f32[?n,64] broadcast(m), dimensions={0}
-  s = f32[?n,64] subtract(p, mb)
-  e = f32[?n,64] exponential(s)
-  zero = f32[] constant(0)
-  t = f32[?n] reduce(e, zero), dimensions={1}, to_apply=add
-  tb = f32[?n,64] broadcast(t), dimensions={0}
-  ROOT d = f32[?n,64] divide(e, tb)""",
+    "softmax": SOFTMAX,
     "residual": """r = f32[300] parameter(0)
   q = f32[300] parameter(1)
   a = f32[] parameter(2)
@@ -149,25 +141,6 @@ PROGRAMS = {
   zero = f32[] constant(3)
   ROOT r = f32[4] reduce(x, zero), dimensions={1}, to_apply=add""",
 }
-
-
-ARGMAX = """
-argmax { v = f32[] parameter(0)
-  p = s64[] parameter(1)
-  w = f32[] parameter(2)
-  q = s64[] parameter(3)
-  nan = pred[] compare(v, v), direction=NE
-  greater = pred[] compare(v, w), direction=GT
-  wins = pred[] or(greater, nan)
-  equal = pred[] compare(v, w), direction=EQ
-  sooner = pred[] compare(p, q), direction=LT
-  ties = pred[] and(equal, sooner)
-  first = pred[] or(wins, ties)
-  x = f32[] select(wins, v, w)
-  i = s64[] select(first, p, q)
-  ROOT t = (f32[], s64[]) tuple(x, i) }
-"""
-"""JAX's argmax."""
 
 
 def _text(body: str) -> str:
